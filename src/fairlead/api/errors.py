@@ -1,0 +1,213 @@
+"""Every way a request can be refused, as one exception tree rendered in one place.
+
+    ApiError
+    ├── BadRequest             400 BadRequest            the request makes no sense
+    ├── Unauthorized           401 Unauthorized          nobody we know
+    ├── Forbidden              403 Forbidden             known, but not allowed, or refused by admission
+    ├── NotFound               404 NotFound
+    ├── MethodNotSupported     405 MethodNotAllowed
+    ├── NotAcceptable          406 NotAcceptable         no representation the client accepts
+    ├── AlreadyExists          409 AlreadyExists
+    ├── Conflict               409 Conflict              somebody else was faster
+    ├── Gone                   410 Gone
+    │   └── Expired            410 Expired               that history is forgotten: list again
+    ├── EntityTooLarge         413 RequestEntityTooLarge
+    ├── UnsupportedMediaType   415 UnsupportedMediaType
+    ├── Invalid                422 Invalid               the object breaks a rule; causes say where
+    ├── TooManyRequests        429 TooManyRequests       try later (also: a disruption budget says no)
+    ├── InternalError          500 InternalError         a bug, never the client's fault
+    ├── Unknown                500 (none)                an error for which Kubernetes has no reason either
+    ├── ServiceUnavailable     503 ServiceUnavailable
+    └── ServerTimeout          504 Timeout               the server gave up waiting
+
+Texts are those of k8s.io/apimachinery/pkg/api/errors (1.36); clients match on `reason` and `code`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairlead.api.objects import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason inside a refusal: a machine-readable word, a text, and the field it is about."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+    def encode(self) -> Obj:
+        told = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in told.items() if value}
+
+
+class ApiError(Exception):
+    """A refusal that a client can understand: it becomes a `Status` object."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        name: str = "",
+        group: str = "",
+        kind: str = "",
+        uid: str = "",
+        causes: Iterable[Cause] = (),
+        retry_after_seconds: int = 0,
+        shows_details: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = {"name": name, "group": group, "kind": kind, "uid": uid}
+        self.causes = list(causes)
+        self.retry_after_seconds = retry_after_seconds
+        self.shows_details = shows_details  # some of Kubernetes' errors carry empty details
+
+    def status(self) -> Obj:
+        """The `Status` that goes over the wire."""
+        details: Obj = {key: value for key, value in self.details.items() if value}
+        if self.causes:
+            details["causes"] = [cause.encode() for cause in self.causes]
+        if self.retry_after_seconds:
+            details["retryAfterSeconds"] = self.retry_after_seconds
+        status: Obj = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if details or self.shows_details:
+            status["details"] = details
+        return status | {"code": self.code}
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+    @classmethod
+    def of(cls, plural: str, name: str, why: str, group: str = "") -> Forbidden:
+        """`pods "x" is forbidden: why`, the form of every admission refusal."""
+        who = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
+        return cls(f"{who} is forbidden: {why}", name=name, group=group, kind=plural)
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+    @classmethod
+    def of(cls, plural: str, name: str, group: str = "") -> NotFound:
+        return cls(f'{qualified(plural, group)} "{name}" not found', name=name, group=group, kind=plural)
+
+
+class MethodNotSupported(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+    @classmethod
+    def of(cls, plural: str, name: str, group: str = "") -> AlreadyExists:
+        return cls(f'{qualified(plural, group)} "{name}" already exists', name=name, group=group, kind=plural)
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+    @classmethod
+    def of(cls, plural: str, name: str, why: str, group: str = "") -> Conflict:
+        text = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+        return cls(text, name=name, group=group, kind=plural)
+
+
+#: The cause text of a lost optimistic-concurrency race (X-05).
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class Gone(ApiError):
+    code, reason = 410, "Gone"
+
+
+class Expired(Gone):
+    reason = "Expired"
+
+
+class EntityTooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class Unknown(ApiError):
+    code, reason = 500, ""
+
+
+class ServiceUnavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class ServerTimeout(ApiError):
+    code, reason = 504, "Timeout"
+
+
+def qualified(plural: str, group: str) -> str:
+    """`deployments.apps`, `pods`: how Kubernetes writes a group-resource."""
+    return f"{plural}.{group}" if group else plural
+
+
+def error_of(status: Obj) -> ApiError:
+    """The exception that a received `Status` stands for (the reverse of `ApiError.status`)."""
+    details = status.get("details") or {}
+    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(status.get("code", 500), ApiError)
+    return kind(
+        status.get("message", ""),
+        name=details.get("name", ""),
+        group=details.get("group", ""),
+        kind=details.get("kind", ""),
+        uid=details.get("uid", ""),
+        causes=[
+            Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or ()
+        ],
+        retry_after_seconds=details.get("retryAfterSeconds", 0),
+    )
+
+
+_KINDS: list[type[ApiError]] = [*ApiError.__subclasses__(), Expired]
+_BY_REASON = {kind.reason: kind for kind in _KINDS if kind.reason}
+_BY_CODE = {kind.code: kind for kind in reversed(_KINDS)}

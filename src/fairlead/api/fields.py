@@ -1,0 +1,116 @@
+"""Field errors: which field, which value, what was expected.
+
+A validator gets an `Errors` list and adds to it; nothing stops at the first error, because a person who
+has to fix a manifest wants all of them at once. Texts are those of k8s.io/apimachinery/pkg/util/validation/field.
+Paths are plain strings: `spec.containers[0].image`, `metadata.labels[some/key]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from fairlead.api.errors import Cause, Invalid
+
+
+class Errors(list[Cause]):
+    """The field errors found so far, in the order in which they were found."""
+
+    def required(self, path: str, detail: str = "") -> None:
+        self._add("FieldValueRequired", "Required value", path, detail)
+
+    def invalid(self, path: str, value: Any, detail: str) -> None:
+        self._add("FieldValueInvalid", f"Invalid value: {quoted(value)}", path, detail)
+
+    def invalid_omitted(self, path: str, detail: str) -> None:
+        """`Invalid value: detail`: something is wrong with a whole that is not worth printing."""
+        self._add("FieldValueInvalid", "Invalid value", path, detail)
+
+    def not_supported(self, path: str, value: Any, supported: Iterable[str], *, sort: bool = True) -> None:
+        """`Unsupported value: "x": supported values: "A", "B"`; listed sorted, as Go lists a set."""
+        allowed = ", ".join(quoted(one) for one in (sorted(supported) if sort else supported))
+        self._add(
+            "FieldValueNotSupported",
+            f"Unsupported value: {quoted(value)}",
+            path,
+            f"supported values: {allowed}" if allowed else "",
+        )
+
+    def duplicate(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueDuplicate", f"Duplicate value: {quoted(value)}", path, detail)
+
+    def forbidden(self, path: str, detail: str) -> None:
+        self._add("FieldValueForbidden", "Forbidden", path, detail)
+
+    def not_found(self, path: str, value: Any, detail: str = "") -> None:
+        self._add("FieldValueNotFound", f"Not found: {quoted(value)}", path, detail)
+
+    def type_invalid(self, path: str, value: Any, detail: str) -> None:
+        self._add("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}", path, detail)
+
+    def too_long(self, path: str, limit: int, unit: str = "bytes") -> None:
+        self._add("FieldValueTooLong", "Too long", path, f"may not be more than {limit} {unit}")
+
+    def too_many(self, path: str, actual: int, limit: int) -> None:
+        self._add("FieldValueTooMany", f"Too many: {actual}", path, f"must have at most {limit} items")
+
+    def internal(self, path: str, detail: str) -> None:
+        self._add("InternalError", "Internal error", path, detail)
+
+    def _add(self, reason: str, head: str, path: str, detail: str) -> None:
+        self.append(Cause(reason, f"{head}: {detail}" if detail else head, path))
+
+    def raise_invalid(self, kind: str, name: str, group: str = "") -> None:
+        """Raise `Invalid` with everything found, or return if nothing was."""
+        if self:
+            raise invalid(kind, name, self, group)
+
+
+def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> Invalid:
+    """`Pod "x" is invalid: …`: the text says each thing once, the causes keep repetitions (as upstream's do)."""
+    found = list(causes)
+    texts = list(dict.fromkeys(f"{one.field}: {one.message}" if one.field else one.message for one in found))
+    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    who = f"{kind}.{group}" if group else kind
+    return Invalid(f'{who} "{name}" is invalid: {said}', name=name, group=group, kind=kind, causes=found)
+
+
+def quoted(value: Any) -> str:
+    """A value as Go's field errors print it: strings quoted, numbers and booleans bare, the rest as JSON."""
+    if isinstance(value, str):
+        return go_quote(value)
+    if value is None:
+        return "null"
+    return msgspec.json.encode(value).decode()
+
+
+def go_quote(text: str) -> str:
+    """Go's `%q`: double quotes, with backslash escapes for what is not printable."""
+    out = []
+    for char in text:
+        if (escape := _ESCAPES.get(char)) is not None:
+            out.append(escape)
+        elif char.isprintable():
+            out.append(char)
+        elif ord(char) < 0x80:
+            out.append(f"\\x{ord(char):02x}")
+        elif ord(char) < 0x10000:
+            out.append(f"\\u{ord(char):04x}")
+        else:
+            out.append(f"\\U{ord(char):08x}")
+    return '"' + "".join(out) + '"'
+
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}

@@ -1,0 +1,163 @@
+"""`Api`: the one interface through which everything reads and writes.
+
+It is implemented by the in-process registry and by an HTTP client of any Kubernetes API server. Components are
+written against it alone; that is what makes "runs against a real cluster" true by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+
+
+class PatchType(StrEnum):
+    """The four content types of a PATCH body."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class EventType(StrEnum):
+    """What a watch event says happened to the object that it carries."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    type: EventType
+    object: Encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of a collection, as of one resourceVersion."""
+
+    items: list[Encoded]
+    resource_version: str
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """Which objects of a collection, and as of when. Selectors are in their text form."""
+
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuery:
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a client may say beside the object itself."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Ignore"  # Ignore | Warn | Strict; over HTTP the default is Warn
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None  # Orphan | Background | Foreground
+    precondition_uid: str | None = None
+    precondition_resource_version: str | None = None
+    dry_run: bool = False
+
+
+WRITE = WriteOptions()
+DELETE = DeleteOptions()
+LIST = ListQuery()
+WATCH = WatchQuery()
+
+
+class Api(Protocol):
+    """The Kubernetes API. Every refusal is an `ApiError`; `resource` says which kind."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded: ...
+
+    async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+        """Namespace `""` means all namespaces."""
+        ...
+
+    def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
+        """Events until the caller stops; `Expired` when the version asked for is forgotten."""
+        ...
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        """Create an object, or with `name` and `subresource` POST to a subresource (binding, eviction)."""
+        ...
+
+    async def update(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        """Replace the object that `obj.metadata` names."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        patch: Any,
+        type_: PatchType = PatchType.MERGE,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded: ...
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
+    ) -> Encoded:
+        """The object as it was, or the `Status` of a deletion that is complete."""
+        ...
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        query: ListQuery = LIST,
+        options: DeleteOptions = DELETE,
+    ) -> Listing: ...

@@ -1,0 +1,92 @@
+"""A queue of keys: whatever happens to an object, it is worked on by one worker at a time, and never lost.
+
+       add ──▶ waiting ──get──▶ working ──done──▶ (gone, or waiting again if added meanwhile)
+       add_after / retry ──(timer)──▶ waiting
+
+The semantics are those of client-go's workqueue: adding a key that waits already changes nothing, adding one that is
+being worked on queues it once more when the worker is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+#: client-go's default item back-off: 5 ms, doubling, at most 1000 s.
+FIRST_RETRY_SECONDS = 0.005
+LONGEST_RETRY_SECONDS = 1000.0
+
+
+class WorkQueue(Generic[K]):
+    """Keys to work on, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[K, None] = OrderedDict()
+        self._working: set[K] = set()
+        self._again: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._ready = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing is being worked on; timers may still be set."""
+        return not self._waiting and not self._working
+
+    def add(self, key: K) -> None:
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting[key] = None
+            self._ready.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Add the key later; of several timers for a key, the earliest wins."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + seconds:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._timed, key)
+
+    def _timed(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
+
+    def retry(self, key: K) -> None:
+        """Add the key after its back-off, which doubles until `forget`."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(FIRST_RETRY_SECONDS * 2 ** min(failures, 30), LONGEST_RETRY_SECONDS))
+
+    def forget(self, key: K) -> None:
+        """The key succeeded: its next failure starts a new back-off."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """The next key; the caller must call `done` with it."""
+        while not self._waiting:
+            self._ready.clear()
+            await self._ready.wait()
+        key, _ = self._waiting.popitem(last=False)
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
