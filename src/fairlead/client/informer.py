@@ -1,0 +1,200 @@
+"""An informer is a local copy of a collection that is always nearly current.
+
+Components decide on informers, not on requests: reading is a dict look-up, and a change wakes whoever
+subscribed. The copy holds views (`fairlead.api.meta`), decoded once per version of an object. When the server has
+forgotten the history an informer needs, it lists again and tells subscribers the difference, so they never miss
+that an object is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from fairlead.api.errors import ApiError, Gone
+from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
+
+T = TypeVar("T", bound=Object)
+
+#: Called with (old, new): old is None for a new object, new is None for one that is gone.
+Handler = Callable[[T | None, T | None], None]
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class _BookmarkMeta(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class Index(Generic[T]):
+    """The objects of an informer by some other key: pods by node, replica sets by owner."""
+
+    def __init__(self, keys: Callable[[T], Iterable[str]]) -> None:
+        self._keys = keys
+        self._members: dict[str, dict[str, T]] = {}
+
+    def __getitem__(self, value: str) -> list[T]:
+        return list(self._members.get(value, {}).values())
+
+    def count(self, value: str) -> int:
+        return len(self._members.get(value, ()))
+
+    def replace(self, old: T | None, new: T | None) -> None:
+        if old is not None:
+            for value in self._keys(old):
+                if members := self._members.get(value):
+                    members.pop(old.metadata.key, None)
+                    if not members:
+                        del self._members[value]
+        if new is not None:
+            for value in self._keys(new):
+                self._members.setdefault(value, {})[new.metadata.key] = new
+
+
+class Informer(Generic[T]):
+    """A collection (of one namespace, or of all with `""`), kept current by list and watch."""
+
+    def __init__(
+        self, api: Api, resource: Resource, view: type[T], *, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> None:
+        self.resource = resource
+        self.revision = 0
+        self._api, self._view = api, view
+        self._namespace, self._labels, self._fields = namespace, labels, fields
+        self._items: dict[str, T] = {}
+        self._handlers: list[Handler[T]] = []
+        self._indexes: dict[str, Index[T]] = {}
+        self._synced = asyncio.Event()
+        self._progress: list[tuple[int, asyncio.Future[None]]] = []
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._items.values()))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: str) -> T | None:
+        """The object with that `namespace/name` (or name)."""
+        return self._items.get(key)
+
+    def index(self, name: str, keys: Callable[[T], Iterable[str]]) -> Index[T]:
+        """The index of that name; the first caller says how it is keyed."""
+        found = self._indexes.get(name)
+        if found is None:
+            found = self._indexes[name] = Index(keys)
+            for item in self._items.values():
+                found.replace(None, item)
+        return found
+
+    def subscribe(self, handler: Handler[T]) -> None:
+        """Call `handler(old, new)` at every change from now on, and once for each object already here."""
+        self._handlers.append(handler)
+        for item in list(self._items.values()):
+            handler(None, item)
+
+    async def synced(self) -> None:
+        """Return once the first list has arrived."""
+        await self._synced.wait()
+
+    async def reached(self, revision: int) -> None:
+        """Return once this informer has seen the given revision of its own resource."""
+        if self.revision >= revision:
+            return
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._progress.append((revision, arrived))
+        await arrived
+
+    async def run(self) -> None:
+        """List, watch, and begin again when the watch breaks; returns only by cancellation."""
+        while True:
+            try:
+                await self._list()
+                while True:
+                    await self._watch()
+            except Gone:
+                continue
+            except (ApiError, OSError) as error:
+                log.warning("informer of %s: %s; trying again", self.resource.qualified, error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _list(self) -> None:
+        query = ListQuery(labels=self._labels, fields=self._fields)
+        listing = await self._api.list(self.resource, self._namespace, query)
+        fresh = {item.metadata.key: item for item in (one.view(self._view) for one in listing.items)}
+        for key in [key for key in self._items if key not in fresh]:
+            self._replace(key, None)
+        for key, item in fresh.items():
+            known = self._items.get(key)
+            if known is None or known.metadata.resource_version != item.metadata.resource_version:
+                self._replace(key, item)
+        self._advance(int(listing.resource_version or 0))
+        self._synced.set()
+
+    async def _watch(self) -> None:
+        query = WatchQuery(
+            labels=self._labels, fields=self._fields, resource_version=str(self.revision), bookmarks=True
+        )
+        async for event in self._api.watch(self.resource, self._namespace, query):
+            self._apply(event)
+
+    def _apply(self, event: WatchEvent) -> None:
+        if event.type is EventType.BOOKMARK:
+            self._advance(int(event.object.view(_BookmarkMeta).metadata.resource_version))
+            return
+        item = event.object.view(self._view)
+        self._replace(item.metadata.key, None if event.type is EventType.DELETED else item)
+        self._advance(int(item.metadata.resource_version))
+
+    def _replace(self, key: str, new: T | None) -> None:
+        old = self._items.pop(key, None)
+        if new is not None:
+            self._items[key] = new
+        elif old is None:
+            return
+        for index in self._indexes.values():
+            index.replace(old, new)
+        for handler in self._handlers:
+            handler(old, new)
+
+    def _advance(self, revision: int) -> None:
+        self.revision = max(self.revision, revision)
+        if self._progress:
+            reached = [one for one in self._progress if one[0] <= self.revision]
+            self._progress = [one for one in self._progress if one[0] > self.revision]
+            for _, future in reached:
+                if not future.done():
+                    future.set_result(None)
+
+
+class Informers:
+    """One informer per resource and view for a whole process: everybody shares the copy and the decoding."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self._shared: dict[tuple[str, type], Informer[Any]] = {}
+
+    def of(self, resource: Resource, view: type[T]) -> Informer[T]:
+        """The shared informer, made on first use; `run` starts it."""
+        key = (resource.qualified, view)
+        if key not in self._shared:
+            self._shared[key] = Informer(self.api, resource, view)
+        found: Informer[T] = self._shared[key]
+        return found
+
+    async def run(self) -> None:
+        """Run every informer asked for before this call."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._shared.values():
+                group.create_task(informer.run(), name=f"informer {informer.resource.qualified}")
+
+    async def synced(self) -> None:
+        for informer in self._shared.values():
+            await informer.synced()

@@ -1,0 +1,93 @@
+"""`Store`: what Fairlead asks of a database, and no more.
+
+A store holds values by key and counts its changes: every change gets the next *revision*, and the revision is the
+order of the world. A write names the revision that it expects to replace, so two writers can never lose
+each other's work. Everything committed is delivered, in order, to the one consumer that opened the store; whoever
+holds a value returned by `put` may rely on it being durable and delivered.
+
+Values are JSON objects that carry the marker `"resourceVersion":""` once, before any other field that could be
+empty; the store stamps the revision into it (`stamp`), so that the bytes at rest are the bytes on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+#: What a value holds where its revision belongs.
+MARKER = b'"resourceVersion":""'
+
+
+class RevisionMismatch(Exception):
+    """The key is not at the expected revision; `current` is where it is (0: it does not exist)."""
+
+    def __init__(self, key: str, current: int) -> None:
+        super().__init__(f"{key} is at revision {current}")
+        self.key, self.current = key, current
+
+
+class StoreUnavailable(Exception):
+    """The store cannot write (disk full, connection lost); nothing of the request was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A value and the revision that wrote it."""
+
+    value: bytes
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One committed change. `record` is None where the key was deleted."""
+
+    key: str
+    revision: int
+    record: Record | None
+
+
+Deliver = Callable[[Sequence[Change]], None]
+
+
+class Store(Protocol):
+    """The contract of every driver; `tests/store/test_conformance.py` holds them to it."""
+
+    @property
+    def revision(self) -> int:
+        """The newest committed revision."""
+        ...
+
+    async def open(self, deliver: Deliver) -> None:
+        """Deliver everything that is stored, sorted by key, and from then on every committed change in order."""
+        ...
+
+    async def get(self, key: str) -> Record | None:
+        """The newest value, including those whose commit is still under way."""
+        ...
+
+    async def put(self, key: str, value: bytes, expected: int) -> Record:
+        """Write if the key is at revision `expected` (0: does not exist); return when it is durable and delivered.
+
+        Raises `RevisionMismatch` or `StoreUnavailable`.
+        """
+        ...
+
+    async def delete(self, key: str, expected: int) -> int:
+        """Delete if the key is at revision `expected`; return the revision of the deletion."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of all resources."""
+        ...
+
+
+def stamp(value: bytes, revision: int) -> bytes:
+    """The value with its revision filled in."""
+    return value.replace(MARKER, b'"resourceVersion":"%d"' % revision, 1)
+
+
+def unstamped(value: bytes, revision: int) -> bytes:
+    """The value as it was before `stamp`: equal for equal objects."""
+    return value.replace(b'"resourceVersion":"%d"' % revision, MARKER, 1)

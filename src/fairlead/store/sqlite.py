@@ -1,0 +1,122 @@
+"""The SQLite store: the embedded default, where acknowledged means fsynced.
+
+Writes take their revision at once and are committed in groups by one writer thread: while a group is being
+fsynced, the next one gathers. So a thousand writers pay for a few fsyncs, and the order of revisions is the order on
+disk. Should a commit fail, everything that was not yet durable is undone in memory and refused.
+
+    put ─▶ _gathering ──(writer free)──▶ one transaction, fsync ──▶ delivered ──▶ put returns
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fairlead.store.base import Change, Deliver, Record, StoreUnavailable
+from fairlead.store.memory import MemoryStore, Write
+
+log = logging.getLogger(__name__)
+
+#: The layout of the file; a file of another layout is refused.
+FORMAT = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL);
+"""
+
+
+class WrongFormat(Exception):
+    """The file was written by another version of Fairlead."""
+
+
+class SQLiteStore(MemoryStore):
+    """Keeps everything in one SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
+        self._gathering: list[tuple[Write, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._db: sqlite3.Connection
+
+    async def open(self, deliver: Deliver) -> None:
+        loop = asyncio.get_running_loop()
+        self._head, self._last = await loop.run_in_executor(self._thread, self._load)
+        self._committed = self._last
+        await super().open(deliver)
+
+    async def close(self) -> None:
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
+        self._thread.shutdown()
+
+    def _load(self) -> tuple[dict[str, Record], int]:
+        self._db = db = sqlite3.connect(self._path, isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA cache_size=-4000")
+        db.executescript(_SCHEMA)
+        db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?), ('revision', 0)", (FORMAT,))
+        known = dict(db.execute("SELECT name, value FROM meta"))
+        if known["format"] != FORMAT:
+            raise WrongFormat(f"{self._path} has format {known['format']}, this version reads format {FORMAT}")
+        rows = db.execute("SELECT key, revision, value FROM objects")
+        return {key: Record(value, revision) for key, revision, value in rows}, known["revision"]
+
+    async def _commit(self, write: Write) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gathering.append((write, done))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_groups(), name="sqlite writer")
+        await done
+
+    async def _write_groups(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._gathering:
+                group, self._gathering = self._gathering, []
+                try:
+                    await loop.run_in_executor(self._thread, self._transact, [write.change for write, _ in group])
+                except sqlite3.Error as error:
+                    self._undo(group, error)
+                    continue
+                self._publish([write for write, _ in group])
+                for _, done in group:
+                    if not done.done():  # its request may have been cancelled meanwhile
+                        done.set_result(None)
+        finally:
+            self._writer = None
+
+    def _transact(self, changes: list[Change]) -> None:
+        newest: dict[str, Change] = {change.key: change for change in changes}
+        puts = [(c.key, c.record.revision, c.record.value) for c in newest.values() if c.record]
+        gone = [(change.key,) for change in newest.values() if not change.record]
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", puts)
+            db.executemany("DELETE FROM objects WHERE key = ?", gone)
+            db.execute("UPDATE meta SET value = ? WHERE name = 'revision'", (changes[-1].revision,))
+            db.execute("COMMIT")
+        except sqlite3.Error:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _undo(self, group: list[tuple[Write, asyncio.Future[None]]], error: sqlite3.Error) -> None:
+        """Refuse this group and what gathered behind it, newest first, so that the oldest state wins."""
+        log.error("cannot write to %s: %s", self._path, error)
+        behind, self._gathering = self._gathering, []
+        for write, done in reversed(group + behind):
+            if write.replaced is None:
+                self._head.pop(write.change.key, None)
+            else:
+                self._head[write.change.key] = write.replaced
+            if not done.done():
+                done.set_exception(StoreUnavailable(str(error)))
