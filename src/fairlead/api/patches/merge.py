@@ -1,0 +1,56 @@
+"""JSON merge patch (RFC 7386), as `gopkg.in/evanphx/json-patch.v4` does it (merge.go).
+
+It differs from the RFC in one thing: inside new values nulls are dropped from objects in lists, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.errors import BadRequest
+from fairlead.api.golang import json_error, unmarshal_error
+from fairlead.api.objects import Obj
+from fairlead.api.patches.bodies import ANY_MAP, Parse, copied, read
+
+
+def decode_merge_patch(body: bytes, *, lenient: bool = False, parse: Parse | None = None) -> Obj:
+    """The patch in a body. `lenient` is `fieldValidation=Ignore`, where only the patch library looks at it."""
+    if lenient and json_error(body) is not None:
+        raise BadRequest("Invalid JSON Patch")
+    patch = read(body, parse, "error decoding patch: ")
+    if patch is not None and not isinstance(patch, dict) and not lenient:
+        raise BadRequest(f"error decoding patch: {unmarshal_error(patch, ANY_MAP)}")
+    if not isinstance(patch, dict):
+        raise BadRequest("Invalid JSON Patch")
+    return patch
+
+
+def apply_merge_patch(original: Obj, patch: Obj) -> Obj:
+    merged = copied(original)
+    _merge(merged, copied(patch))
+    return merged
+
+
+def _merge(into: Obj, patch: Obj) -> None:
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+            continue
+        current = into.get(key)
+        if isinstance(current, dict) and isinstance(value, dict):
+            _merge(current, value)
+            continue
+        if not isinstance(current, dict):
+            _drop_nulls(value)
+        into[key] = value
+
+
+def _drop_nulls(value: Any) -> None:
+    if isinstance(value, dict):
+        for key in [key for key, member in value.items() if member is None]:
+            del value[key]
+        for member in value.values():
+            _drop_nulls(member)
+    elif isinstance(value, list):
+        for member in value:
+            _drop_nulls(member)

@@ -1,0 +1,118 @@
+"""The arithmetic that admission and the quota controller share (S0-79)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.api import quota
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import Amounts, parsed
+from fairlead.api.quantity import ZERO, Quantity
+from fairlead.api.quota_scopes import QuotaSpec
+
+NOW = 1_767_225_600.0
+
+amounts = st.dictionaries(
+    st.sampled_from(["pods", "requests.cpu", "limits.memory"]), st.integers(0, 10**6).map(Quantity.of_milli)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("cpu", "pods"),
+        ("requests.cpu", "pods"),
+        ("limits.ephemeral-storage", "pods"),
+        ("hugepages-2Mi", "pods"),
+        ("requests.hugepages-2Mi", "pods"),
+        ("requests.example.com/gpu", "pods"),
+        ("limits.example.com/gpu", ""),
+        ("requests.kubernetes.io/x", ""),
+        ("count/pods", "pods"),
+        ("services.loadbalancers", "services"),
+        ("requests.storage", "persistentvolumeclaims"),
+        ("gold.storageclass.storage.k8s.io/requests.storage", "persistentvolumeclaims"),
+        ("count/deployments.apps", "deployments.apps"),
+        ("secrets", "secrets"),
+        ("deployments", ""),
+    ],
+)
+def test_each_name_is_counted_on_one_kind(name: str, kind: str) -> None:
+    assert quota.counted_on(name) == kind
+
+
+@given(amounts, amounts)
+def test_what_was_charged_can_be_taken_back(used: Amounts, more: Amounts) -> None:
+    back = quota.taken_back(quota.added(used, more), more)
+    assert {name: back[name] for name in used} == used
+    assert all(back[name] == ZERO for name in back.keys() - used.keys())
+
+
+@given(amounts, amounts)
+def test_an_increase_is_never_negative_and_leads_at_least_to_the_new_usage(new: Amounts, old: Amounts) -> None:
+    grown = quota.increase(new, old)
+    assert all(amount > ZERO for amount in grown.values())
+    assert all(old.get(name, ZERO) + grown.get(name, ZERO) >= amount for name, amount in new.items())
+
+
+@given(amounts)
+def test_usage_within_limits_exceeds_nothing(used: Amounts) -> None:
+    assert quota.exceeded(used, used) == []
+    assert quota.told(used) == ",".join(f"{name}={amount}" for name, amount in sorted(used.items()))
+
+
+def pod(cpu: str, status: Obj | None = None, **meta: object) -> Obj:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": "p", **meta}, "spec": {"containers": [container]}, "status": status or {}}
+
+
+@pytest.mark.parametrize(
+    ("made", "is_alive"),
+    [
+        (pod("1"), True),
+        (pod("1", {"phase": "Succeeded"}), False),
+        (pod("1", {"phase": "Failed"}), False),
+        (pod("1", deletionTimestamp="2026-01-01T00:00:00Z", deletionGracePeriodSeconds=30), True),
+        (pod("1", deletionTimestamp="2025-12-31T23:59:00Z", deletionGracePeriodSeconds=30), False),
+    ],
+)
+def test_a_finished_or_overdue_pod_counts_only_as_an_object(made: Obj, is_alive: bool) -> None:
+    expected = {"count/pods", "pods", "cpu", "requests.cpu"} if is_alive else {"count/pods"}
+    assert quota.usage("pods", made, NOW).keys() == expected
+
+
+def resizing(*conditions: Obj) -> Obj:
+    reported = {"name": "c", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "3"}}}
+    return pod("5", {"containerStatuses": [reported], "conditions": list(conditions)})
+
+
+def test_a_pod_being_resized_counts_for_the_most_it_may_hold() -> None:
+    assert quota.usage("pods", resizing(), NOW)["requests.cpu"] == Quantity.of_units(5)
+    infeasible = {"type": "PodResizePending", "reason": "Infeasible"}
+    assert quota.usage("pods", resizing(infeasible), NOW)["requests.cpu"] == Quantity.of_units(3)
+
+
+def test_a_fraction_of_a_byte_of_storage_is_rounded_up() -> None:
+    claim = {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1500m"}}}}
+    assert str(quota.usage("persistentvolumeclaims", claim, NOW)["requests.storage"]) == "2"
+
+
+def test_a_recount_sums_what_is_in_scope_and_starts_at_zero() -> None:
+    stored: dict[str, list[Obj]] = {"pods": [pod("1"), pod("500m"), pod("1", {"phase": "Failed"})], "secrets": [{}]}
+
+    def objects_of(kind: str) -> Iterable[Obj] | None:
+        return stored.get(kind, [] if kind == "services" else None)
+
+    hard = {"requests.cpu": "9", "count/pods": "9", "secrets": "9", "services": "9", "count/foos.example.com": "9"}
+    assert quota.texts(quota.total_used(QuotaSpec(hard=hard), objects_of, NOW)) == {
+        "requests.cpu": "1500m",
+        "count/pods": "3",
+        "secrets": "1",
+        "services": "0",
+    }
+    scoped = QuotaSpec(hard={"pods": "9", "secrets": "9"}, scopes=("BestEffort",))
+    assert quota.total_used(scoped, objects_of, NOW) == parsed({"pods": "0", "secrets": "0"})
