@@ -1,0 +1,297 @@
+"""What an object counts for in a ResourceQuota: the arithmetic that admission and the quota controller share.
+
+Admission charges an object before it is stored, the controller recounts what is there; if the two did not agree to
+the last unit, every recount would take back or give away something. All of it is pure.
+
+A quota names its resources in one flat list, and each name is counted on objects of one kind: `requests.cpu` on pods,
+`services.nodeports` on services, `count/deployments.apps` on deployments. `counted_on` knows which.
+Sources: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.podresources import (
+    Amounts,
+    has_pod_level_resources,
+    is_hugepages,
+    is_native,
+    pod_limits,
+    pod_requests,
+)
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, QuotaSpec, in_scope
+
+_ONE: Final = Quantity.of_units(1)
+_STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+
+#: Which names of a quota are counted on which kind; `counted_on` adds the open-ended families of names.
+_COUNTED_ON: Mapping[str, str] = {
+    **dict.fromkeys((PODS, *_COMPUTE), PODS),
+    **dict.fromkeys((f"{kind}.{name}" for kind in ("requests", "limits") for name in _COMPUTE), PODS),
+    **dict.fromkeys((SERVICES, "services.nodeports", "services.loadbalancers"), SERVICES),
+    **dict.fromkeys((CLAIMS, "requests.storage"), CLAIMS),
+    **{name: name for name in ("configmaps", "secrets", "replicationcontrollers", "resourcequotas")},
+}
+
+#: If a quota limits one of these, every container has to say how much it wants. Upstream calls that a mistake which
+#: must not be repeated for other resources.
+_MUST_BE_SPECIFIED = frozenset(
+    ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"),
+)
+
+
+# -- names
+
+
+@lru_cache(maxsize=1024)
+def counted_on(name: str) -> str:
+    """`Resource.qualified` of the kind on which a quota's name is counted; empty if nobody counts it."""
+    if known := _COUNTED_ON.get(name):
+        return known
+    if name.startswith("count/"):
+        return name.removeprefix("count/")
+    if name.endswith((f"{_STORAGE_CLASS}requests.storage", f"{_STORAGE_CLASS}{CLAIMS}")):
+        return CLAIMS
+    is_extended = name.startswith("requests.") and not is_native(name)
+    return PODS if is_extended or is_hugepages(name.removeprefix("requests.")) else ""
+
+
+def counted(resource: str, names: Iterable[str]) -> list[str]:
+    """Those of a quota's names which are counted on this kind, sorted."""
+    return sorted(name for name in names if counted_on(name) == resource)
+
+
+# -- usage
+
+
+def usage(resource: str, obj: Obj, now: float) -> Amounts:
+    """What the object counts for, by the names of a quota. `now` (seconds since 1970) ends overdue pods."""
+    count = {f"count/{resource}": _ONE}
+    if resource == PODS:
+        return count | _pod_usage(obj, now)
+    if resource == SERVICES:
+        return count | _service_usage(obj.get("spec") or {})
+    if resource == CLAIMS:
+        return count | _claim_usage(obj)
+    return count | {resource: _ONE} if resource in _COUNTED_ON else count
+
+
+def is_alive(pod: Obj, now: float) -> bool:
+    """Whether the pod still holds compute resources: not finished, and not overdue on a node that may be lost."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return False
+    meta = metadata(pod)
+    since, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
+    return since is None or grace is None or now <= datetime.fromisoformat(since).timestamp() + grace
+
+
+def _pod_usage(pod: Obj, now: float) -> Amounts:
+    if not is_alive(pod, now):
+        return {}
+    requests, limits = effective_resources(pod)
+    used = {PODS: _ONE}
+    for name, amount in requests.items():
+        for quota_name in _names_of_request(name):
+            used[quota_name] = amount
+    for name in _COMPUTE:
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    return used
+
+
+@lru_cache(maxsize=1024)
+def _names_of_request(name: str) -> tuple[str, ...]:
+    """`cpu` counts as `cpu` and as `requests.cpu`, an extended resource only as the latter."""
+    prefixed = f"requests.{name}"
+    if name in _COMPUTE or is_hugepages(name):
+        return (name, prefixed)
+    return () if is_native(name) or name.startswith("requests.") else (prefixed,)
+
+
+def _service_usage(spec: Obj) -> Amounts:
+    ports = spec.get("ports") or ()
+    kind = spec.get("type")
+    is_balanced = kind == "LoadBalancer"
+    node_ports = len(ports) if is_balanced or kind == "NodePort" else 0
+    if is_balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        node_ports = sum(1 for port in ports if port.get("nodePort"))
+    return {
+        SERVICES: _ONE,
+        "services.nodeports": Quantity.of_units(node_ports),
+        "services.loadbalancers": _ONE if is_balanced else ZERO,
+    }
+
+
+def _claim_usage(claim: Obj) -> Amounts:
+    used = {CLAIMS: _ONE}
+    if (storage := _storage(claim)) is not None:
+        used["requests.storage"] = storage
+    if storage_class := storage_class_of(claim):
+        used |= {f"{storage_class}{_STORAGE_CLASS}{name}": amount for name, amount in used.items()}
+    return used
+
+
+def storage_class_of(claim: Obj) -> str | None:
+    """The claim's storage class; None if it leaves the choice to the cluster, "" if it wants none."""
+    annotated = (metadata(claim).get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class")
+    found: str | None = annotated if annotated is not None else (claim.get("spec") or {}).get("storageClassName")
+    return found
+
+
+def _storage(claim: Obj) -> Quantity | None:
+    """Whole bytes that were asked for, or that are allocated if a shrinking has not happened yet."""
+    resources = (claim.get("spec") or {}).get("resources") or {}
+    asked = (resources.get("requests") or {}).get("storage")
+    if asked is None:
+        return None
+    allocated = ((claim.get("status") or {}).get("allocatedResources") or {}).get("storage", asked)
+    amount = max(parse(asked), parse(allocated))
+    whole = Quantity.of_units(amount.units, amount.format)
+    return amount if amount == whole else whole
+
+
+# -- pods that are being resized
+
+
+def effective_resources(pod: Obj) -> tuple[Amounts, Amounts]:
+    """Requests and limits of a pod; during a resize the greatest of what is wanted, allocated and in force.
+
+    A resize that can never succeed is not wanted any more (component-helpers, UseStatusResources).
+    """
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    reported = {
+        one.get("name"): one
+        for field in ("containerStatuses", "initContainerStatuses")
+        for one in status.get(field) or ()
+        if "allocatedResources" in one or "resources" in one
+    }
+    if not reported:
+        return pod_requests(spec), pod_limits(spec)
+    is_infeasible = any(
+        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
+        for one in status.get("conditions") or ()
+    )
+    views = [
+        _as_reported(spec, reported, resources_of, is_infeasible=is_infeasible)
+        for resources_of in (_allocated, _actual)
+    ]
+    if not is_infeasible:
+        views.append(spec)
+    return _greatest([pod_requests(view) for view in views]), _greatest([pod_limits(view) for view in views[1:]])
+
+
+def _as_reported(
+    spec: Obj, reported: Mapping[str, Obj], resources_of: Callable[[Obj, Obj], Obj], *, is_infeasible: bool
+) -> Obj:
+    """The spec with the resources of its containers replaced by those that the node reports."""
+
+    def replaced(container: Obj) -> Obj:
+        wanted = {} if is_infeasible else container.get("resources") or {}
+        return container | {"resources": resources_of(reported.get(container.get("name", ""), {}), wanted)}
+
+    return spec | {
+        field: [replaced(one) for one in spec.get(field) or ()] for field in ("containers", "initContainers")
+    }
+
+
+def _allocated(reported: Obj, wanted: Obj) -> Obj:
+    return {"requests": reported.get("allocatedResources", wanted.get("requests"))}
+
+
+def _actual(reported: Obj, wanted: Obj) -> Obj:
+    resources = reported.get("resources") or {}
+    fallback = _allocated(reported, wanted)["requests"]
+    return {"requests": resources.get("requests", fallback), "limits": resources.get("limits", wanted.get("limits"))}
+
+
+def _greatest(lists: Iterable[Amounts]) -> Amounts:
+    result: Amounts = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in result or amount > result[name]:
+                result[name] = amount
+    return result
+
+
+# -- comparing
+
+
+def unspecified(pod: Obj, names: Iterable[str]) -> str:
+    """`must specify limits.cpu for: a,b; …` if a quota limits what containers leave open; else empty."""
+    required = _MUST_BE_SPECIFIED.intersection(names)
+    spec = pod.get("spec") or {}
+    if not required or has_pod_level_resources(spec):
+        return ""
+    missing: dict[str, set[str]] = {}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for name in required - _specified(container.get("resources") or {}):
+            missing.setdefault(name, set()).add(container.get("name", ""))
+    listed = "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
+    return f"must specify {listed}" if listed else ""
+
+
+def _specified(resources: Obj) -> set[str]:
+    requests, limits = resources.get("requests") or (), resources.get("limits") or ()
+    return {*(q for name in requests for q in _names_of_request(name)), *(f"limits.{name}" for name in limits)}
+
+
+def increase(new: Amounts, old: Amounts) -> Amounts:
+    """What `new` counts for beyond `old`, never negative; what does not grow is left out."""
+    grown = {name: amount - old[name] if name in old else amount for name, amount in new.items()}
+    return {name: amount for name, amount in grown.items() if amount > ZERO}
+
+
+def added(used: Amounts, more: Amounts) -> Amounts:
+    return used | {name: used.get(name, ZERO) + amount for name, amount in more.items()}
+
+
+def taken_back(used: Amounts, less: Amounts) -> Amounts:
+    """The usage without `less`, never negative; names that are not in use stay out."""
+    return {name: max(amount - less.get(name, ZERO), ZERO) for name, amount in used.items()}
+
+
+def exceeded(used: Amounts, hard: Amounts) -> list[str]:
+    """Names whose usage is above the limit, sorted."""
+    return sorted(name for name, amount in used.items() if name in hard and amount > hard[name])
+
+
+def masked(amounts: Amounts, names: Iterable[str]) -> Amounts:
+    return {name: amounts[name] for name in names if name in amounts}
+
+
+def told(amounts: Amounts) -> str:
+    """`limits.cpu=1,pods=2`, sorted."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+
+
+def texts(amounts: Amounts) -> dict[str, str]:
+    """The amounts as they are stored."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def total_used(spec: QuotaSpec, objects_of: Callable[[str], Iterable[Obj] | None], now: float) -> Amounts:
+    """Recount everything that a quota limits. `objects_of(kind)` lists its namespace, None if there is no such kind."""
+    names_on: dict[str, list[str]] = {}
+    for name in spec.hard:
+        if kind := counted_on(name):
+            names_on.setdefault(kind, []).append(name)
+    used: Amounts = {}
+    selectors = spec.selectors
+    for kind, names in names_on.items():
+        objects = objects_of(kind)
+        if objects is None:
+            continue
+        used |= dict.fromkeys(names, ZERO)
+        for obj in objects:
+            if in_scope(selectors, kind, obj):
+                for name, amount in masked(usage(kind, obj, now), names).items():
+                    used[name] += amount
+    return used

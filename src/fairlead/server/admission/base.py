@@ -1,0 +1,122 @@
+"""What an admission plugin sees of a request, and what it may do.
+
+Plugins run in Kubernetes' order, all `admit`s before all `validate`s (server/admission/chain.py). `admit` may
+change the object in place; both may refuse by raising `Forbidden.of(...)`. They read other objects through
+`Reader`, straight from the watch cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import Cause, Forbidden
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+
+
+class Operation(StrEnum):
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks. The loopback identity of Fairlead's own components is in `system:masters`."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+@dataclass(slots=True)
+class Attributes:
+    """One request on its way through admission."""
+
+    operation: Operation
+    resource: Resource
+    namespace: str
+    name: str
+    obj: Obj  # the new object; for DELETE the old one
+    old: Obj | None = None
+    subresource: str = ""
+    dry_run: bool = False
+    user: User = User("system:admin", ("system:masters",))
+    warnings: list[str] = field(default_factory=list)
+    #: Undo actions, run if admission refuses or the write fails after it (a quota gives back what it charged).
+    on_failure: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    @property
+    def spec(self) -> Obj:
+        """The new object's spec, made empty if it has none, so that a plugin may write to it."""
+        found: Obj = self.obj.setdefault("spec", {})
+        return found
+
+    def forbidden(self, why: str, *causes: Cause) -> Forbidden:
+        """`pods "x" is forbidden: why`; an object that has no name yet is called by its generateName."""
+        meta = metadata(self.obj)
+        name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        refusal = Forbidden.of(self.resource.plural, name, why, self.resource.group)
+        refusal.causes.extend(causes)
+        return refusal
+
+
+class Reader(Protocol):
+    """The latest state of the world, synchronously, as the write path sees it."""
+
+    def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None:
+        """The object, or None; `resource` is `Resource.qualified` (`pods`, `priorityclasses.scheduling.k8s.io`)."""
+        ...
+
+    def each(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
+        """All objects of a namespace (or of the cluster), sorted by key."""
+        ...
+
+
+class Writer(Protocol):
+    """The few writes that admission itself performs."""
+
+    async def guaranteed_update(
+        self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+    ) -> Obj | None:
+        """Read, change, write back, and repeat while somebody else is faster.
+
+        `change` gets the current object and returns the new one, or None to leave it. It may raise to give up.
+        Returns what is stored at the end, None if the object is gone.
+        """
+        ...
+
+
+CREATE_ONLY = frozenset({Operation.CREATE})
+CREATE_AND_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
+UPDATE_ONLY = frozenset({Operation.UPDATE})
+
+
+class AdmissionPlugin:
+    """A plugin that does nothing; subclasses override either method and say which requests concern them."""
+
+    name: ClassVar[str] = ""
+    #: `Resource.qualified` of the kinds it looks at; None for every kind.
+    resources: ClassVar[frozenset[str] | None] = None
+    #: Subresources it looks at ("" is the object itself); None for every one.
+    subresources: ClassVar[frozenset[str] | None] = frozenset({""})
+    operations: ClassVar[frozenset[Operation]] = CREATE_AND_UPDATE
+
+    def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
+        """Whether such a request is any of its business; the chain asks once for each kind of request."""
+        return (
+            operation in self.operations
+            and (self.resources is None or resource in self.resources)
+            and (self.subresources is None or subresource in self.subresources)
+        )
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Change the object, or refuse."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Refuse, or charge for what is about to be written; the object is final."""

@@ -1,0 +1,124 @@
+"""The admission chain: which plugins look at a request, and in which order.
+
+The order is part of the behaviour: limits are filled in before quota counts them, quota comes last because it charges
+for what nobody else may refuse any more. It is kube-apiserver's of 1.36 (pkg/kubeapiserver/options/plugins.go).
+
+Most requests concern few plugins, so the chain keeps, for each kind of request, the list of those that have
+something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias
+
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader, Writer
+from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
+from fairlead.server.admission.limit_ranger import LimitRanger
+from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
+from fairlead.server.admission.node_taints import TaintNodesByCondition
+from fairlead.server.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
+from fairlead.server.admission.pod_topology import PodTopologyLabels
+from fairlead.server.admission.priority import Priority
+from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
+from fairlead.server.admission.runtime_class import RuntimeClass
+from fairlead.server.admission.service_account import ServiceAccount
+from fairlead.server.admission.storage import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
+
+#: Why a name that kube-apiserver knows has no plugin here.
+_OFF_BY_DEFAULT = "off by default in kube-apiserver"
+_NOTHING_TO_DO = "on by default in kube-apiserver, nothing to do here yet"
+
+#: Every plugin of kube-apiserver in its order: how to make it, or why it is not made.
+PLUGINS: tuple[tuple[str, Callable[[Reader, Writer], AdmissionPlugin] | str], ...] = (
+    ("AlwaysAdmit", _OFF_BY_DEFAULT),
+    ("NamespaceAutoProvision", _OFF_BY_DEFAULT),
+    ("NamespaceLifecycle", lambda reader, writer: NamespaceLifecycle(reader)),
+    ("NamespaceExists", _OFF_BY_DEFAULT),
+    ("LimitPodHardAntiAffinityTopology", _OFF_BY_DEFAULT),
+    ("LimitRanger", lambda reader, writer: LimitRanger(reader)),
+    ("ServiceAccount", lambda reader, writer: ServiceAccount(reader)),
+    ("NodeRestriction", _OFF_BY_DEFAULT),
+    ("TaintNodesByCondition", lambda reader, writer: TaintNodesByCondition()),
+    ("AlwaysPullImages", _OFF_BY_DEFAULT),
+    ("ImagePolicyWebhook", _OFF_BY_DEFAULT),
+    ("PodSecurity", _NOTHING_TO_DO),
+    ("PodNodeSelector", _OFF_BY_DEFAULT),
+    ("Priority", lambda reader, writer: Priority(reader)),
+    ("DefaultTolerationSeconds", lambda reader, writer: DefaultTolerationSeconds()),
+    ("PodTolerationRestriction", _OFF_BY_DEFAULT),
+    ("EventRateLimit", _OFF_BY_DEFAULT),
+    ("ExtendedResourceToleration", _OFF_BY_DEFAULT),
+    ("DefaultStorageClass", lambda reader, writer: DefaultStorageClass(reader)),
+    ("StorageObjectInUseProtection", lambda reader, writer: StorageObjectInUseProtection()),
+    ("PodGroupProtection", _NOTHING_TO_DO),
+    ("OwnerReferencesPermissionEnforcement", _OFF_BY_DEFAULT),
+    ("PersistentVolumeClaimResize", lambda reader, writer: PersistentVolumeClaimResize(reader)),
+    ("RuntimeClass", lambda reader, writer: RuntimeClass(reader)),
+    ("CertificateApproval", _NOTHING_TO_DO),
+    ("CertificateSigning", _NOTHING_TO_DO),
+    ("ClusterTrustBundleAttest", _NOTHING_TO_DO),
+    ("CertificateSubjectRestriction", _NOTHING_TO_DO),
+    ("DefaultIngressClass", _NOTHING_TO_DO),
+    ("DenyServiceExternalIPs", _OFF_BY_DEFAULT),
+    ("PodTopologyLabels", lambda reader, writer: PodTopologyLabels(reader)),
+    ("PodGroupWorkloadExists", _NOTHING_TO_DO),
+    ("NodeDeclaredFeatureValidator", lambda reader, writer: NodeDeclaredFeatureValidator(reader)),
+    ("JobValidation", _NOTHING_TO_DO),
+    ("PodResizeValidator", lambda reader, writer: PodResizeValidator(reader)),
+    ("MutatingAdmissionPolicy", _NOTHING_TO_DO),
+    ("MutatingAdmissionWebhook", _NOTHING_TO_DO),
+    ("ValidatingAdmissionPolicy", _NOTHING_TO_DO),
+    ("ValidatingAdmissionWebhook", _NOTHING_TO_DO),
+    ("ResourceQuota", ResourceQuotaAdmission),
+    ("AlwaysDeny", _OFF_BY_DEFAULT),
+)
+
+_Step: TypeAlias = Callable[[Attributes], Awaitable[None]]
+#: All `admit`s and all `validate`s of one kind of request.
+_Steps: TypeAlias = tuple[tuple[_Step, ...], tuple[_Step, ...]]
+
+
+class Chain:
+    """The plugins that are switched on."""
+
+    def __init__(self, plugins: Iterable[AdmissionPlugin]) -> None:
+        self.plugins = tuple(plugins)
+        self._steps: dict[tuple[Operation, str, str], _Steps] = {}
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Every plugin may change the object, or refuse it."""
+        for admit in self._for(attributes)[0]:
+            await admit(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Every plugin may refuse the final object. Whoever called runs `attributes.on_failure` if one does."""
+        for validate in self._for(attributes)[1]:
+            await validate(attributes)
+
+    def _for(self, attributes: Attributes) -> _Steps:
+        key = (attributes.operation, attributes.resource.qualified, attributes.subresource)
+        steps = self._steps.get(key)
+        if steps is None:
+            steps = self._steps[key] = self._select(*key)
+        return steps
+
+    def _select(self, operation: Operation, resource: str, subresource: str) -> _Steps:
+        concerned = [one for one in self.plugins if one.concerns(operation, resource, subresource)]
+        return (
+            tuple(one.admit for one in concerned if type(one).admit is not AdmissionPlugin.admit),
+            tuple(one.validate for one in concerned if type(one).validate is not AdmissionPlugin.validate),
+        )
+
+
+def build(reader: Reader, writer: Writer, disabled: Iterable[str] = ()) -> Chain:
+    """The chain without the plugins named in `--disable-admission-plugins`."""
+    off = set(disabled)
+    if unknown := sorted(off - {name for name, _ in PLUGINS}):
+        known = ", ".join(sorted(name for name, _ in PLUGINS))
+        raise ValueError(f"unknown admission plugin: {', '.join(unknown)}; known are {known}")
+    return Chain(make(reader, writer) for name, make in PLUGINS if name not in off and not isinstance(make, str))

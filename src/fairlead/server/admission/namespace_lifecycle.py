@@ -1,0 +1,58 @@
+"""NamespaceLifecycle: nothing is born into a namespace that is missing or on its way out.
+
+Without it a namespace could never be emptied: its controller would delete objects while others still create them.
+Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.errors import Cause, Forbidden, NotFound
+from fairlead.api.meta import View
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
+
+#: These hold the cluster itself together. (kube-node-lease is not among them, see the source.)
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+#: Whoever asks what he may do in a namespace learns nothing about its existence.
+_ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
+
+
+class _Status(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    phase: str = ""
+
+
+class _Namespace(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    status: _Status = _Status()
+
+
+class NamespaceLifecycle(AdmissionPlugin):
+    name = "NamespaceLifecycle"
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
+        if resource == "namespaces":
+            return operation is Operation.DELETE
+        return operation is Operation.CREATE and resource != _ACCESS_REVIEW
+
+    async def admit(self, attributes: Attributes) -> None:
+        if attributes.operation is Operation.DELETE:
+            self._refuse_to_delete_the_immortal(attributes)
+        elif attributes.namespace:
+            self._require_a_living_namespace(attributes)
+
+    def _refuse_to_delete_the_immortal(self, attributes: Attributes) -> None:
+        if attributes.name in IMMORTAL:
+            raise Forbidden.of("namespaces", attributes.name, "this namespace may not be deleted")
+
+    def _require_a_living_namespace(self, attributes: Attributes) -> None:
+        namespace = attributes.namespace
+        found = self._reader.find("namespaces", namespace)
+        if found is None:
+            raise NotFound.of("namespaces", namespace)
+        if found.view(_Namespace).status.phase == "Terminating":
+            raise attributes.forbidden(
+                f"unable to create new content in namespace {namespace} because it is being terminated",
+                Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"),
+            )

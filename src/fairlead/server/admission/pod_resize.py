@@ -1,0 +1,125 @@
+"""Two rules for pods on a node: the node must be able to do what a change asks of its agent, and to hold it at all.
+
+Without them a resize that can never succeed would be stored and stay pending for ever (KEP-1287, KEP-5328).
+Sources: plugin/pkg/admission/{nodedeclaredfeatures,podresize}, k8s.io/component-helpers/nodedeclaredfeatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fairlead.api.errors import Cause
+from fairlead.api.fields import go_quote
+from fairlead.api.meta import Object, View
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import is_sidecar, pod_requests
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.server.admission.base import UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
+
+_OS = "kubernetes.io/os"
+
+
+class _Status(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    allocatable: dict[str, str] = {}
+    declared_features: tuple[str, ...] = ()
+
+
+class _Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    status: _Status = _Status()
+
+
+class NodeDeclaredFeatureValidator(AdmissionPlugin):
+    """A change needs a feature that the pod's node does not declare."""
+
+    name = "NodeDeclaredFeatureValidator"
+    resources = frozenset({"pods"})
+    subresources = frozenset({"", "resize"})
+    operations = UPDATE_ONLY
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def validate(self, attributes: Attributes) -> None:
+        if not (old := _changed_on_node(attributes)):
+            return
+        needed = [feature for feature, is_needed in _FEATURES.items() if is_needed(old, attributes.spec)]
+        if not needed:
+            return
+        node = _node_of(self._reader, attributes)
+        if missing := [feature for feature in needed if feature not in node.status.declared_features]:
+            raise attributes.forbidden(
+                f"pod update requires features {', '.join(missing)} which are not available "
+                f"on node {go_quote(node.metadata.name)}"
+            )
+
+
+class PodResizeValidator(AdmissionPlugin):
+    """A pod must not grow beyond its node, even an empty one."""
+
+    name = "PodResizeValidator"
+    resources = frozenset({"pods"})
+    subresources = frozenset({"resize"})
+    operations = UPDATE_ONLY
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def validate(self, attributes: Attributes) -> None:
+        if not _changed_on_node(attributes):
+            return
+        node = _node_of(self._reader, attributes)
+        system = node.metadata.labels.get(_OS, "linux")
+        if system != "linux":
+            who = f"node {go_quote(node.metadata.name)} is {go_quote(system)}"
+            raise attributes.forbidden(
+                f"pod resize is only supported on linux nodes, {who}", Cause("UnsupportedPlatform", "")
+            )
+        requests = pod_requests(attributes.spec)
+        excess = [
+            f"{resource}, requested: {shown(asked)}, allocatable: {shown(there)}"
+            for resource, shown in _SHOWN.items()
+            if (asked := requests.get(resource, ZERO)) > (there := parse(node.status.allocatable.get(resource, "0")))
+        ]
+        if excess:
+            why = f"node didn't have enough allocatable resources: {'; '.join(excess)}"
+            raise attributes.forbidden(why, Cause("NodeCapacity", ""))
+
+
+def _changed_on_node(attributes: Attributes) -> Obj | None:
+    """The old spec, if the pod is bound and its spec changes."""
+    old = (attributes.old or {}).get("spec") or {}
+    return old if attributes.spec.get("nodeName") and old != attributes.spec else None
+
+
+def _node_of(reader: Reader, attributes: Attributes) -> _Node:
+    name = attributes.spec["nodeName"]
+    found = reader.find("nodes", name)
+    if found is None:
+        raise attributes.forbidden(f"node {go_quote(name)} not found")
+    return found.view(_Node)
+
+
+def _resizes_pod_level(old: Obj, new: Obj) -> bool:
+    return bool((old.get("resources") or {}) != (new.get("resources") or {}))
+
+
+def _resizes_init_containers(old: Obj, new: Obj) -> bool:
+    """Sidecars do not count: they can be resized wherever containers can."""
+    pairs = zip(old.get("initContainers") or (), new.get("initContainers") or (), strict=False)
+    return any(
+        not is_sidecar(before) and (before.get("resources") or {}) != (after.get("resources") or {})
+        for before, after in pairs
+    )
+
+
+#: Feature → whether going from one spec to the other needs it of the node.
+_FEATURES: Mapping[str, Callable[[Obj, Obj], bool]] = {
+    "InPlacePodLevelResourcesVerticalScaling": _resizes_pod_level,
+    "InPlacePodVerticalScalingInitContainers": _resizes_init_containers,
+}
+
+#: How the refusal shows amounts of what is compared.
+_SHOWN: Mapping[str, Callable[[Quantity], int]] = {
+    "cpu": lambda amount: amount.milli,
+    "memory": lambda amount: amount.units,
+}

@@ -1,0 +1,155 @@
+"""ResourceQuota: nothing is stored that its namespace has no room for, and what is stored is charged.
+
+It runs last, on the final object: everything is checked first, then each quota's `status.used` is raised, with the
+check repeated on the very version that is written, so that two requests cannot both take the last place. Charges are
+given back if the write fails; deletions are left to the quota controller, which recounts (S0-79).
+Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from fairlead.api import quota
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.podresources import Amounts, parsed
+from fairlead.api.quantity import ZERO
+from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, ResourceQuota, in_scope
+from fairlead.runtime import clock
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader, Writer
+
+QUOTAS = "resourcequotas"
+
+_CREATE, _UPDATE = (Operation.CREATE, ""), (Operation.UPDATE, "")
+
+#: The writes that can change what an object counts for; of other kinds only the number counts.
+_CHARGED: Mapping[str, frozenset[tuple[Operation, str]]] = {
+    PODS: frozenset({_CREATE, _UPDATE, (Operation.UPDATE, "resize")}),
+    SERVICES: frozenset({_CREATE, _UPDATE}),
+    CLAIMS: frozenset({_CREATE, _UPDATE, (Operation.UPDATE, "status")}),
+}
+_COUNTED = frozenset({_CREATE})
+
+#: Kinds that are never stored, and events, of which nobody may run out.
+_IGNORED = frozenset({
+    "bindings",
+    "componentstatuses",
+    "events",
+    "events.events.k8s.io",
+    "localsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectreviews.authentication.k8s.io",
+    "selfsubjectrulesreviews.authorization.k8s.io",
+    "subjectaccessreviews.authorization.k8s.io",
+    "tokenreviews.authentication.k8s.io",
+})  # fmt: skip
+
+#: How much to charge to which quota.
+_Charges = list[tuple[str, Amounts]]
+
+
+class ResourceQuotaAdmission(AdmissionPlugin):
+    name = "ResourceQuota"
+
+    def __init__(self, reader: Reader, writer: Writer) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
+        return resource not in _IGNORED and (operation, subresource) in _CHARGED.get(resource, _COUNTED)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if not attributes.namespace or not attributes.resource.namespaced or not _may_count_differently(attributes):
+            return
+        quotas = [found.view(ResourceQuota) for found in self._reader.each(QUOTAS, attributes.namespace)]
+        charges = charges_for(quotas, attributes, clock.now()) if quotas else []
+        if attributes.dry_run:
+            return
+        for name, amounts in charges:
+            await self._change(attributes.namespace, name, partial(_charged, amounts, attributes))
+            attributes.on_failure.append(partial(self._change, attributes.namespace, name, partial(_refunded, amounts)))
+
+    async def _change(self, namespace: str, name: str, change: Callable[[Obj], Obj | None]) -> None:
+        await self._writer.guaranteed_update(QUOTAS, name, namespace, change)
+
+
+def charges_for(quotas: Iterable[ResourceQuota], attributes: Attributes, now: float) -> _Charges:
+    """What this request adds to which quota; refuses it if one of them has no room."""
+    concerned = _concerned(quotas, attributes)
+    if not concerned:
+        return []
+    charges = []
+    for one, growth in _growth(concerned, attributes, now):
+        hard = parsed(one.status.hard)
+        requested = quota.masked(growth, hard)
+        if requested:
+            if attributes.subresource != "status":
+                _check_room(one.metadata.name, requested, parsed(one.status.used), hard, attributes)
+            charges.append((one.metadata.name, requested))
+    return charges
+
+
+def _concerned(quotas: Iterable[ResourceQuota], attributes: Attributes) -> list[ResourceQuota]:
+    """The quotas that count this object; they must know their usage, and the object must say what it wants."""
+    resource = attributes.resource.qualified
+    concerned = []
+    for one in quotas:
+        names = quota.counted(resource, one.status.hard)
+        if not names or not in_scope(one.spec.selectors, resource, attributes.obj):
+            continue
+        name = one.metadata.name
+        if resource == PODS and (why := quota.unspecified(attributes.obj, names)):
+            raise attributes.forbidden(f"failed quota: {name}: {why}")
+        if not one.status.used.keys() >= set(names):
+            raise attributes.forbidden(f"status unknown for quota: {name}, resources: {','.join(names)}")
+        concerned.append(one)
+    return concerned
+
+
+def _growth(
+    concerned: Iterable[ResourceQuota], attributes: Attributes, now: float
+) -> Iterable[tuple[ResourceQuota, Amounts]]:
+    """An update counts for what it adds, but for everything where the old object was out of a quota's scope."""
+    resource, old = attributes.resource.qualified, attributes.old
+    new_usage = quota.usage(resource, attributes.obj, now)
+    if negative := sorted(name for name, amount in new_usage.items() if amount < ZERO):
+        raise attributes.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
+    everything = quota.increase(new_usage, {})
+    if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
+        return [(one, everything) for one in concerned]
+    difference = quota.increase(new_usage, quota.usage(resource, old, now))
+    return [(one, difference if in_scope(one.spec.selectors, resource, old) else everything) for one in concerned]
+
+
+def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:
+    wanted = quota.masked(quota.added(used, requested), requested)
+    if over := quota.exceeded(wanted, hard):
+        asked, there, limit = (quota.told(quota.masked(amounts, over)) for amounts in (requested, used, hard))
+        raise attributes.forbidden(f"exceeded quota: {name}, requested: {asked}, used: {there}, limited: {limit}")
+
+
+def _charged(amounts: Amounts, attributes: Attributes, stored: Obj) -> Obj | None:
+    """The stored quota with the amounts added; the room is checked again, for others may have been faster."""
+    status = stored.get("status") or {}
+    hard, used = parsed(status.get("hard") or {}), parsed(status.get("used") or {})
+    requested = quota.masked(amounts, hard)
+    if not requested:
+        return None
+    if attributes.subresource != "status":
+        _check_room(metadata(stored)["name"], requested, used, hard, attributes)
+    return stored | {"status": status | {"used": quota.texts(quota.added(used, requested))}}
+
+
+def _refunded(amounts: Amounts, stored: Obj) -> Obj | None:
+    status = stored.get("status") or {}
+    used = parsed(status.get("used") or {})
+    return stored | {"status": status | {"used": quota.texts(quota.taken_back(used, amounts))}}
+
+
+def _may_count_differently(attributes: Attributes) -> bool:
+    """An ordinary update of a pod matters only if it moves the pod between Terminating and NotTerminating."""
+    if attributes.resource.qualified != PODS or attributes.operation is Operation.CREATE or attributes.subresource:
+        return True
+    old = (attributes.old or {}).get("spec") or {}
+    return ("activeDeadlineSeconds" in attributes.spec) != ("activeDeadlineSeconds" in old)

@@ -1,0 +1,101 @@
+"""The small rules of storage: protection from deletion in use, the default class, and who may grow.
+
+Sources: plugin/pkg/admission/storage/{storageobjectinuseprotection,storageclass/setdefault,persistentvolume/resize}.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.quantity import Quantity, parse
+from fairlead.api.quota import storage_class_of
+from fairlead.server.admission.base import CREATE_ONLY, UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
+
+_CLAIMS = "persistentvolumeclaims"
+_CLASSES = "storageclasses.storage.k8s.io"
+_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+_PROTECTION = {
+    _CLAIMS: "kubernetes.io/pvc-protection",
+    "persistentvolumes": "kubernetes.io/pv-protection",
+    "volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
+}
+
+
+class StorageClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    allow_volume_expansion: bool | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return any(self.metadata.annotations.get(key) == "true" for key in _IS_DEFAULT)
+
+
+class DefaultStorageClass(AdmissionPlugin):
+    """A claim without class gets the default class; of several defaults the youngest."""
+
+    name = "DefaultStorageClass"
+    resources = frozenset({_CLAIMS})
+    operations = CREATE_ONLY
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def admit(self, attributes: Attributes) -> None:
+        if storage_class_of(attributes.obj) is not None:
+            return
+        defaults = [one for one in (e.view(StorageClass) for e in self._reader.each(_CLASSES)) if one.is_default]
+        if defaults:
+            defaults.sort(key=lambda one: one.metadata.name)
+            attributes.spec["storageClassName"] = max(
+                defaults, key=lambda one: one.metadata.creation_timestamp
+            ).metadata.name
+
+
+class StorageObjectInUseProtection(AdmissionPlugin):
+    """A claim or volume in use is deleted only when its last user is gone: a finalizer waits for that."""
+
+    name = "StorageObjectInUseProtection"
+    resources = frozenset(_PROTECTION)
+    operations = CREATE_ONLY
+
+    async def admit(self, attributes: Attributes) -> None:
+        finalizer = _PROTECTION[attributes.resource.qualified]
+        meta = metadata(attributes.obj)
+        finalizers = meta.get("finalizers") or []
+        if finalizer not in finalizers:
+            meta["finalizers"] = [*finalizers, finalizer]
+
+
+class PersistentVolumeClaimResize(AdmissionPlugin):
+    """A claim may grow only once it is bound, and only where its class can grow volumes."""
+
+    name = "PersistentVolumeClaimResize"
+    resources = frozenset({_CLAIMS})
+    operations = UPDATE_ONLY
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def validate(self, attributes: Attributes) -> None:
+        claim, old = attributes.obj, attributes.old
+        if old is None or _size(claim) <= _size(old):
+            return
+        if (old.get("status") or {}).get("phase") != "Bound":
+            raise attributes.forbidden("Only bound persistent volume claims can be expanded")
+        if not self._can_grow(claim, old):
+            raise attributes.forbidden(
+                "only dynamically provisioned pvc can be resized and "
+                "the storageclass that provisions the pvc must support resize"
+            )
+
+    def _can_grow(self, claim: Obj, old: Obj) -> bool:
+        name = storage_class_of(claim)
+        if not name or name != storage_class_of(old):
+            return False
+        found = self._reader.find(_CLASSES, name)
+        return found is not None and bool(found.view(StorageClass).allow_volume_expansion)
+
+
+def _size(claim: Obj) -> Quantity:
+    resources = (claim.get("spec") or {}).get("resources") or {}
+    return parse((resources.get("requests") or {}).get("storage", "0"))
