@@ -71,10 +71,15 @@ class Errors(list[Cause]):
 def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> Invalid:
     """`Pod "x" is invalid: …`: the text says each thing once, the causes keep repetitions (as upstream's do)."""
     found = list(causes)
-    texts = list(dict.fromkeys(f"{one.field}: {one.message}" if one.field else one.message for one in found))
-    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    said = told(found)
     who = f"{kind}.{group}" if group else kind
     return Invalid(f'{who} "{name}" is invalid: {said}', name=name, group=group, kind=kind, causes=found)
+
+
+def told(causes: Iterable[Cause]) -> str:
+    """All causes in one text (Go's aggregate of errors): each is told once, several in brackets."""
+    texts = list(dict.fromkeys(f"{one.field}: {one.message}" if one.field else one.message for one in causes))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def quoted(value: Any) -> str:

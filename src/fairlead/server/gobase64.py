@@ -1,0 +1,55 @@
+"""Bytes in JSON as Go's encoding/base64 reads and writes them.
+
+Clients wrap lines and set bits that no byte uses; what reads back has neither. What is no base64 is refused with the
+position at which Go stops reading, because that is what people search a long secret for.
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import Final
+
+
+class CorruptInput(ValueError):
+    """The text is no base64; `str()` of it is Go's message."""
+
+
+def encode(raw: bytes) -> str:
+    return binascii.b2a_base64(raw, newline=False).decode()
+
+
+def canonical(text: str) -> str:
+    """The text as Go's encoder would write the same bytes."""
+    try:
+        return encode(binascii.a2b_base64(text.replace("\r", "").replace("\n", ""), strict_mode=True))
+    except ValueError:
+        raise CorruptInput(f"illegal base64 data at input byte {_stop(text)}") from None
+
+
+def _stop(text: str) -> int:
+    """Where Go stops reading a text that is no base64."""
+    digits = 0
+    for index, char in enumerate(text):
+        if char in "\r\n":
+            continue
+        if char == "=":
+            return _stop_in_padding(text, index, digits % 4)
+        if char not in _ALPHABET:
+            return len(text[:index].encode())
+        digits += 1
+    return len(text) - digits % 4
+
+
+def _stop_in_padding(text: str, index: int, digits: int) -> int:
+    if digits < 2:
+        return index
+    rest = text[index + 1 :].lstrip("\r\n")
+    after = len(text) - len(rest)
+    if digits == 3:
+        return after
+    if not rest:
+        return len(text)
+    return after + 1 if rest[0] == "=" else after - 1
+
+
+_ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

@@ -1,0 +1,123 @@
+"""The OpenAPI definitions of the built-in kinds, and how their lists and maps are merged.
+
+One source of truth: the definitions of 1.36 that the package kubernetes-validate ships. Served OpenAPI, strategic merge
+and server-side apply read them here; the facts that OpenAPI lacks are in `wire`. The file is 1.6 MB, so a definition is
+only decoded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+
+_FILE: Final = ("kubernetes-json-schema", "v1.36.0-local", "_definitions.json")
+_REF: Final = "#/$defs/"
+#: The OpenAPI type "or null" is how kubernetes-validate says that a value may be left out.
+_NULL: Final = "null"
+
+
+class _Document(msgspec.Struct):
+    definitions: dict[str, msgspec.Raw] = msgspec.field(name="$defs")
+
+
+@cache
+def _raw_definitions() -> dict[str, msgspec.Raw]:
+    package = find_spec("kubernetes_validate")  # its data is wanted, not its code, which takes 0.1 s to import
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("kubernetes-validate is not installed")
+    body = Path(package.origin).parent.joinpath(*_FILE).read_bytes()
+    return msgspec.json.decode(body, type=_Document).definitions
+
+
+def definitions() -> Iterable[str]:
+    """The names of all definitions."""
+    return _raw_definitions().keys()
+
+
+@cache
+def definition(name: str) -> Obj:
+    """One definition; shared, so nobody may change it. KeyError if there is none of that name."""
+    found: Obj = msgspec.json.decode(_raw_definitions()[name])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A place in the definitions: what a value there looks like, and how the field that has it is merged."""
+
+    node: Obj  # what the field says of itself: merge keys, list types
+    body: Obj  # what its type says: properties, items
+
+    def field(self, name: str) -> Schema | None:
+        """The schema of a field, or of every value of a map; None if there is no such field."""
+        found = self.body.get("properties", {}).get(name) or self.body.get("additionalProperties")
+        return _schema(found) if found else None
+
+    def items(self) -> Schema | None:
+        """The schema of the elements of a list."""
+        found = self.body.get("items")
+        return _schema(found) if found else None
+
+    @property
+    def type(self) -> str:
+        """`object`, `array`, `string`, `integer`, `number`, `boolean`; empty where anything may be."""
+        said = self.body.get("type", "")
+        return said if isinstance(said, str) else next((one for one in said if one != _NULL), "")
+
+    @property
+    def is_map(self) -> bool:
+        """Whether this is an object whose keys are data."""
+        return "additionalProperties" in self.body
+
+    # -- strategic merge
+
+    @property
+    def merge_key(self) -> str | None:
+        key: str | None = self.node.get("x-kubernetes-patch-merge-key")
+        return key
+
+    @property
+    def strategies(self) -> frozenset[str]:
+        return frozenset(self.node.get("x-kubernetes-patch-strategy", "").split(",")) - {""}
+
+    # -- server-side apply
+
+    @property
+    def list_type(self) -> str:
+        """`atomic` (also where nothing is said), `set` or `map`."""
+        said: str = self.node.get("x-kubernetes-list-type", "atomic")
+        return said
+
+    @property
+    def list_map_keys(self) -> tuple[str, ...]:
+        """The fields that together identify an element of a list of type `map`."""
+        return tuple(self.node.get("x-kubernetes-list-map-keys", ()))
+
+    @property
+    def is_atomic_map(self) -> bool:
+        """Whether an object is owned and replaced as a whole."""
+        return "atomic" in (self.node.get("x-kubernetes-map-type"), self.body.get("x-kubernetes-map-type"))
+
+
+@cache
+def schema_of(name: str) -> Schema:
+    """The schema of a definition."""
+    body = definition(name)
+    return Schema(body, body)
+
+
+#: What `api.patches` asks of a kind is a part of a schema.
+patch_schema = schema_of
+
+
+def _schema(node: Obj) -> Schema:
+    ref = node.get("$ref", "")
+    return Schema(node, definition(ref.removeprefix(_REF)) if ref else node)
