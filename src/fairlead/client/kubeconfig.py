@@ -1,0 +1,77 @@
+"""Kubeconfigs: how a client finds a server and proves who it is."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One context of a kubeconfig, resolved. Certificates and keys are PEM."""
+
+    server: str
+    ca: bytes | None = None
+    token: str = ""
+    client_certificate: bytes | None = None
+    client_key: bytes | None = None
+    namespace: str = "default"
+    insecure: bool = False
+
+
+def render(server: str, ca: bytes | None, token: str, name: str = "fairlead") -> str:
+    """A kubeconfig with one context."""
+    cluster: dict[str, Any] = {"server": server}
+    if ca:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    user = {"token": token} if token else {}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def load(path: Path, context: str = "") -> Access:
+    """The current (or named) context of a kubeconfig; KeyError or StopIteration never escape: ValueError says why."""
+    config = yaml.safe_load(path.read_text()) or {}
+    wanted = context or config.get("current-context") or ""
+    chosen = _named(config, "contexts", wanted).get("context") or {}
+    cluster = _named(config, "clusters", chosen.get("cluster", "")).get("cluster") or {}
+    user = _named(config, "users", chosen.get("user", "")).get("user") or {}
+    token = user.get("token", "")
+    if not token and user.get("tokenFile"):
+        token = (path.parent / user["tokenFile"]).read_text().strip()
+    return Access(
+        server=cluster.get("server", ""),
+        ca=_pem(cluster, "certificate-authority", path),
+        token=token,
+        client_certificate=_pem(user, "client-certificate", path),
+        client_key=_pem(user, "client-key", path),
+        namespace=chosen.get("namespace", "default"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+    )
+
+
+def _named(config: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+    for entry in config.get(section) or ():
+        if entry.get("name") == name:
+            found: dict[str, Any] = entry
+            return found
+    raise ValueError(f"the kubeconfig has no entry {name!r} under {section!r}")
+
+
+def _pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:
+    if inline := entry.get(f"{key}-data"):
+        return base64.b64decode(inline)
+    if file := entry.get(key):
+        return (path.parent / file).read_bytes()
+    return None

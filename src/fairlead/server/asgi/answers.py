@@ -1,0 +1,82 @@
+"""Answers: a code, a body and how it is written. Everything that leaves the server is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import yaml
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import ApiError, NotAcceptable
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import Listing
+from fairlead.server.asgi.negotiate import JSON, YAML, Form
+from fairlead.server.asgi.request import Request
+from fairlead.server.served import Version
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete answer."""
+
+    code: int
+    body: bytes
+    media_type: str = JSON
+    headers: Headers = field(default_factory=list)
+
+    @classmethod
+    def of_raw(cls, raw: bytes, form: Form, code: int = 200) -> Answer:
+        """JSON bytes in the form that the client asked for."""
+        if form.media_type == YAML:
+            return cls(code, _yaml(Encoded(raw).obj()), YAML)
+        return cls(code, raw)
+
+    @classmethod
+    def of_obj(cls, obj: Obj, form: Form, code: int = 200) -> Answer:
+        return cls.of_raw(encode(obj), form, code)
+
+    @classmethod
+    def of_text(cls, text: str, code: int = 200) -> Answer:
+        return cls(code, text.encode(), "text/plain; charset=utf-8")
+
+    @classmethod
+    def of_error(cls, error: ApiError, request: Request) -> Answer:
+        """The `Status` of a refusal: as JSON or YAML, whatever else was asked for."""
+        try:
+            form = Form(request.form.media_type)
+        except NotAcceptable:
+            form = Form()
+        answer = cls.of_obj(error.status(), form, error.code)
+        if error.retry_after_seconds:
+            answer.headers.append((b"retry-after", b"%d" % error.retry_after_seconds))
+        return answer
+
+
+def _yaml(obj: Obj) -> bytes:
+    text: str = yaml.dump(obj, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
+    return text.encode()
+
+
+def list_body(version: Version, listing: Listing) -> bytes:
+    """A list as JSON. Its items carry no kind of their own, so their common beginning is cut off."""
+    row, cut = version.resource, len(version.prefix)
+    meta: Obj = {"resourceVersion": listing.resource_version}
+    if listing.continue_token:
+        meta["continue"] = listing.continue_token
+        if listing.remaining is not None:
+            meta["remainingItemCount"] = listing.remaining
+    head = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": meta}
+    items = b",{".join([item.raw[cut:] for item in listing.items])
+    return b'%b,"items":[%b%b]}' % (encode(head)[:-1], b"{" if items else b"", items)
+
+
+def warning_headers(texts: Iterable[str]) -> Headers:
+    """RFC 7234 `Warning` headers, each text once."""
+    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in dict.fromkeys(texts)]
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

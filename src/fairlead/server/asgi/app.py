@@ -1,0 +1,99 @@
+"""The ASGI application: from an HTTP request to the registry and back.
+
+One function a step: authenticate, route, decode, call, answer. Every refusal is an `ApiError` that becomes a `Status`
+in one place, and whatever else goes wrong becomes a 500 that tells the client nothing but an id in our log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from fairlead.api.errors import ApiError, EntityTooLarge, InternalError, Unauthorized
+from fairlead.server.admission.base import User
+from fairlead.server.asgi.answers import Answer, warning_headers
+from fairlead.server.asgi.documents import Documents
+from fairlead.server.asgi.paths import parse
+from fairlead.server.asgi.request import Request
+from fairlead.server.asgi.resources import Resources
+from fairlead.server.registry import Registry
+
+Scope: TypeAlias = Any
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+#: Who a request is from, by its headers; None: nobody we know.
+Authenticate = Callable[[Mapping[bytes, bytes]], User | None]
+
+#: kube-apiserver's limit of a request body.
+MAX_BODY_BYTES = 3 << 20
+
+log = logging.getLogger(__name__)
+
+
+class Application:
+    """What a listener serves. Two listeners (TLS and plain) differ in how they authenticate."""
+
+    def __init__(self, registry: Registry, documents: Documents, authenticate: Authenticate) -> None:
+        self._authenticate = authenticate
+        self._documents = documents
+        self._resources = Resources(registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"this server speaks only http, not {scope['type']}")
+        request = Request(scope, dict(scope["headers"]), _query(scope["query_string"]))
+        try:
+            answer = await self._answer(request, receive, send)
+        except ApiError as error:
+            answer = Answer.of_error(error, request)
+        except Exception:
+            log.exception("%s %s", request.method, request.path)
+            answer = Answer.of_error(InternalError("Internal error occurred: see the server's log"), request)
+        if answer is not None:
+            await _send(answer, request, send)
+
+    async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer | None:
+        user = self._authenticate(request.headers)
+        if user is None:
+            raise Unauthorized("Unauthorized")
+        request.caller.user = user
+        if request.method in ("POST", "PUT", "PATCH", "DELETE"):
+            request.body = await _body(receive)
+        target = parse(request.path)
+        if target is None:
+            return self._documents.answer(request)
+        return await self._resources.answer(request, target, send)
+
+
+def _query(raw: bytes) -> dict[str, str]:
+    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body; a client that goes away half-way has sent nothing."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        if len(body) > MAX_BODY_BYTES:
+            break
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InternalError("the client went away")
+        body += message.get("body", b"")
+    if len(body) > MAX_BODY_BYTES:
+        raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+    return body
+
+
+async def _send(answer: Answer, request: Request, send: Send) -> None:
+    headers = [
+        (b"content-type", answer.media_type.encode()),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"cache-control", b"no-cache, private"),
+        *answer.headers,
+        *warning_headers(request.caller.warnings),
+    ]
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else answer.body})

@@ -1,0 +1,124 @@
+"""A request as the handlers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.api.errors import BadRequest
+from fairlead.api.fields import Errors
+from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
+from fairlead.server.asgi.negotiate import Form, form_of
+from fairlead.server.request import Caller
+
+_VALIDATIONS = ("Ignore", "Warn", "Strict")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+@dataclass(slots=True)
+class Request:
+    """Method, path, query, headers and body, with the query's options in typed form."""
+
+    scope: Any
+    headers: Mapping[bytes, bytes]
+    query: dict[str, str]
+    body: bytes = b""
+    caller: Caller = field(default_factory=Caller)
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    @property
+    def path(self) -> str:
+        return str(self.scope["path"])
+
+    @property
+    def accept(self) -> str:
+        return self.headers.get(b"accept", b"").decode("latin-1")
+
+    @property
+    def full_content_type(self) -> str:
+        return self.headers.get(b"content-type", b"").decode("latin-1")
+
+    @property
+    def content_type(self) -> str:
+        return self.full_content_type.partition(";")[0].strip()
+
+    @property
+    def form(self) -> Form:
+        return form_of(self.accept)
+
+    def write_options(self, kind: str) -> WriteOptions:
+        """The options of a create, update or patch; `kind` names them in errors (`CreateOptions`)."""
+        query = self.query
+        if not query:
+            return _DEFAULT_WRITE
+        errors = Errors()
+        dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
+        if dry_run not in ("", "All"):
+            errors.not_supported("dryRun", [dry_run], ["All"])
+        if validation not in ("", *_VALIDATIONS):
+            errors.not_supported("fieldValidation", validation, _VALIDATIONS)
+        manager = query.get("fieldManager", "")
+        if len(manager.encode()) > 128:
+            errors.too_long("fieldManager", 128)
+        if kind == "PatchOptions" and "force" in query and not self._is_apply:
+            errors.forbidden("force", "may not be specified for non-apply patch")
+        errors.raise_invalid(kind, "", "meta.k8s.io")
+        return WriteOptions(bool(dry_run), manager, validation or "Warn", self.flag("force") or False)
+
+    @property
+    def _is_apply(self) -> bool:
+        return self.content_type.startswith("application/apply-patch")
+
+    def list_query(self) -> ListQuery:
+        query = self.query
+        if not query:
+            return _DEFAULT_LIST
+        return ListQuery(
+            query.get("labelSelector", ""),
+            query.get("fieldSelector", ""),
+            query.get("resourceVersion", ""),
+            query.get("resourceVersionMatch", ""),
+            self.number("limit") or 0,
+            query.get("continue", ""),
+        )
+
+    def watch_query(self) -> WatchQuery:
+        query = self.query
+        return WatchQuery(
+            query.get("labelSelector", ""),
+            query.get("fieldSelector", ""),
+            query.get("resourceVersion", ""),
+            query.get("resourceVersionMatch", ""),
+            self.flag("allowWatchBookmarks") or False,
+            self.flag("sendInitialEvents"),
+            self.number("timeoutSeconds"),
+        )
+
+    def number(self, name: str) -> int | None:
+        """An integer of the query, None if it is not given."""
+        text = self.query.get(name)
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean of the query; Go's spellings, and anything else counts as true, as in apimachinery."""
+        text = self.query.get(name)
+        if text is None:
+            return None
+        return text not in _FALSE
+
+    @property
+    def is_watch(self) -> bool:
+        return bool(self.flag("watch")) if "watch" in self.query else False
+
+
+_DEFAULT_WRITE = WriteOptions(field_validation="Warn")
+_DEFAULT_LIST = ListQuery()

@@ -1,0 +1,214 @@
+"""The verbs on resources, as HTTP: which verb a request means, and how its answer is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Listing, PatchType
+from fairlead.server.asgi.answers import Answer, list_body
+from fairlead.server.asgi.negotiate import PARTIAL, TABLE, Form
+from fairlead.server.asgi.paths import Target
+from fairlead.server.asgi.request import Request
+from fairlead.server.asgi.streams import stream
+from fairlead.server.asgi.transforms import partial, partial_list, table
+from fairlead.server.decode import decode, decode_options
+from fairlead.server.deletion import options_of
+from fairlead.server.listing import parse_revision, wait_for
+from fairlead.server.patching import decode_patch
+from fairlead.server.registry import Registry
+from fairlead.server.served import Served, Version
+from fairlead.server.targets import target_of
+
+Send = Callable[[Any], Awaitable[None]]
+_UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)
+_NOT_ALLOWED = "the server does not allow this method on the requested resource"
+
+#: HTTP method -> (verb on an object or subresource, verb on a collection).
+_VERBS = {
+    "GET": ("get", "list"),
+    "HEAD": ("get", "list"),
+    "POST": ("create", "create"),
+    "PUT": ("update", ""),
+    "PATCH": ("patch", ""),
+    "DELETE": ("delete", "deletecollection"),
+}
+
+
+class Resources:
+    """Answers requests for resource paths."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def answer(self, request: Request, target: Target, send: Send) -> Answer | None:
+        """The answer, or None where a watch has been streamed already."""
+        found = self._registry.catalogue.find(target.group, target.version, target.plural)
+        if found is None:
+            return Answer.of_text("404 page not found", 404)
+        served, version = found
+        verb = _verb(request, target, version.resource)
+        if verb in ("list", "watch") and (request.is_watch or target.is_watch):
+            await stream(self._registry, served, version, target, request, send)
+            return None
+        handler: Callable[[Request, Target, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
+        return await handler(request, target, served, version)
+
+    async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        form = request.form
+        await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
+        row = version.resource
+        found = await self._registry.get(row, target.name, target.namespace, target.subresource)
+        return _shown(found, served, version, form, request)
+
+    async def _list(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        form, query = request.form, request.list_query()
+        if "sendInitialEvents" in request.query:
+            _forbid_initial_events(query.resource_version, query.resource_version_match)
+        if not query.continue_token:
+            await wait_for(self._registry.store, parse_revision(query.resource_version))
+        listing = await self._registry.list(version.resource, target.namespace, query)
+        return _shown_list(listing, served, version, form, request)
+
+    async def _create(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        form, row = request.form, version.resource
+        options = request.write_options("CreateOptions")
+        obj = self._decoded(request, version, target.subresource)
+        if target.name and not target.subresource:
+            raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
+        made = await self._registry.create(
+            row,
+            obj,
+            target.namespace,
+            name=target.name,
+            subresource=target.subresource,
+            options=options,
+            caller=request.caller,
+        )
+        return _shown(made, served, version, form, request, 201)
+
+    async def _update(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        form, row = request.form, version.resource
+        options = request.write_options("UpdateOptions")
+        obj = self._decoded(request, version, target.subresource)
+        _check_place(obj, target, row)
+        stored = await self._registry.update(
+            row, obj, subresource=target.subresource, options=options, caller=request.caller
+        )
+        return _shown(stored, served, version, form, request)
+
+    async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        form = request.form
+        try:
+            type_ = PatchType(_PATCH_ALIASES.get(request.content_type, request.content_type))
+        except ValueError:
+            raise _UNSUPPORTED_PATCH from None
+        if type_ is PatchType.STRATEGIC and served.crd is not None:
+            raise _UNSUPPORTED_PATCH
+        options = request.write_options("PatchOptions")
+        patch = decode_patch(request.body, type_, request.caller, options.field_validation)
+        patched = await self._registry.patch(
+            version.resource,
+            target.name,
+            target.namespace,
+            patch,
+            type_,
+            subresource=target.subresource,
+            options=options,
+            caller=request.caller,
+        )
+        return _shown(patched, served, version, form, request, 201 if request.caller.created else 200)
+
+    async def _delete(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        options = options_of(decode_options(request.body, request.full_content_type), request.query)
+        form = request.form
+        gone = await self._registry.delete(
+            version.resource, target.name, target.namespace, options, caller=request.caller
+        )
+        return _shown(gone, served, version, form, request)
+
+    async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        options = options_of(decode_options(request.body, request.full_content_type), request.query)
+        form = request.form
+        listing = await self._registry.delete_collection(
+            version.resource, target.namespace, request.list_query(), options, caller=request.caller
+        )
+        return _shown_list(listing, served, version, form, request)
+
+    @staticmethod
+    def _decoded(request: Request, version: Version, subresource: str) -> Obj:
+        obj, strict = decode(request.body, request.full_content_type, target_of(version.resource, subresource))
+        request.caller.strict_errors.extend(strict)
+        return obj
+
+
+#: YAML spellings of the patch types; the body is decoded either way.
+_PATCH_ALIASES = {
+    "application/strategic-merge-patch+yaml": PatchType.STRATEGIC,
+    "application/apply-patch+json": PatchType.APPLY,
+}
+
+
+def _verb(request: Request, target: Target, row: Resource) -> str:
+    """The verb that a request means; `MethodNotSupported` if the kind does not know it."""
+    on_object, on_collection = _VERBS.get(request.method, ("", ""))
+    verb = on_object if target.name else on_collection
+    verbs = row.verbs
+    if target.subresource:
+        sub = row.subresources.get(target.subresource)
+        if sub is None:
+            raise NotFound("the server could not find the requested resource", shows_details=True)
+        verbs = sub.verbs
+    is_misplaced = row.namespaced and not target.namespace and (target.name or verb not in ("list", "deletecollection"))
+    if verb not in verbs or (is_misplaced and verb != "list"):
+        raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
+    if target.is_watch and verb == "get":
+        return "watch"
+    return verb
+
+
+def _check_place(obj: Obj, target: Target, row: Resource) -> None:
+    """A PUT names its object in the path; the body must agree."""
+    meta = metadata(obj)
+    if not meta.get("name"):
+        meta["name"] = target.name
+    elif meta["name"] != target.name:
+        raise BadRequest(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
+    if row.namespaced and meta.setdefault("namespace", target.namespace) != target.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _forbid_initial_events(resource_version: str, match: str) -> None:
+    errors = Errors()
+    if match and not resource_version:
+        errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+    errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    errors.raise_invalid("ListOptions", "", "meta.k8s.io")
+
+
+def _shown(found: Encoded, served: Served, version: Version, form: Form, request: Request, code: int = 200) -> Answer:
+    """One object in the form that the client wants."""
+    if form.transform == TABLE:
+        body = table(served, version, [found], {}, request, with_columns=True)
+        return Answer.of_obj(body, form, code)
+    if form.transform == PARTIAL:
+        return Answer.of_obj(partial(found.obj(), form), form, code)
+    return Answer.of_raw(found.raw, form, code)
+
+
+def _shown_list(listing: Listing, served: Served, version: Version, form: Form, request: Request) -> Answer:
+    if form.transform == TABLE:
+        meta: Obj = {"resourceVersion": listing.resource_version}
+        if listing.continue_token:
+            meta["continue"] = listing.continue_token
+            if listing.remaining is not None:
+                meta["remainingItemCount"] = listing.remaining
+        return Answer.of_obj(table(served, version, listing.items, meta, request, with_columns=True), form)
+    if form.transform == PARTIAL:
+        return Answer.of_obj(partial_list(listing, form), form)
+    return Answer.of_raw(list_body(version, listing), form)

@@ -1,0 +1,157 @@
+"""Watch streams: one encoded line for all watchers, written straight to their connections.
+
+Events of one turn of the event loop (one group commit) are gathered and written to each connection at once. A client
+that does not read is cut off when its backlog grows too large, as kube-apiserver does; it lists again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from fairlead.api.encoded import encode
+from fairlead.api.errors import Expired
+from fairlead.api.verbs import EventType, WatchQuery
+from fairlead.runtime import chance
+from fairlead.server.asgi.negotiate import PARTIAL, TABLE
+from fairlead.server.asgi.paths import Target
+from fairlead.server.asgi.protocol import TRANSPORT
+from fairlead.server.asgi.request import Request
+from fairlead.server.asgi.transforms import partial, table
+from fairlead.server.cache import Change, event_line
+from fairlead.server.listing import check_watch
+from fairlead.server.registry import Registry
+from fairlead.server.served import Served, Version
+from fairlead.server.watching import attach, bookmark
+
+#: A watch without timeoutSeconds ends after 30 to 60 minutes (kube-apiserver's --min-request-timeout).
+MIN_TIMEOUT_SECONDS = 1800.0
+BOOKMARK_SECONDS = 60.0
+MAX_BACKLOG_BYTES = 64 << 20
+
+_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-cache, private"),
+    (b"transfer-encoding", b"chunked"),
+]
+
+
+class Stream:
+    """One watch on one connection."""
+
+    def __init__(self, served: Served, version: Version, request: Request, query: WatchQuery) -> None:
+        self._served, self._version, self._request = served, version, request
+        self._transport: asyncio.Transport = request.scope[TRANSPORT]
+        self._encode = self._encoder(request, version)
+        self._gathered: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._has_columns = False
+        self.is_open = False
+        self.ended = asyncio.Event()
+
+    def tell(self, type_: EventType, change: Change) -> None:
+        """The cache's sink."""
+        self.write(self._encode(type_, change))
+
+    def write(self, line: bytes) -> None:
+        """Gather a line; it leaves at the end of this turn of the loop."""
+        if not self._gathered and self.is_open:
+            self._loop.call_soon(self.flush)
+        self._gathered.append(line)
+
+    def flush(self) -> None:
+        if not self._gathered or self.ended.is_set():
+            return
+        data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
+        self._gathered.clear()
+        transport = self._transport
+        if transport.is_closing() or transport.get_write_buffer_size() > MAX_BACKLOG_BYTES:
+            self.ended.set()
+            return
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def _encoder(self, request: Request, version: Version) -> Callable[[EventType, Change], bytes]:
+        transform = request.form.transform
+        if transform == TABLE:
+            return self._as_table
+        if transform == PARTIAL:
+            return self._as_partial
+        if version.from_stored:
+            return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
+        return lambda type_, change: change.line(type_)
+
+    def _as_table(self, type_: EventType, change: Change) -> bytes:
+        shown = self._version.shown(change.carried(type_))
+        body = table(self._served, self._version, [shown], {}, self._request, with_columns=not self._has_columns)
+        self._has_columns = True
+        return event_line(type_, encode(body))
+
+    def _as_partial(self, type_: EventType, change: Change) -> bytes:
+        shown = self._version.shown(change.carried(type_))
+        return event_line(type_, encode(partial(shown.obj(), self._request.form)))
+
+
+async def stream(
+    registry: Registry,
+    served: Served,
+    version: Version,
+    target: Target,
+    request: Request,
+    send: Callable[[Any], Awaitable[None]],
+) -> None:
+    """Answer a watch request until its time is over, the client goes away or the kind does."""
+    query = request.watch_query()
+    if target.name:
+        query = _of_one(query, target.name)
+    check_watch(query)
+    out = Stream(served, version, request, query)
+    watcher = None
+    try:
+        try:
+            watcher = attach(served, target.namespace, query, out.tell)
+            if query.send_initial_events and query.bookmarks:
+                _mark(out, version, registry.revision, ends_initial_events=True)
+        except Expired as error:
+            out.write(event_line(EventType.ERROR, encode(error.status())))
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        out.is_open = True
+        out.flush()
+        if watcher is not None:
+            await _until_over(out, query, version, registry)
+        out.flush()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        if watcher is not None:
+            served.cache.unwatch(watcher)
+
+
+async def _until_over(out: Stream, query: WatchQuery, version: Version, registry: Registry) -> None:
+    limit = query.timeout_seconds
+    if limit is None:
+        limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
+    try:
+        async with asyncio.timeout(limit):
+            while not out.ended.is_set():
+                try:
+                    async with asyncio.timeout(BOOKMARK_SECONDS):
+                        await out.ended.wait()
+                except TimeoutError:
+                    if query.bookmarks:
+                        _mark(out, version, registry.revision)
+    except TimeoutError:
+        return
+
+
+def _mark(out: Stream, version: Version, revision: int, *, ends_initial_events: bool = False) -> None:
+    said = bookmark(version.resource, revision, ends_initial_events=ends_initial_events)
+    out.write(event_line(EventType.BOOKMARK, said.raw))
+
+
+def _of_one(query: WatchQuery, name: str) -> WatchQuery:
+    """`/watch/…/NAME`, and a watch on a single object's path."""
+
+    selector = f"metadata.name={name}"
+    return replace(query, fields=f"{query.fields},{selector}" if query.fields else selector)

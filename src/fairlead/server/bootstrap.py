@@ -1,0 +1,40 @@
+"""What every cluster has from its first moment: its namespaces, its two priority classes, its own service."""
+
+from __future__ import annotations
+
+from fairlead.api.builtin import NAMESPACES, PRIORITY_CLASSES
+from fairlead.api.errors import AlreadyExists
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.server.registry import Registry
+
+SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+#: Name -> (value, description): S3-02.
+SYSTEM_PRIORITY_CLASSES = {
+    "system-cluster-critical": (
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    "system-node-critical": (
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+}
+
+
+async def bootstrap(registry: Registry) -> None:
+    """Create whatever of it is missing."""
+    for name in SYSTEM_NAMESPACES:
+        await _ensure(registry, NAMESPACES, {"metadata": {"name": name}})
+    for name, (value, description) in SYSTEM_PRIORITY_CLASSES.items():
+        await _ensure(
+            registry, PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}
+        )
+
+
+async def _ensure(registry: Registry, resource: Resource, obj: Obj, namespace: str = "") -> None:
+    if registry.find(resource.qualified, obj["metadata"]["name"], namespace) is None:
+        try:
+            await registry.create(resource, obj, namespace)
+        except AlreadyExists:
+            return

@@ -1,0 +1,148 @@
+"""What a DELETE does to an object: remove it, mark it, or leave it to somebody who is at it already.
+
+Finalizers, grace periods and propagation policies interact; deciding is a pure function here, so that the
+registry only has to carry it out. Source: apiserver `registry/rest/delete.go` and `registry/generic/registry/store.go`.
+
+    live ──▶ marked (deletionTimestamp; waits for finalizers, a node agent, a namespace's content) ──▶ removed
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from fairlead.api.errors import Conflict
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.verbs import DeleteOptions
+from fairlead.runtime.clock import parse_timestamp, timestamp
+from fairlead.server.strategies import Strategy
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+POLICIES = ("Foreground", "Background", "Orphan")
+
+
+class Outcome(Enum):
+    """What is left to do with the object that `decide` was given."""
+
+    REMOVE = auto()  # take it out of the store
+    MARK_AND_REMOVE = auto()  # write it, so that watchers see the mark, then take it out
+    MARK = auto()  # write it and wait
+    PENDING = auto()  # somebody is deleting it already: nothing to do
+
+
+def check_preconditions(obj: Obj, kind: str, options: DeleteOptions) -> None:
+    """Raise `Conflict` unless the object is the one that the client means."""
+    meta = metadata(obj)
+    uid, version = options.precondition_uid, options.precondition_resource_version
+    advice = "The object might have been deleted and then recreated"
+    if uid is not None and uid != meta.get("uid"):
+        why = f"the UID in the precondition ({uid}) does not match the UID in record ({meta.get('uid')}). {advice}"
+        raise Conflict.of(kind, meta["name"], why)
+    if version is not None and version != meta.get("resourceVersion"):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({meta.get('resourceVersion')}). The object might have been modified"
+        )
+        raise Conflict.of(kind, meta["name"], why)
+
+
+def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> Outcome:
+    """Change the object as its deletion demands and say what is left to do."""
+    meta = metadata(obj)
+    graceful = False
+    if strategy.deletes_gracefully:
+        if meta.get("deletionTimestamp"):
+            if not _shortens(meta, options.grace_period_seconds):
+                return Outcome.PENDING
+        else:
+            _mark(meta, strategy.grace_period_seconds(obj, options.grace_period_seconds), now)
+        graceful = True
+    finalizers = _finalizers(meta, options)
+    changed = finalizers != meta.get("finalizers", [])
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    held = bool(finalizers) or strategy.holds_deletion(obj)
+    if not graceful and not held and not changed:
+        return Outcome.REMOVE
+    if not meta.get("deletionTimestamp"):
+        _mark(meta, 0, now)
+        strategy.mark_deleted(obj)
+    if held or meta.get("deletionGracePeriodSeconds", 0) > 0:
+        return Outcome.MARK
+    return Outcome.MARK_AND_REMOVE if graceful else Outcome.REMOVE
+
+
+def is_finished(obj: Obj, strategy: Strategy) -> bool:
+    """Whether an update took away the last thing that kept a marked object alive."""
+    meta = metadata(obj)
+    return bool(
+        meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+        and not strategy.holds_deletion(obj)
+    )
+
+
+def _shortens(meta: Obj, asked: int | None) -> bool:
+    """A deletion under way may only be made shorter."""
+    current = meta.get("deletionGracePeriodSeconds", 0)
+    if asked is None or asked >= current:
+        return False
+    began = parse_timestamp(meta["deletionTimestamp"]) - current
+    meta["deletionTimestamp"] = timestamp(began + asked)
+    meta["deletionGracePeriodSeconds"] = asked
+    return True
+
+
+def _mark(meta: Obj, grace_seconds: int, now: float) -> None:
+    meta["deletionTimestamp"] = timestamp(now + grace_seconds)
+    meta["deletionGracePeriodSeconds"] = grace_seconds
+    if meta.get("generation", 0) > 0:
+        meta["generation"] += 1
+
+
+def _finalizers(meta: Obj, options: DeleteOptions) -> list[str]:
+    """The finalizers with the garbage collector's own added or removed as the policy says."""
+    current: list[str] = meta.get("finalizers", [])
+    policy = options.propagation_policy
+    if policy is None:
+        return current
+    kept = [one for one in current if one not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        return [*kept, ORPHAN]
+    if policy == "Foreground":
+        return [*kept, FOREGROUND]
+    return kept
+
+
+def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
+    """The options of a DELETE from its body, or from the query where there is no body."""
+    errors = Errors()
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    if dry_run and dry_run != ["All"]:
+        errors.not_supported("dryRun", dry_run, ["All"])
+    policy = body.get("propagationPolicy") or query.get("propagationPolicy")
+    orphan = body.get("orphanDependents")
+    if orphan is None and query.get("orphanDependents"):
+        orphan = query["orphanDependents"] == "true"
+    if policy is not None and orphan is not None:
+        errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+    elif policy is not None and policy not in POLICIES:
+        errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
+    if orphan is not None and policy is None:
+        policy = "Orphan" if orphan else "Background"
+    errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and query.get("gracePeriodSeconds"):
+        grace = int(query["gracePeriodSeconds"])
+    preconditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period_seconds=grace,
+        propagation_policy=policy,
+        precondition_uid=preconditions.get("uid"),
+        precondition_resource_version=preconditions.get("resourceVersion"),
+        dry_run=bool(dry_run),
+    )

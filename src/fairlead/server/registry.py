@@ -1,0 +1,473 @@
+"""The generic registry: every verb on every kind, in one process.
+
+It is the `Api` of our own server. A write goes through one pipeline, whatever the kind:
+
+    normalise ▸ default ▸ admit ▸ prepare ▸ validate ▸ admission's last word ▸ encode ▸ store
+
+and what a kind adds to it is its `Strategy`. Reads come from the watch cache. Optimistic concurrency is the store's: a
+write names the revision that it replaces, and whoever did not insist on one tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.errors import (
+    MODIFIED,
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    MethodNotSupported,
+    NotFound,
+    ServiceUnavailable,
+)
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import (
+    DELETE,
+    LIST,
+    WATCH,
+    WRITE,
+    DeleteOptions,
+    Listing,
+    ListQuery,
+    PatchType,
+    WatchEvent,
+    WatchQuery,
+    WriteOptions,
+)
+from fairlead.runtime.clock import now
+from fairlead.server import deletion, writing
+from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.deletion import Outcome
+from fairlead.server.kinds.meta import validate_meta
+from fairlead.server.listing import check_list, list_page
+from fairlead.server.patching import unreadable, wish_of
+from fairlead.server.request import Caller, Patch, Wish, Write
+from fairlead.server.selection import matcher
+from fairlead.server.served import Catalogue, Served
+from fairlead.server.views import View, Views, view_of
+from fairlead.server.watching import events
+from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store, StoreUnavailable, unstamped
+
+#: How often a create with a generated name tries another name (KEP-4420).
+NAME_ATTEMPTS = 8
+
+
+class Admission(Protocol):
+    """The chain of admission plugins (server/admission/chain.py)."""
+
+    async def admit(self, attributes: Attributes) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None: ...
+
+
+#: A POST to a subresource: binding, eviction. Gets (registry, served, namespace, name, body, write).
+Action = Callable[["Registry", Served, str, str, Obj, Write], Awaitable[Encoded]]
+#: Told of every committed change of one kind: (namespace, name, the new bytes or None).
+Observer = Callable[[str, str, bytes | None], None]
+
+
+class Registry:
+    """All kinds, over one store."""
+
+    def __init__(
+        self, store: Store, catalogue: Catalogue, views: Views, actions: Mapping[tuple[str, str], Action]
+    ) -> None:
+        self.store = store
+        self.catalogue = catalogue
+        self.admission: Admission
+        self.observers: dict[str, Observer] = {}
+        self._views, self._actions = views, actions
+
+    async def open(self, admission: Admission) -> None:
+        """Load what the store holds. Nothing older than this moment can be watched."""
+        self.admission = admission
+        await self.store.open(self._apply)
+        for served in self.catalogue:
+            served.cache.forget_before(self.store.revision)
+
+    @property
+    def revision(self) -> int:
+        return self.store.revision
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        """Committed changes become cache entries; a kind that is not served (yet) stays in the store."""
+        for change in changes:
+            _, qualified, namespace, name = change.key.split("/")
+            raw = change.record.value if change.record else None
+            served = self.catalogue.stored(qualified)
+            if served is not None:
+                served.cache.apply(change.revision, namespace, name, raw)
+            observer = self.observers.get(qualified)
+            if observer is not None:
+                observer(namespace, name, raw)
+
+    # -- reading
+
+    def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None:
+        served = self.catalogue.stored(resource)
+        return served.cache.get(namespace, name) if served else None
+
+    def each(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
+        served = self.catalogue.stored(resource)
+        return served.cache.entries(namespace) if served else ()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
+        served, version = self.catalogue.of(resource)
+        view = view_of(self._views, served, subresource)
+        entry = served.cache.get(namespace, name)
+        if entry is None:
+            raise NotFound.of(resource.plural, name, resource.group)
+        if view.is_whole:
+            return version.shown(entry)
+        return encoded(view.shown(served, entry.obj()))
+
+    async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+        served, version = self.catalogue.of(resource)
+        check_list(query)
+        matches = matcher(served, query.labels, query.fields)
+        return list_page(served.cache, namespace, query, matches, self.revision, version.shown)
+
+    def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
+        served, version = self.catalogue.of(resource)
+        return events(served, version, namespace, query)
+
+    # -- creating
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+        caller: Caller | None = None,
+    ) -> Encoded:
+        served, version = self.catalogue.of(resource)
+        write = Write(options, caller or Caller(), version, subresource)
+        action = self._actions.get((served.resource.qualified, subresource))
+        if action is not None:
+            return await action(self, served, namespace, name, obj, write)
+        if subresource or "create" not in resource.verbs:
+            raise MethodNotSupported("the server does not allow this method on the requested resource")
+        return await self._create(served, namespace, self._normal(served, obj, write), write)
+
+    async def _create(self, served: Served, namespace: str, obj: Obj, write: Write) -> Encoded:
+        strategy = served.strategy
+        writing.place(served, obj, namespace)
+        strategy.default(obj)
+        attributes = self._attributes(served, obj, None, write, Operation.CREATE)
+        await self.admission.admit(attributes)
+        is_generated = not metadata(obj).get("name")
+        writing.begin(served, obj)
+        strategy.prepare_create(obj)
+        errors = Errors()
+        validate_meta(obj, errors, resource=served.resource)
+        strategy.validate(obj, errors)
+        self._refuse(served, obj, errors)
+        write.caller.warnings.extend(strategy.warnings(obj, None))
+        attributes.name = metadata(obj)["name"]
+        try:
+            await self.admission.validate(attributes)
+            return await self._insert(served, obj, write, NAME_ATTEMPTS if is_generated else 1)
+        except BaseException:
+            await self._undo(attributes)
+            raise
+
+    async def _insert(self, served: Served, obj: Obj, write: Write, attempts: int) -> Encoded:
+        meta, row = metadata(obj), served.resource
+        for attempt in range(attempts):
+            if attempt:
+                writing.rename(meta)
+            key = served.key(meta.get("namespace", ""), meta["name"])
+            try:
+                if write.options.dry_run:
+                    if await self.store.get(key) is not None:
+                        raise RevisionMismatch(key, 0)
+                    return self._answer(served, _unstored(served, obj), write)
+                record = await self._put(key, served.encode(obj), 0)
+            except RevisionMismatch:
+                continue
+            return self._answer(served, Encoded(record.value), write)
+        raise AlreadyExists.of(row.plural, meta["name"], row.group)
+
+    # -- changing
+
+    async def update(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+        caller: Caller | None = None,
+    ) -> Encoded:
+        served, version = self.catalogue.of(resource)
+        meta = metadata(obj)
+        write = Write(options, caller or Caller(), version, subresource)
+        namespace = meta.get("namespace", "") if resource.namespaced else ""
+        return await self.change(served, namespace, meta.get("name", ""), lambda old: obj, write)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        patch: Any,
+        type_: PatchType = PatchType.MERGE,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+        caller: Caller | None = None,
+    ) -> Encoded:
+        served, version = self.catalogue.of(resource)
+        write = Write(options, caller or Caller(), version, subresource)
+        view = view_of(self._views, served, subresource)
+        wish = wish_of(view.definition(version), patch, type_)
+        return await self.change(served, namespace, name, wish, write, patch=Patch(patch, type_))
+
+    async def change(
+        self, served: Served, namespace: str, name: str, wish: Wish, write: Write, patch: Patch | None = None
+    ) -> Encoded:
+        """Read, change, write; again while somebody else is faster and the client did not insist on a version."""
+        view = view_of(self._views, served, write.subresource)
+        row, key = served.resource, served.key(namespace, name)
+        while True:
+            record = await self.store.get(key)
+            if record is None:
+                if patch or not served.strategy.allows_create_on_update:
+                    raise NotFound.of(row.plural, name, row.group)
+                return await self._create(served, namespace, self._normal(served, wish({}), write), write)
+            old = Encoded(record.value).obj()
+            sent = self._sent(served, view, old, wish, write, patch)
+            insists = writing.expected_revision(served, sent, record.revision)
+            if not patch:
+                writing.check_uid(served, sent, old)
+            try:
+                return await self._replace(served, view, key, old, sent, record, write)
+            except RevisionMismatch:
+                if insists and not patch:
+                    raise Conflict.of(row.plural, name, MODIFIED, row.group) from None
+
+    def _sent(self, served: Served, view: View, old: Obj, wish: Wish, write: Write, patch: Patch | None) -> Obj:
+        """What the client wants, in the stored version and in normal form."""
+        version = write.version
+        shown = view.shown(served, old)
+        if view.is_whole and version.from_stored:
+            shown = version.from_stored(shown)
+        sent = wish(shown)
+        try:
+            sent = self._normal(served, sent, write, view)
+        except BadRequest as error:
+            if patch is None:
+                raise
+            raise unreadable(patch.body, patch.type, sent, _reason_within(error.message)) from None
+        writing.check_name(sent, old)
+        return sent
+
+    async def _replace(
+        self, served: Served, view: View, key: str, old: Obj, sent: Obj, record: Record, write: Write
+    ) -> Encoded:
+        new = view.merged(served, sent, old)
+        attributes = self._attributes(served, new, old, write, Operation.UPDATE)
+        await self.admission.admit(attributes)
+        errors = Errors()
+        view.validate(served, new, old, errors)
+        self._refuse(served, new, errors)
+        write.caller.warnings.extend(view.warnings(served, new, old))
+        try:
+            await self.admission.validate(attributes)
+            stored = await self._store(served, key, new, record, write)
+        except BaseException:
+            await self._undo(attributes)
+            raise
+        if view.is_whole:
+            return self._answer(served, stored, write)
+        return encoded(view.shown(served, stored.obj()))
+
+    async def _store(self, served: Served, key: str, new: Obj, record: Record, write: Write) -> Encoded:
+        """Write the object if it changed, or remove it if it was only waiting for this change."""
+        value = served.encode(new)
+        if _is_same(value, unstamped(record.value, record.revision)):
+            return Encoded(record.value)
+        if write.options.dry_run:
+            return Encoded(value.replace(MARKER, b'"resourceVersion":"%d"' % record.revision, 1))
+        if deletion.is_finished(new, served.strategy):
+            await self._remove(key, record.revision)
+            return Encoded(value.replace(MARKER, b'"resourceVersion":"%d"' % record.revision, 1))
+        return Encoded((await self._put(key, value, record.revision)).value)
+
+    async def guaranteed_update(
+        self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+    ) -> Obj | None:
+        """The server's own read-modify-write, past admission and validation (admission.base.Writer)."""
+        served = self.catalogue.stored(resource)
+        if served is None:
+            return None
+        key = served.key(namespace, name)
+        while True:
+            record = await self.store.get(key)
+            if record is None:
+                return None
+            current = Encoded(record.value).obj()
+            new = change(current)
+            if new is None:
+                return current
+            try:
+                record = await self._put(key, served.encode(new), record.revision)
+            except RevisionMismatch:
+                continue
+            return Encoded(record.value).obj()
+
+    # -- deleting
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        options: DeleteOptions = DELETE,
+        caller: Caller | None = None,
+    ) -> Encoded:
+        served, version = self.catalogue.of(resource)
+        write = Write(WriteOptions(dry_run=options.dry_run), caller or Caller(), version)
+        row, key = served.resource, served.key(namespace, name)
+        while True:
+            record = await self.store.get(key)
+            if record is None:
+                raise NotFound.of(row.plural, name, row.group)
+            obj = Encoded(record.value).obj()
+            deletion.check_preconditions(obj, row.kind, options)
+            attributes = self._attributes(served, obj, obj, write, Operation.DELETE)
+            await self.admission.admit(attributes)
+            await self.admission.validate(attributes)
+            try:
+                return await self._delete(served, key, obj, record, options, write)
+            except RevisionMismatch:
+                continue
+
+    async def _delete(
+        self, served: Served, key: str, obj: Obj, record: Record, options: DeleteOptions, write: Write
+    ) -> Encoded:
+        outcome = deletion.decide(obj, served.strategy, options, now())
+        if outcome is Outcome.PENDING:
+            return self._answer(served, Encoded(record.value), write)
+        if options.dry_run:
+            last = encoded(obj)
+        elif outcome is Outcome.REMOVE:
+            last = Encoded(record.value)
+        else:
+            record = await self._put(key, served.encode(obj), record.revision)
+            last = Encoded(record.value)
+        if outcome is Outcome.MARK:
+            return self._answer(served, last, write)
+        if not options.dry_run:
+            await self._remove(key, record.revision)
+        if served.strategy.returns_deleted:
+            return self._answer(served, last, write)
+        return encoded(_deleted(served, obj))
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        query: ListQuery = LIST,
+        options: DeleteOptions = DELETE,
+        caller: Caller | None = None,
+    ) -> Listing:
+        listing = await self.list(resource, namespace, query)
+        for item in listing.items:
+            meta = metadata(item.obj())
+            try:
+                await self.delete(resource, meta["name"], meta.get("namespace", ""), options, caller)
+            except NotFound:
+                continue
+        return listing
+
+    # -- the steps that all writes share
+
+    def _normal(self, served: Served, obj: Obj, write: Write, view: View | None = None) -> Obj:
+        version = write.version
+        normalise = view.normalise(version) if view else version.normalise
+        unknown = normalise(obj)
+        row = version.resource
+        write.judge(unknown, row.kind, row.version)
+        if version.to_stored and (view is None or view.is_whole):
+            return version.to_stored(obj)
+        return obj
+
+    @staticmethod
+    def _attributes(served: Served, obj: Obj, old: Obj | None, write: Write, operation: Operation) -> Attributes:
+        meta = metadata(obj)
+        return Attributes(
+            operation,
+            served.resource,
+            meta.get("namespace", ""),
+            meta.get("name", ""),
+            obj,
+            old,
+            write.subresource,
+            write.options.dry_run,
+            write.caller.user,
+            write.caller.warnings,
+        )
+
+    @staticmethod
+    async def _undo(attributes: Attributes) -> None:
+        for undo in attributes.on_failure:
+            await undo()
+
+    @staticmethod
+    def _refuse(served: Served, obj: Obj, errors: Errors) -> None:
+        row = served.resource
+        errors.raise_invalid(row.kind, metadata(obj).get("name", ""), row.group)
+
+    @staticmethod
+    def _answer(served: Served, stored: Encoded, write: Write) -> Encoded:
+        return write.version.shown(stored)
+
+    async def _put(self, key: str, value: bytes, expected: int) -> Record:
+        try:
+            return await self.store.put(key, value, expected)
+        except StoreUnavailable as error:
+            raise ServiceUnavailable(f"the store cannot write: {error}") from error
+
+    async def _remove(self, key: str, expected: int) -> None:
+        try:
+            await self.store.delete(key, expected)
+        except StoreUnavailable as error:
+            raise ServiceUnavailable(f"the store cannot write: {error}") from error
+
+
+def _is_same(value: bytes, stored: bytes) -> bool:
+    """Whether two encoded objects say the same; clients are free to order keys as they like."""
+    return value == stored or (len(value) == len(stored) and Encoded(value).obj() == Encoded(stored).obj())
+
+
+def _reason_within(message: str) -> str:
+    """`Pod in version "v1" cannot be handled as a Pod: WHY`."""
+    return message.partition(": ")[2] if " cannot be handled as a " in message else message
+
+
+def _unstored(served: Served, obj: Obj) -> Encoded:
+    """The answer to a dry run: no version, for there is none."""
+    return Encoded(served.encode(obj).replace(MARKER + b",", b"", 1))
+
+
+def _deleted(served: Served, obj: Obj) -> Obj:
+    """The `Status` of a deletion that is complete."""
+    meta, row = metadata(obj), served.resource
+    details = {"name": meta["name"], "group": row.group, "kind": row.plural, "uid": meta.get("uid", "")}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }

@@ -1,0 +1,59 @@
+"""The circumstances of a request: who asks, how, and what is said back to them beside the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.api.errors import BadRequest
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import PatchType, WriteOptions
+from fairlead.server.admission.base import User
+from fairlead.server.served import Version
+
+#: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
+Wish = Callable[[Obj], Obj]
+
+
+@dataclass(slots=True)
+class Caller:
+    """Who makes a request. The default is Fairlead's own components."""
+
+    user: User = User("system:admin", ("system:masters",))
+    warnings: list[str] = field(default_factory=list)
+    #: What decoding the body already objected to (duplicate fields); judged together with unknown fields.
+    strict_errors: list[str] = field(default_factory=list)
+    #: Whether an apply made the object.
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """The patch behind a wish, for what has to be said about it."""
+
+    body: Any
+    type: PatchType
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write: what the client said beside the object itself."""
+
+    options: WriteOptions
+    caller: Caller
+    version: Version
+    subresource: str = ""
+
+    def judge(self, unknown: list[str], kind: str, version: str) -> None:
+        """Refuse, warn of, or ignore what the body held too much, as `fieldValidation` asks."""
+        problems = [*self.caller.strict_errors, *unknown]
+        if not problems:
+            return
+        if self.options.field_validation == "Strict":
+            said = ", ".join(problems)
+            raise BadRequest(
+                f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {said}'
+            )
+        if self.options.field_validation == "Warn":
+            self.caller.warnings.extend(problems)

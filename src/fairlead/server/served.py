@@ -1,0 +1,129 @@
+"""What the server serves right now: every kind with its cache, its behaviour and its versions.
+
+A built-in kind is a row of `api/builtin.py`; a CustomResourceDefinition adds kinds at run time and takes them away.
+Kinds that several groups or versions show (events, horizontal pod autoscalers) share one stored form and one cache; a
+`Version` converts between that form and the one a client asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import NotFound
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.server.cache import Cache
+from fairlead.server.strategies import Strategy
+
+Convert = Callable[[Obj], Obj]
+#: Makes a dict normal in place and returns the paths of what it dropped.
+Normalise = Callable[[Obj], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One group-version in which a kind is served."""
+
+    resource: Resource
+    normalise: Normalise
+    to_stored: Convert | None = None  # None: this is the stored form
+    from_stored: Convert | None = None
+    prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
+
+    def shown(self, entry: Encoded) -> Encoded:
+        """A stored object as this version shows it."""
+        if self.from_stored is None:
+            return entry
+        return Encoded(encode(self.from_stored(entry.obj())))
+
+
+@dataclass(slots=True)
+class Served:
+    """One kind: what is stored of it and how it behaves."""
+
+    resource: Resource  # in the stored version
+    strategy: Strategy
+    cache: Cache
+    versions: dict[str, Version] = field(default_factory=dict)  # by apiVersion
+    crd: Obj | None = None
+    #: The status of a new object, where the kind's is never absent.
+    zero_status: Obj | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.resource.kind
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key under which the store holds the object."""
+        return f"/{self.resource.qualified}/{namespace}/{name}"
+
+    def path(self, namespace: str, name: str) -> str:
+        """The etcd key that kube-apiserver would use; only its error texts show it."""
+        row = self.resource
+        root = f"{row.group}/{row.plural}" if self.crd else row.plural
+        return f"/registry/{root}/{namespace}/{name}" if namespace else f"/registry/{root}/{name}"
+
+    def encode(self, obj: Obj) -> bytes:
+        """Canonical bytes: kind, apiVersion and metadata first, and the version marker first in metadata."""
+        meta = {"resourceVersion": "", **metadata(obj)}
+        meta["resourceVersion"] = ""
+        head = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        return encode(head | {key: value for key, value in obj.items() if key not in head})
+
+
+def prefix_of(resource: Resource) -> bytes:
+    """How an encoded object of that kind begins."""
+    return b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
+
+
+class Catalogue:
+    """All served kinds, by every spelling under which they are asked for."""
+
+    def __init__(self) -> None:
+        self._by_stored: dict[str, Served] = {}
+        self._by_path: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+        self._rows: list[Resource] | None = None
+        #: Counts changes, so that documents made from the rows can be cached.
+        self.generation = 0
+
+    def add(self, served: Served) -> None:
+        self._by_stored[served.resource.qualified] = served
+        for version in served.versions.values():
+            row = version.resource
+            self._by_path[(row.group, row.version, row.plural)] = (served, version)
+        self._changed()
+
+    def remove(self, qualified: str) -> None:
+        self._by_stored.pop(qualified, None)
+        gone = [path for path, (served, _) in self._by_path.items() if served.resource.qualified == qualified]
+        for path in gone:
+            del self._by_path[path]
+        self._changed()
+
+    def stored(self, qualified: str) -> Served | None:
+        return self._by_stored.get(qualified)
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Served, Version] | None:
+        return self._by_path.get((group, version, plural))
+
+    def of(self, resource: Resource) -> tuple[Served, Version]:
+        """The kind of a row; `NotFound` if it is not served (any more)."""
+        found = self._by_path.get((resource.group, resource.version, resource.plural))
+        if found is None:
+            raise NotFound("the server could not find the requested resource")
+        return found
+
+    def rows(self) -> list[Resource]:
+        """Every served group-version-resource, built-in ones first."""
+        if self._rows is None:
+            self._rows = [version.resource for _, version in self._by_path.values()]
+        return self._rows
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._by_stored.values())
+
+    def _changed(self) -> None:
+        self._rows = None
+        self.generation += 1

@@ -1,0 +1,116 @@
+"""Which subresources have behaviour, and what it is: one table of views, one of actions.
+
+A *view* shows and changes an object in another form than its own (`views.py`); an *action* is a POST that does
+something to it and answers with a Status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fairlead.api.builtin import PODS
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.errors import NotFound
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.api.verbs import DeleteOptions
+from fairlead.server import writing
+from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.eviction import evict
+from fairlead.server.kinds.meta import validate_meta_update
+from fairlead.server.kinds.namespaces import finalized, validate_finalize
+from fairlead.server.kinds.pods import SUBRESOURCES, PodSubresource, assign, check_binding
+from fairlead.server.request import Write
+from fairlead.server.served import Served
+from fairlead.server.views import STATUS, View
+
+if TYPE_CHECKING:
+    from fairlead.server.registry import Action, Registry
+
+
+class FinalizeView(View):
+    """`namespaces/finalize`: writes spec.finalizers alone."""
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        served.strategy.default(sent)
+        writing.carry_over(served, sent, old)
+        return finalized(sent, old)
+
+    def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
+        validate_meta_update(new, old, errors)
+        validate_finalize(new, errors)
+
+
+class PodView(View):
+    """`pods/resize`, `pods/ephemeralcontainers`: a part of a pod, under rules of its own."""
+
+    def __init__(self, rules: PodSubresource) -> None:
+        self._rules = rules
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        served.strategy.default(sent)
+        writing.carry_over(served, sent, old)
+        self._rules.prepare(sent, old)
+        self.count_generation(served, sent, old)
+        return sent
+
+    def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
+        validate_meta_update(new, old, errors)
+        self._rules.validate(new, old, errors)
+
+
+async def bind(registry: Registry, served: Served, namespace: str, name: str, binding: Obj, write: Write) -> Encoded:
+    """`pods/NAME/binding`, and the old `POST bindings`, which names the pod in the body alone."""
+    name = name or name_of(binding)
+    check_binding(binding, name)
+    attributes = await _admitted(registry, namespace, name, binding, "binding", write)
+    if write.options.dry_run:
+        return encoded(_SUCCESS)
+    wanted_uid = metadata(binding).get("uid")
+
+    def change(pod: Obj) -> Obj:
+        if wanted_uid and metadata(pod)["uid"] != wanted_uid:
+            raise NotFound.of("pods", name)
+        assign(pod, attributes.obj)
+        metadata(pod)["generation"] = metadata(pod).get("generation", 0) + 1
+        return pod
+
+    if await registry.guaranteed_update("pods", name, namespace, change) is None:
+        raise NotFound.of("pods", name)
+    return encoded(_SUCCESS)
+
+
+async def evict_pod(registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write) -> Encoded:
+    """`pods/NAME/eviction`."""
+    await _admitted(registry, namespace, name, body, "eviction", write)
+
+    async def delete(pod: str, space: str, options: DeleteOptions) -> object:
+        return await registry.delete(PODS, pod, space, options, write.caller)
+
+    return encoded(await evict(registry, registry, delete, namespace, name, body, dry_run=write.options.dry_run))
+
+
+async def _admitted(
+    registry: Registry, namespace: str, name: str, body: Obj, subresource: str, write: Write
+) -> Attributes:
+    attributes = Attributes(
+        Operation.CREATE, PODS, namespace, name, body, None, subresource, write.options.dry_run, write.caller.user
+    )
+    await registry.admission.admit(attributes)
+    await registry.admission.validate(attributes)
+    return attributes
+
+
+_SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+VIEWS: Mapping[tuple[str, str], View] = {
+    ("*", "status"): STATUS,
+    ("namespaces", "finalize"): FinalizeView(),
+    **{("pods", name): PodView(rules) for name, rules in SUBRESOURCES.items()},
+}
+ACTIONS: Mapping[tuple[str, str], Action] = {
+    ("pods", "binding"): bind,
+    ("bindings", ""): bind,
+    ("pods", "eviction"): evict_pod,
+}

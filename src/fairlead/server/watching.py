@@ -1,0 +1,79 @@
+"""Watches: from what is there, or from a version, and then every change as it is committed.
+
+`attach` is the push form that the HTTP listener uses (one encoded line for a thousand watchers); `events` is the pull
+form of the in-process `Api`. Both tell the same story in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.errors import Expired
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
+from fairlead.server.cache import Change, Matches, Sink, Watcher
+from fairlead.server.listing import check_watch, parse_revision
+from fairlead.server.selection import matcher
+from fairlead.server.served import Served, Version
+
+#: The annotation of the bookmark that ends the initial events (KEP-3157).
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+def attach(served: Served, namespace: str, query: WatchQuery, sink: Sink) -> Watcher:
+    """Tell `sink` what the watch begins with, then everything that happens; undone by `served.cache.unwatch`.
+
+    Raises `Expired` if the version asked for is forgotten.
+    """
+    matches = matcher(served, query.labels, query.fields)
+    watcher = Watcher(namespace, matches, sink)
+    revision = parse_revision(query.resource_version)
+    if query.send_initial_events or (query.send_initial_events is None and revision == 0):
+        _tell_state(served, namespace, matches, sink)
+    elif revision:
+        missed = served.cache.since(revision)
+        if missed is None:
+            raise Expired(f"too old resource version: {revision} ({served.cache.revision})")
+        for change in missed:
+            watcher.tell(change)
+    served.cache.watch(watcher)
+    return watcher
+
+
+def _tell_state(served: Served, namespace: str, matches: Matches | None, sink: Sink) -> None:
+    for entry in served.cache.entries(namespace):
+        if matches is None or matches(entry):
+            sink(EventType.ADDED, Change(entry.revision, None, entry))
+
+
+def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = False) -> Encoded:
+    """An object that says nothing but a resourceVersion."""
+    meta: dict[str, object] = {"resourceVersion": str(revision)}
+    if ends_initial_events:
+        meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return encoded({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta})
+
+
+async def events(served: Served, version: Version, namespace: str, query: WatchQuery) -> AsyncIterator[WatchEvent]:
+    """The watch as an iterator; it never ends by itself."""
+    check_watch(query)
+    pending: deque[tuple[EventType, Change]] = deque()
+    arrived = asyncio.Event()
+
+    def sink(type_: EventType, change: Change) -> None:
+        pending.append((type_, change))
+        arrived.set()
+
+    watcher = attach(served, namespace, query, sink)
+    try:
+        while True:
+            while pending:
+                type_, change = pending.popleft()
+                yield WatchEvent(type_, version.shown(change.carried(type_)))
+            arrived.clear()
+            await arrived.wait()
+    finally:
+        served.cache.unwatch(watcher)

@@ -1,0 +1,128 @@
+"""What the server itself writes into metadata, before an object is born and before it changes.
+
+Clients may send anything in these fields; here they get the values that only the server may give. Source:
+apiserver `registry/rest/{create,update}.go`.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Unknown
+from fairlead.api.objects import Obj, metadata
+from fairlead.runtime import chance
+from fairlead.runtime.clock import timestamp
+from fairlead.server.served import Served
+
+#: A generated name is cut so that the random suffix fits into 63 characters.
+GENERATED_PREFIX_LENGTH = 58
+
+
+def place(served: Served, obj: Obj, namespace: str) -> None:
+    """Put the object where the request says, or refuse if it says something else itself."""
+    meta = metadata(obj)
+    if not served.resource.namespaced:
+        meta.pop("namespace", None)
+        return
+    if meta.setdefault("namespace", namespace) != namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def begin(served: Served, obj: Obj) -> None:
+    """Metadata of an object about to be born."""
+    meta = metadata(obj)
+    if meta.get("resourceVersion"):
+        raise Unknown("resourceVersion should not be set on objects to be created")
+    for key in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+        meta.pop(key, None)
+    if not meta.get("name") and meta.get("generateName"):
+        rename(meta)
+    meta["uid"] = chance.uid()
+    meta["creationTimestamp"] = timestamp()
+    strategy = served.strategy
+    if strategy.has_generation:
+        meta["generation"] = 1
+    if strategy.has_status:
+        if served.zero_status is None:
+            obj.pop("status", None)
+        else:
+            obj["status"] = dict(served.zero_status)
+
+
+def rename(meta: Obj) -> None:
+    """Make up a name from `generateName`."""
+    meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + chance.name_suffix()
+
+
+def expected_revision(served: Served, obj: Obj, current: int) -> bool:
+    """Check the resourceVersion that an update came with; False if it came without one."""
+    text = metadata(obj).get("resourceVersion") or ""
+    if not text or text == "0":
+        return False
+    if not (text.isascii() and text.isdigit()):
+        raise Unknown(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    if int(text) != current:
+        row = served.resource
+        raise Conflict.of(row.plural, metadata(obj).get("name", ""), MODIFIED, row.group)
+    return True
+
+
+def carry_over(served: Served, obj: Obj, old: Obj) -> None:
+    """Server-owned metadata of an update: taken from the old object where the client may not or need not say."""
+    meta, was = metadata(obj), metadata(old)
+    if served.strategy.allows_unconditional_update:
+        meta["resourceVersion"] = was["resourceVersion"]
+    for key in ("name", "namespace", "uid", "creationTimestamp", "generateName"):
+        if key in was and not meta.get(key):
+            meta[key] = was[key]
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "managedFields"):
+        if key in was:
+            meta[key] = was[key]
+        else:
+            meta.pop(key, None)
+
+
+def check_uid(served: Served, obj: Obj, old: Obj) -> None:
+    """Refuse an update that means another object of the same name."""
+    uid, was = metadata(obj).get("uid"), metadata(old)
+    if uid and uid != was["uid"]:
+        row, name = served.resource, was["name"]
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {served.path(was.get('namespace', ''), name)}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {was['uid']}"
+        )
+        raise Conflict.of(row.plural, name, why, row.group)
+
+
+def check_name(obj: Obj, old: Obj) -> None:
+    """Refuse a patch that renames its object."""
+    name, was = metadata(obj).get("name", ""), metadata(old)["name"]
+    if name and name != was:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({was})")
+
+
+def keep_status(obj: Obj, old: Obj) -> None:
+    """The main resource does not write the status."""
+    if "status" in old:
+        obj["status"] = old["status"]
+    else:
+        obj.pop("status", None)
+
+
+def only_status(obj: Obj, old: Obj) -> Obj:
+    """The status subresource writes the status (and metadata) alone."""
+    new = {key: value for key, value in old.items() if key != "status"}
+    new["metadata"] = metadata(obj)
+    if "status" in obj:
+        new["status"] = obj["status"]
+    return new
+
+
+def count_generation(obj: Obj, old: Obj) -> None:
+    """`metadata.generation` counts the changes of everything that is neither metadata nor status."""
+    if _desired(obj) != _desired(old):
+        meta = metadata(obj)
+        meta["generation"] = metadata(old).get("generation", 0) + 1
+
+
+def _desired(obj: Obj) -> Obj:
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
