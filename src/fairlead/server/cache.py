@@ -192,10 +192,10 @@ class Cache:
 
     # -- changing
 
-    def load(self, entry: Entry) -> None:
-        """An object that was there before the server started."""
-        self._put(entry)
-        self.revision = max(self.revision, entry.revision)
+    def load(self, namespace: str, name: str, raw: bytes, revision: int) -> None:
+        """An object that was there before the kind was served."""
+        self._put(Entry(raw, namespace, name, revision))
+        self.revision = max(self.revision, revision)
 
     def forget_before(self, revision: int) -> None:
         """No history up to and including that revision can be had."""

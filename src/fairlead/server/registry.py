@@ -118,7 +118,7 @@ class Registry:
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         served, version = self.catalogue.of(resource)
-        view = view_of(self._views, served, subresource)
+        view = view_of(self._views, resource, subresource)
         entry = served.cache.get(namespace, name)
         if entry is None:
             raise NotFound.of(resource.plural, name, resource.group)
@@ -228,7 +228,7 @@ class Registry:
     ) -> Encoded:
         served, version = self.catalogue.of(resource)
         write = Write(options, caller or Caller(), version, subresource)
-        view = view_of(self._views, served, subresource)
+        view = view_of(self._views, resource, subresource)
         wish = wish_of(view.definition(version), patch, type_)
         return await self.change(served, namespace, name, wish, write, patch=Patch(patch, type_))
 
@@ -236,7 +236,7 @@ class Registry:
         self, served: Served, namespace: str, name: str, wish: Wish, write: Write, patch: Patch | None = None
     ) -> Encoded:
         """Read, change, write; again while somebody else is faster and the client did not insist on a version."""
-        view = view_of(self._views, served, write.subresource)
+        view = view_of(self._views, write.version.resource, write.subresource)
         row, key = served.resource, served.key(namespace, name)
         while True:
             record = await self.store.get(key)
@@ -320,7 +320,13 @@ class Registry:
             if new is None:
                 return current
             try:
-                record = await self._put(key, served.encode(new), record.revision)
+                if deletion.is_finished(new, served.strategy):
+                    await self._remove(key, record.revision)
+                    return new
+                value = served.encode(new)
+                if _is_same(value, unstamped(record.value, record.revision)):
+                    return current
+                record = await self._put(key, value, record.revision)
             except RevisionMismatch:
                 continue
             return Encoded(record.value).obj()

@@ -16,11 +16,15 @@ from fairlead.server.served import Version
 Wish = Callable[[Obj], Obj]
 
 
+#: Fairlead's own components, which come in through no listener.
+LOOPBACK = User("system:admin", ("system:masters",))
+
+
 @dataclass(slots=True)
 class Caller:
     """Who makes a request. The default is Fairlead's own components."""
 
-    user: User = User("system:admin", ("system:masters",))
+    user: User = LOOPBACK
     warnings: list[str] = field(default_factory=list)
     #: What decoding the body already objected to (duplicate fields); judged together with unknown fields.
     strict_errors: list[str] = field(default_factory=list)

@@ -108,6 +108,14 @@ class Catalogue:
     def find(self, group: str, version: str, plural: str) -> tuple[Served, Version] | None:
         return self._by_path.get((group, version, plural))
 
+    def of_kind(self, group: str, version: str, kind: str) -> tuple[Served, Version] | None:
+        """The kind that manifests of that apiVersion and kind are of."""
+        for served, one in self._by_path.values():
+            row = one.resource
+            if (row.kind, row.group, row.version) == (kind, group, version):
+                return served, one
+        return None
+
     def of(self, resource: Resource) -> tuple[Served, Version]:
         """The kind of a row; `NotFound` if it is not served (any more)."""
         found = self._by_path.get((resource.group, resource.version, resource.plural))

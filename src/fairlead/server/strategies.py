@@ -63,6 +63,10 @@ class Strategy:
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """The rules of a status."""
 
+    def status_warnings(self, obj: Obj) -> list[str]:
+        """Texts about a status that is being written."""
+        return []
+
     def grace_period_seconds(self, obj: Obj, asked: int | None) -> int:
         """How long a deletion waits where `deletes_gracefully`; 0 removes the object at once."""
         return 0

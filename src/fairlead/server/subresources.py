@@ -73,7 +73,6 @@ async def bind(registry: Registry, served: Served, namespace: str, name: str, bi
         if wanted_uid and metadata(pod)["uid"] != wanted_uid:
             raise NotFound.of("pods", name)
         assign(pod, attributes.obj)
-        metadata(pod)["generation"] = metadata(pod).get("generation", 0) + 1
         return pod
 
     if await registry.guaranteed_update("pods", name, namespace, change) is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from fairlead.api.errors import NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.server import writing
 from fairlead.server.kinds.meta import validate_meta_update
 from fairlead.server.served import Normalise, Served, Version
@@ -72,7 +73,7 @@ class StatusView(View):
         served.strategy.validate_status(new, old, errors)
 
     def warnings(self, served: Served, new: Obj, old: Obj) -> list[str]:
-        return []
+        return served.strategy.status_warnings(new)
 
 
 MAIN = View()
@@ -82,11 +83,11 @@ STATUS = StatusView()
 Views = Mapping[tuple[str, str], View]
 
 
-def view_of(views: Views, served: Served, subresource: str) -> View:
+def view_of(views: Views, resource: Resource, subresource: str) -> View:
     """The endpoint of that name; `NotFound` if the kind has none."""
     if not subresource:
         return MAIN
-    found = views.get((served.resource.qualified, subresource)) or views.get(("*", subresource))
-    if found is None or subresource not in served.resource.subresources:
+    found = views.get((resource.qualified, subresource)) or views.get(("*", subresource))
+    if found is None or subresource not in resource.subresources:
         raise NotFound("the server could not find the requested resource")
     return found

@@ -40,12 +40,16 @@ class Application:
         self._documents = documents
         self._resources = Resources(registry)
 
+    def close(self) -> None:
+        """End every watch: the listener is about to stop."""
+        self._resources.streams.close()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"this server speaks only http, not {scope['type']}")
-        request = Request(scope, dict(scope["headers"]), _query(scope["query_string"]))
+        request = Request(scope, dict(scope["headers"]), _query(scope["query_string"]), receive)
         try:
-            answer = await self._answer(request, receive, send)
+            answer = await self._answer(request, send)
         except ApiError as error:
             answer = Answer.of_error(error, request)
         except Exception:
@@ -54,13 +58,13 @@ class Application:
         if answer is not None:
             await _send(answer, request, send)
 
-    async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer | None:
+    async def _answer(self, request: Request, send: Send) -> Answer | None:
         user = self._authenticate(request.headers)
         if user is None:
             raise Unauthorized("Unauthorized")
         request.caller.user = user
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
-            request.body = await _body(receive)
+            request.body = await _body(request.receive)
         target = parse(request.path)
         if target is None:
             return self._documents.answer(request)

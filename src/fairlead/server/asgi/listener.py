@@ -50,7 +50,7 @@ async def serving(application: Application, sock: socket.socket, pki: Pki | None
         server_header=False,
         date_header=False,
         timeout_keep_alive=300,
-        timeout_graceful_shutdown=0,
+        timeout_graceful_shutdown=1,
         ssl_keyfile=str(pki.server_key) if pki else None,
         ssl_certfile=str(pki.server_certificate) if pki else None,
     )
@@ -62,8 +62,8 @@ async def serving(application: Application, sock: socket.socket, pki: Pki | None
     try:
         yield
     finally:
+        application.close()
         server.should_exit = True
-        server.force_exit = True
         ticking.cancel()
         await asyncio.gather(ticking, return_exceptions=True)
         await server.shutdown(sockets=[sock])

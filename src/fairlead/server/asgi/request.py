@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ class Request:
     scope: Any
     headers: Mapping[bytes, bytes]
     query: dict[str, str]
+    receive: Callable[[], Awaitable[Any]]
     body: bytes = b""
     caller: Caller = field(default_factory=Caller)
 

@@ -15,7 +15,7 @@ from fairlead.server.asgi.answers import Answer, list_body
 from fairlead.server.asgi.negotiate import PARTIAL, TABLE, Form
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.request import Request
-from fairlead.server.asgi.streams import stream
+from fairlead.server.asgi.streams import Streams
 from fairlead.server.asgi.transforms import partial, partial_list, table
 from fairlead.server.decode import decode, decode_options
 from fairlead.server.deletion import options_of
@@ -45,6 +45,7 @@ class Resources:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self.streams = Streams()
 
     async def answer(self, request: Request, target: Target, send: Send) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""
@@ -54,7 +55,7 @@ class Resources:
         served, version = found
         verb = _verb(request, target, version.resource)
         if verb in ("list", "watch") and (request.is_watch or target.is_watch):
-            await stream(self._registry, served, version, target, request, send)
+            await self.streams.run(self._registry, served, version, target, request, send)
             return None
         handler: Callable[[Request, Target, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
         return await handler(request, target, served, version)
@@ -161,6 +162,8 @@ def _verb(request: Request, target: Target, row: Resource) -> str:
     verbs = row.verbs
     if target.subresource:
         sub = row.subresources.get(target.subresource)
+        if sub is None and not row.definition:
+            raise NotFound.of(row.plural, target.name, row.group)
         if sub is None:
             raise NotFound("the server could not find the requested resource", shows_details=True)
         verbs = sub.verbs

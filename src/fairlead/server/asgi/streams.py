@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from fairlead.api.encoded import encode
 from fairlead.api.errors import Expired
@@ -30,6 +30,9 @@ from fairlead.server.watching import attach, bookmark
 MIN_TIMEOUT_SECONDS = 1800.0
 BOOKMARK_SECONDS = 60.0
 MAX_BACKLOG_BYTES = 64 << 20
+
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 _HEADERS = [
     (b"content-type", b"application/json"),
@@ -93,24 +96,49 @@ class Stream:
         return event_line(type_, encode(partial(shown.obj(), self._request.form)))
 
 
-async def stream(
-    registry: Registry,
-    served: Served,
-    version: Version,
-    target: Target,
-    request: Request,
-    send: Callable[[Any], Awaitable[None]],
+class Streams:
+    """All open watches of a listener, so that they can be ended when it stops."""
+
+    def __init__(self) -> None:
+        self._open: set[Stream] = set()
+
+    def close(self) -> None:
+        """End every watch."""
+        for one in self._open:
+            one.ended.set()
+
+    async def run(
+        self, registry: Registry, served: Served, version: Version, target: Target, request: Request, send: Send
+    ) -> None:
+        """Answer a watch request until its time is over, the client goes away or the listener stops."""
+        query = request.watch_query()
+        if target.name:
+            query = _of_one(query, target.name)
+        check_watch(query)
+        out = Stream(served, version, request, query)
+        self._open.add(out)
+        listening = asyncio.create_task(_disconnect(request.receive, out))
+        try:
+            await _stream(out, registry, served, version, target.namespace, query, send)
+        finally:
+            listening.cancel()
+            self._open.discard(out)
+
+
+async def _disconnect(receive: Receive, out: Stream) -> None:
+    """Notice that the client has gone, even if nothing happens that would be written to it."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    out.ended.set()
+
+
+async def _stream(
+    out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
 ) -> None:
-    """Answer a watch request until its time is over, the client goes away or the kind does."""
-    query = request.watch_query()
-    if target.name:
-        query = _of_one(query, target.name)
-    check_watch(query)
-    out = Stream(served, version, request, query)
     watcher = None
     try:
         try:
-            watcher = attach(served, target.namespace, query, out.tell)
+            watcher = attach(served, namespace, query, out.tell)
             if query.send_initial_events and query.bookmarks:
                 _mark(out, version, registry.revision, ends_initial_events=True)
         except Expired as error:

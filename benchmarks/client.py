@@ -1,0 +1,88 @@
+"""A small, fast HTTP/1.1 client, so that a benchmark measures the server and not its driver."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fairlead.client.kubeconfig import Access, load
+
+
+class Connection:
+    """One keep-alive connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+        self._reader, self._writer, self._head = reader, writer, head
+
+    async def request(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> bytes:
+        """The body of the answer; RuntimeError if it is a refusal."""
+        self.send(method, path, body, content_type)
+        status, answer = await self._answer()
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {answer[:300]!r}")
+        return answer
+
+    def send(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> None:
+        head = b"%b %b HTTP/1.1\r\n%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (
+            method.encode(),
+            path.encode(),
+            self._head,
+            content_type.encode(),
+            len(body),
+        )
+        self._writer.write(head + body)
+
+    async def _answer(self) -> tuple[int, bytes]:
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        status = int(head[9:12])
+        low = head.lower()
+        at = low.find(b"content-length:")
+        length = int(low[at + 15 : low.index(b"\r\n", at)])
+        return status, await self._reader.readexactly(length)
+
+    async def lines(self, path: str, on_line: Callable[[bytes], None]) -> None:
+        """Stream a watch; `on_line` gets every chunk as it comes."""
+        self.send("GET", path)
+        await self._reader.readuntil(b"\r\n\r\n")
+        while chunk := await self._reader.read(1 << 18):
+            on_line(chunk)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def tls_of(access: Access) -> ssl.SSLContext | None:
+    if not access.server.startswith("https"):
+        return None
+    context = ssl.create_default_context()
+    if access.ca:
+        context.load_verify_locations(cadata=access.ca.decode())
+    return context
+
+
+async def connect(access: Access) -> Connection:
+    url = urlsplit(access.server)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port, ssl=tls_of(access), limit=1 << 26)
+    token = f"authorization: Bearer {access.token}\r\n" if access.token else ""
+    return Connection(reader, writer, f"host: {url.netloc}\r\naccept: application/json\r\n{token}".encode())
+
+
+async def spread(kubeconfig: Path, connections: int, jobs: Iterable[tuple[str, str, bytes]]) -> None:
+    """Send the requests over so many connections, each as soon as the one before it is answered."""
+    access = load(kubeconfig)
+    queue = iter(jobs)
+
+    async def work() -> None:
+        connection = await connect(access)
+        for method, path, body in queue:
+            await connection.request(method, path, body)
+        connection.close()
+
+    await _all(work() for _ in range(connections))
+
+
+async def _all(tasks: Iterable[Awaitable[None]]) -> None:
+    await asyncio.gather(*tasks)

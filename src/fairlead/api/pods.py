@@ -1,0 +1,104 @@
+"""Pods as controllers see them. Tens of thousands are held at a time: declare only what is read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.meta import Condition, Object, View
+
+FINISHED = ("Succeeded", "Failed")
+
+
+class ClaimSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: msgspec.Raw | None = None
+
+
+class FieldRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    match_fields: tuple[FieldRequirement, ...] = ()
+
+
+class NodeTerms(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class NodeAffinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    node_name: str = ""
+    hostname: str = ""
+    subdomain: str = ""
+    affinity: Affinity | None = None
+    volumes: tuple[Volume, ...] = ()
+
+
+class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    restart_count: int = 0
+
+
+class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    phase: str = ""
+    reason: str = ""
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def target_node(self) -> str:
+        """Where it runs, or else the one node that it may run on (a daemon set says so by an affinity)."""
+        affinity = self.spec.affinity
+        if self.spec.node_name or affinity is None or affinity.node_affinity is None:
+            return self.spec.node_name
+        required = affinity.node_affinity.required
+        names = [
+            requirement.values[0]
+            for term in (required.node_selector_terms if required else ())
+            for requirement in term.match_fields
+            if requirement.key == "metadata.name" and len(requirement.values) == 1
+        ]
+        return names[0] if names else ""
+
+    @property
+    def ready_condition(self) -> Condition | None:
+        return next((one for one in self.status.conditions if one.type == "Ready"), None)
+
+    @property
+    def is_ready(self) -> bool:
+        condition = self.ready_condition
+        return condition is not None and condition.status == "True"
+
+    @property
+    def is_finished(self) -> bool:
+        """It has run to its end, well or not."""
+        return self.status.phase in FINISHED
+
+    @property
+    def is_active(self) -> bool:
+        """It counts as a replica: neither finished nor being deleted."""
+        return self.status.phase not in FINISHED and self.metadata.deletion_timestamp is None
+
+    @property
+    def is_terminating(self) -> bool:
+        """It was deleted and is still shutting down."""
+        return self.metadata.deletion_timestamp is not None and self.status.phase not in FINISHED

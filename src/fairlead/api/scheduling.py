@@ -1,0 +1,171 @@
+"""Pods and nodes as the scheduler sees them: what decides where a pod may run, and nothing that heartbeats change.
+
+The scheduler holds every pod of a cluster, so a view declares only what is read. Parts of the pod's spec that decide
+are encoded again as the pod's shape (`fairlead.scheduler.shape`), hence `omit_defaults`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.meta import Condition, Object, View
+from fairlead.api.pods import FINISHED
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class Part(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """Base of what becomes part of a shape."""
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+class Taint(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] | None = ()
+
+
+class ContainerImage(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    names: tuple[str, ...] | None = ()
+    size_bytes: int = 0
+
+
+class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    allocatable: dict[str, str] = {}
+    images: tuple[ContainerImage, ...] | None = ()
+
+
+class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        return self.spec.taints or ()
+
+
+# --- pods -----------------------------------------------------------------------------------------------------------
+
+
+class ContainerPort(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Resources(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    requests: dict[str, str] | None = None
+
+
+class Container(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    name: str = ""
+    image: str = ""
+    resources: Resources = Resources()
+    ports: tuple[ContainerPort, ...] | None = None
+    restart_policy: str | None = None
+
+
+class Toleration(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSelectorRequirement(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+    match_fields: tuple[NodeSelectorRequirement, ...] | None = None
+
+
+class NodeSelector(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class PreferredSchedulingTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    node_affinity: NodeAffinity | None = None
+
+
+class SchedulingGate(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+
+
+class ImageVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    reference: str = ""
+
+
+class Volume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    image: ImageVolume | None = None
+
+
+class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority: int | None = None
+    preemption_policy: str | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    overhead: dict[str, str] | None = None
+    resources: Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+
+
+class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """What the node has really given to a container (in-place resize)."""
+
+    name: str = ""
+    resources: Resources | None = None
+    allocated_resources: dict[str, str] | None = None
+
+
+class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] | None = ()
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+
+
+class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0
+
+    @property
+    def is_finished(self) -> bool:
+        """It has run to its end and holds nothing any more."""
+        return self.status.phase in FINISHED
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((one for one in self.status.conditions or () if one.type == type_), None)

@@ -1,0 +1,44 @@
+"""Services and where their traffic goes, as controllers see them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.meta import Object, View
+
+
+class ServicePort(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    protocol: str = "TCP"
+    app_protocol: str | None = None
+    port: int = 0
+    target_port: int | str = 0
+
+
+class ServiceSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    selector: dict[str, str] | None = None
+    ports: tuple[ServicePort, ...] = ()
+    ip_families: tuple[str, ...] = ()
+    publish_not_ready_addresses: bool = False
+
+
+class Service(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    spec: ServiceSpec = ServiceSpec()
+
+    @property
+    def is_headless(self) -> bool:
+        return self.spec.cluster_ip == "None"
+
+
+class Endpoints(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    """The addresses of a service in their old form; undecoded, for they are compared as a whole."""
+
+    subsets: msgspec.Raw | None = None
+
+
+class EndpointSlice(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    address_type: str = ""
+    endpoints: msgspec.Raw | None = None
+    ports: msgspec.Raw | None = None

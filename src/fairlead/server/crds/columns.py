@@ -1,0 +1,106 @@
+"""The table that `kubectl get` prints of a custom kind: its printer columns, or name and age."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.server.crds.paths import Finder, PathError, compile_path
+from fairlead.server.crds.values import number_text
+
+#: Turns a time stamp into `5s`, `2d3h`.
+Age: TypeAlias = Callable[[str], str]
+
+_NAME_TEXT = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
+    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
+    "idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+_AGE_TEXT = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
+    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
+    "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+_AGE: Obj = {
+    "name": "Age",
+    "type": "date",
+    "description": _AGE_TEXT,
+    "jsonPath": ".metadata.creationTimestamp",
+}
+_json = msgspec.json.Encoder(order="sorted").encode
+
+
+class Columns:
+    """The columns of one version of a custom kind."""
+
+    def __init__(self, version: Obj) -> None:
+        columns = version.get("additionalPrinterColumns") or [_AGE]
+        self.definitions: list[Obj] = [_definition("Name", "string", "name", _NAME_TEXT, 0)]
+        self._finders: list[tuple[str, Finder]] = []
+        for column in columns:
+            self.definitions.append(
+                _definition(
+                    column["name"],
+                    column["type"],
+                    column.get("format", ""),
+                    column.get("description")
+                    or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
+                    column.get("priority", 0),
+                )
+            )
+            self._finders.append((column["type"], _finder(column["jsonPath"])))
+
+    def cells(self, obj: Obj, age: Age) -> list[Any]:
+        """One row."""
+        return [obj["metadata"].get("name", ""), *(_cell(type_, find(obj), age) for type_, find in self._finders)]
+
+
+def _definition(name: str, type_: str, format_: str, description: str, priority: int) -> Obj:
+    return {"name": name, "type": type_, "format": format_, "description": description, "priority": priority}
+
+
+def _finder(path: str) -> Finder:
+    try:
+        return compile_path(path)
+    except PathError:
+        return lambda obj: []
+
+
+def _cell(type_: str, found: list[Any], age: Age) -> Any:
+    """The first value found, if it is of the column's type; a string column takes anything."""
+    if not found:
+        return None
+    value = found[0]
+    if type_ == "string":
+        return _text(value)
+    if type_ == "boolean":
+        return value if isinstance(value, bool) else None
+    if type_ == "date":
+        return _age(value, age)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if type_ == "integer" else float(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "<no value>"
+    return number_text(value) if isinstance(value, float) else _json(value).decode()
+
+
+def _age(value: Any, age: Age) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return "<invalid>"
+    return age(value)

@@ -1,0 +1,288 @@
+"""A custom kind as the registry serves it: rows, versions and behaviour made from a CRD.
+
+An object is stored in one version and shown in any; between versions only `apiVersion` changes (conversion strategy
+None) and what the other schema does not know is dropped. It is validated by the schema of the version it was sent in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fairlead.api.errors import BadRequest, Cause
+from fairlead.api.fields import Errors, go_quote
+from fairlead.api.names import qualified_name
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource, Subresource
+from fairlead.server.crds import naming
+from fairlead.server.crds.columns import Columns
+from fairlead.server.crds.embedded import check_embedded, has_embedded
+from fairlead.server.crds.paths import compile_path
+from fairlead.server.crds.pruning import drop_nulls, fill_defaults, prune
+from fairlead.server.crds.scale import Scale
+from fairlead.server.crds.schema import ABSENT, compile_schema, each_schema
+from fairlead.server.crds.uniqueness import check_unique
+from fairlead.server.crds.values import Check, Problems, number_text, validate
+from fairlead.server.discovery import by_preference
+from fairlead.server.normalise import Report, walker
+from fairlead.server.served import Version, prefix_of
+from fairlead.server.strategies import FieldGetter, Strategy
+from fairlead.server.wire import META
+
+_READ_WRITE = ("get", "patch", "update")
+_STATUS_VERBS = _READ_WRITE
+_SCALE = Subresource("scale", "Scale", _READ_WRITE, "autoscaling", "v1")
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+#: A kind on its way out takes no new objects.
+_TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
+_OBJECT_META = f"{META}.ObjectMeta"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+#: Errors after which rules are not asked, because what they would look at may not be there.
+_BLOCKING = frozenset({
+    "FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid",
+})  # fmt: skip
+_NOT_ASKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomKind:
+    """What a CRD makes the server serve."""
+
+    resource: Resource  # in the stored version, which need not be served
+    strategy: CustomStrategy
+    versions: dict[str, Version]  # the served ones, by apiVersion
+
+
+def custom_kind(crd: Obj) -> CustomKind:
+    """Compile a CRD. Costs milliseconds, once per change of the CRD."""
+    schemas = {row.version: VersionSchema(version, row) for version, row in _rows(crd)}
+    stored = next(schema for schema in schemas.values() if schema.is_storage)
+    served = {
+        one.resource.api_version: Version(
+            one.resource,
+            normalise=one.normalise,
+            from_stored=None if one.is_storage else one.shown,
+            prefix=prefix_of(one.resource),
+        )
+        for one in schemas.values()
+        if one.is_served
+    }
+    for one in schemas.values():
+        one.deprecation = _deprecation(one, schemas.values())
+    strategy = CustomStrategy({one.resource.api_version: one for one in schemas.values()}, stored)
+    return CustomKind(stored.resource, strategy, served)
+
+
+def resources_of(crd: Obj) -> list[Resource]:
+    """The rows of the served versions; none until the CRD is established."""
+    if not naming.is_true(crd.get("status") or {}, "Established"):
+        return []
+    return [row for version, row in _rows(crd) if version.get("served")]
+
+
+class VersionSchema:
+    """One version of a custom kind, compiled."""
+
+    def __init__(self, version: Obj, resource: Resource) -> None:
+        schema: Obj = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
+        self.resource = resource
+        self.is_served = bool(version.get("served"))
+        self.is_storage = bool(version.get("storage"))
+        self.is_deprecated = bool(version.get("deprecated"))
+        self.deprecation_text: str | None = version.get("deprecationWarning")
+        self.node = compile_schema(schema)
+        self.check = Check(schema)
+        self.status_check = Check((schema.get("properties") or {}).get("status") or {})
+        self.has_embedded = has_embedded(self.node)
+        self.has_rules = any(one.get("x-kubernetes-validations") for one in each_schema(schema))
+        subresources = version.get("subresources") or {}
+        self.has_status = subresources.get("status") is not None
+        self.scale = Scale(subresources["scale"]) if subresources.get("scale") else None
+        self.columns = Columns(version)
+        paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
+        self.selectable: Mapping[str, FieldGetter] = {path.removeprefix("."): _getter(path) for path in paths}
+        self.deprecation = ""  # the warning that every request to this version gets
+
+    def normalise(self, obj: Obj) -> list[str]:
+        """Make a received object normal; what strict decoding objects to."""
+        report = Report()
+        meta = obj.get("metadata")
+        if meta is not None:
+            walker(_OBJECT_META)(meta, None, report)
+        if report.mismatch:
+            raise BadRequest(report.mismatch)
+        unknown = [f"metadata.{path}" for path in report.unknown] + self._shape(obj)
+        return [f"unknown field {go_quote(path)}" for path in unknown]
+
+    def shown(self, obj: Obj) -> Obj:
+        """A stored object as this version shows it."""
+        obj["apiVersion"] = self.resource.api_version
+        self._shape(obj)
+        return obj
+
+    def _shape(self, obj: Obj) -> list[str]:
+        drop_nulls(obj, self.node)
+        fill_defaults(obj, self.node)
+        return prune(obj, self.node)
+
+    def problems(self, obj: Obj, old: Obj | None) -> Problems:
+        """Everything wrong with an object, except its metadata."""
+        found = validate(self.check, obj, old=ABSENT if old is None else old)
+        if self.scale is not None:
+            self.scale.check_spec(obj, found)
+            self.scale.check_status(obj, found)
+        if self.has_embedded:
+            check_embedded(obj, self.node, found)
+        self._check_unique(obj, old, found)
+        self._check_rules(found)
+        return found
+
+    def status_problems(self, obj: Obj, old: Obj) -> Problems:
+        """Everything wrong with a status that is about to be written."""
+        found = Problems()
+        if "status" in obj:
+            found = validate(self.status_check, obj["status"], "status", old.get("status", ABSENT))
+        if self.scale is not None:
+            self.scale.check_status(obj, found)
+        self._check_unique(obj, old, found)
+        self._check_rules(found)
+        return found
+
+    def _check_unique(self, obj: Obj, old: Obj | None, found: Problems) -> None:
+        """An object that has repetitions already may keep them."""
+        repeated = Problems()
+        check_unique(obj, self.node, repeated)
+        if repeated and old is not None:
+            before = Problems()
+            check_unique(old, self.node, before)
+            if before:
+                return
+        found.merge(repeated)
+
+    def _check_rules(self, found: Problems) -> None:
+        """Rules in CEL (`x-kubernetes-validations`) are asked here, last, and only about a sound object."""
+        if self.has_rules and any(one.reason in _BLOCKING for one in found):
+            found.append(Cause("FieldValueInvalid", _NOT_ASKED, "<nil>"))
+
+
+class CustomStrategy(Strategy):
+    """The behaviour of one custom kind in all its versions."""
+
+    has_generation = True
+    allows_unconditional_update = False
+
+    def __init__(self, versions: Mapping[str, VersionSchema], stored: VersionSchema) -> None:
+        self.stored = stored
+        self.versions = versions
+        self.has_status = stored.has_status
+        self.selectable = {key: get for one in versions.values() for key, get in one.selectable.items()}
+
+    def of(self, obj: Obj) -> VersionSchema:
+        """The version an object is in."""
+        return self.versions.get(obj.get("apiVersion", ""), self.stored)
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        # Without a status subresource the status is a field like any other, so its changes count too.
+        if not self.has_status and obj.get("status") != old.get("status"):
+            metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        errors.extend(self.of(obj).problems(obj, None))
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        errors.extend(self.of(obj).problems(obj, old))
+
+    def prepare_status(self, obj: Obj, old: Obj) -> None:
+        """The status endpoint of a custom kind writes no metadata."""
+        managed = metadata(obj).get("managedFields")
+        obj["metadata"] = dict(metadata(old)) | ({"managedFields": managed} if managed else {})
+
+    def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        errors.extend(self.of(obj).status_problems(obj, old))
+
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        before = metadata(old).get("finalizers", ()) if old else ()
+        added = sorted(set(metadata(obj).get("finalizers", ())) - set(before))
+        return [text for name in added for text in _finalizer_warnings(name)]
+
+
+def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
+    spec, status = crd["spec"], crd.get("status") or {}
+    names = status.get("acceptedNames") or {}
+    names = names if names.get("plural") and names.get("kind") else spec["names"]
+    stored = next((version["name"] for version in spec["versions"] if version.get("storage")), "")
+    verbs = _TERMINATING_VERBS if naming.is_true(status, "Terminating") else _VERBS
+    return [
+        (
+            version,
+            Resource(
+                group=spec["group"],
+                version=version["name"],
+                plural=names["plural"],
+                kind=names["kind"],
+                namespaced=spec["scope"] == "Namespaced",
+                singular=names.get("singular", ""),
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                verbs=verbs,
+                subresources=_subresources(version, names["kind"]),
+                storage_version=stored,
+            ),
+        )
+        for version in spec["versions"]
+    ]
+
+
+def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
+    said = version.get("subresources") or {}
+    found = {}
+    if said.get("status") is not None:
+        found["status"] = Subresource("status", kind, _STATUS_VERBS)
+    if said.get("scale") is not None:
+        found["scale"] = _SCALE
+    return found
+
+
+def _getter(path: str) -> FieldGetter:
+    return partial(_selected, compile_path(path))
+
+
+def _selected(find: Any, obj: Obj) -> str:
+    """The first value found, as Go's `fmt.Sprint` would print it."""
+    value = next(iter(find(obj)), None)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def _deprecation(schema: VersionSchema, all_: Iterable[VersionSchema]) -> str:
+    """The warning about a deprecated version: its author's, or one that names the best version to go to."""
+    row, said = schema.resource, schema.deprecation_text
+    if not schema.is_deprecated or said is not None:
+        return said or ""
+    rank = by_preference(row.version)
+    better = [one.resource for one in all_ if one.is_served and not one.is_deprecated]
+    better = sorted(
+        (one for one in better if by_preference(one.version) < rank), key=lambda one: by_preference(one.version)
+    )
+    advice = f"; use {better[0].api_version} {row.kind}" if better else ""
+    return f"{row.api_version} {row.kind} is deprecated{advice}"
+
+
+def _finalizer_warnings(name: str) -> list[str]:
+    where = f"metadata.finalizers: {go_quote(name)}"
+    texts = [f"{where}: {text}" for text in qualified_name(name)]
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        path = " including a path (/)" if "." in name else ""
+        texts.append(
+            f"{where}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other "
+            "finalizer writers"
+        )
+    return texts

@@ -1,0 +1,141 @@
+"""Who owns a name: the names of a CRD are accepted one by one, the first CRD of a group to ask wins.
+
+    created ──no name is taken──▶ NamesAccepted=True ──▶ Established=True    (served from here on)
+       └──────some name is taken─▶ NamesAccepted=False, Established=False    (until its owner goes)
+
+Once established, a CRD stays so. The server runs `settled` after every change of a CRD, over all others of its group.
+Texts: apiextensions-apiserver pkg/controller/{status,establish,apiapproval,finalizer}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fairlead.api.objects import Obj
+from fairlead.server.crds import approval
+
+#: Keeps a CRD alive until its objects are gone.
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+_RESOURCE_NAMES = ("plural", "singular")
+_KIND_NAMES = ("kind", "listKind")
+_PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+
+
+def settled(crd: Obj, others: Iterable[Obj], stamp: str) -> Obj | None:
+    """The status that follows from the names in use by others of the group; None if nothing changes.
+
+    `stamp` is the time that conditions changing now get.
+    """
+    old = crd.get("status") or {}
+    accepted, fault = _accepted(crd, [other for other in others if other["spec"]["group"] == crd["spec"]["group"]])
+    status = old | {"acceptedNames": accepted, "conditions": list(old.get("conditions") or ())}
+    if fault is None:
+        set_condition(status, "NamesAccepted", True, "NoConflicts", "no conflicts found", stamp)
+        set_condition(
+            status, "Established", True, "InitialNamesAccepted", "the initial names have been accepted", stamp
+        )
+    else:
+        set_condition(status, "NamesAccepted", False, *fault, stamp)
+        if not is_true(old, "Established"):
+            set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", stamp)
+    conforms = approval.condition(crd)
+    if conforms is not None:
+        is_approved = conforms["status"] == "True"
+        set_condition(status, conforms["type"], is_approved, conforms["reason"], conforms["message"], stamp)
+    return None if status == old else status
+
+
+def begin_deletion(crd: Obj, stamp: str) -> None:
+    """What a DELETE writes into a CRD beside the deletion timestamp."""
+    finalizers = crd["metadata"].setdefault("finalizers", [])
+    if FINALIZER not in finalizers:
+        finalizers.append(FINALIZER)
+    set_condition(crd["status"], "Terminating", True, "InstanceDeletionPending", _PENDING, stamp)
+
+
+def begin_instance_deletion(crd: Obj, stamp: str) -> None:
+    """The server has begun to delete the objects of the kind."""
+    text = "CustomResource deletion is in progress"
+    set_condition(crd["status"], "Terminating", True, "InstanceDeletionInProgress", text, stamp)
+
+
+def finish_deletion(crd: Obj, stamp: str) -> None:
+    """All objects are gone: let the CRD go."""
+    if is_true(crd["status"], "Established"):
+        reason, text = "InstanceDeletionCompleted", "removed all instances"
+    else:
+        reason, text = "NeverEstablished", "resource was never established"
+    set_condition(crd["status"], "Terminating", False, reason, text, stamp)
+    meta = crd["metadata"]
+    meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != FINALIZER]
+    if not meta["finalizers"]:
+        del meta["finalizers"]
+
+
+def is_true(status: Obj, type_: str) -> bool:
+    return any(one["type"] == type_ and one["status"] == "True" for one in status.get("conditions") or ())
+
+
+def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: str, stamp: str) -> None:
+    """Add or replace a condition; its transition time is kept while its status stays."""
+    conditions = list(status.get("conditions") or ())
+    new = {
+        "type": type_,
+        "status": "True" if holds else "False",
+        "lastTransitionTime": stamp,
+        "reason": reason,
+        "message": message,
+    }
+    for index, one in enumerate(conditions):
+        if one["type"] == type_:
+            if one["status"] == new["status"]:
+                new["lastTransitionTime"] = one.get("lastTransitionTime") or stamp
+            conditions[index] = one | new
+            break
+    else:
+        conditions.append(new)
+    status["conditions"] = conditions
+
+
+def _accepted(crd: Obj, others: list[Obj]) -> tuple[Obj, tuple[str, str] | None]:
+    """The names this CRD may use, and the reason and text of the last conflict."""
+    wanted = crd["spec"]["names"]
+    current = (crd.get("status") or {}).get("acceptedNames") or {}
+    owned = [(other.get("status") or {}).get("acceptedNames") or {} for other in others]
+    resources = {name for names in owned for name in (names.get("plural"), names.get("singular"))}
+    resources |= {name for names in owned for name in names.get("shortNames") or ()}
+    kinds = {names.get(field) for names in owned for field in _KIND_NAMES}
+    fault: tuple[str, str] | None = None
+    names: Obj = {"plural": "", "kind": ""} | {key: value for key, value in current.items() if value}
+
+    def claim(field: str, taken: set[Any], reason: str) -> None:
+        nonlocal fault
+        name = wanted.get(field, "")
+        if name != current.get(field, "") and name in taken:
+            fault = reason, f'"{name}" is already in use'
+        elif name:
+            names[field] = name
+
+    for field in _RESOURCE_NAMES:
+        claim(field, resources, f"{field.title()}Conflict")
+    short, fresh = wanted.get("shortNames") or [], set(current.get("shortNames") or ())
+    clashes = [name for name in short if name not in fresh and name in resources]
+    if clashes:
+        texts = [f'"{name}" is already in use' for name in clashes]
+        fault = "ShortNamesConflict", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    else:
+        _put(names, "shortNames", short)
+    claim("kind", kinds, "KindConflict")
+    claim("listKind", kinds, "ListKindConflict")
+    _put(names, "categories", wanted.get("categories") or [])
+    ordered = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+    return {key: names[key] for key in ordered if key in names}, fault
+
+
+def _put(names: Obj, field: str, values: list[str]) -> None:
+    if values:
+        names[field] = list(values)
+    else:
+        names.pop(field, None)

@@ -1,0 +1,157 @@
+"""The JSONPath of printer columns, selectable fields and scale: fields, indexes, wildcards and filters.
+
+`.status.conditions[?(@.type=="Ready")].status` is as far as CRDs in the wild go; recursive descent is not supported.
+A path is compiled once to a function from an object to the values found (k8s.io/client-go/util/jsonpath).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from fairlead.api.objects import Obj
+
+Step: TypeAlias = Callable[[Any], Iterator[Any]]
+Finder: TypeAlias = Callable[[Any], list[Any]]
+
+_TOKEN = re.compile(
+    r"""\.(?P<field>(?:\\.|[^.,\[\]$@{}\s\\*])+)
+      | \[\s*(?P<quote>['"])(?P<key>(?:\\.|(?!(?P=quote)).)*)(?P=quote)\s*\]
+      | \[\s*(?P<index>-?\d+)\s*\]
+      | \[\s*(?P<start>-?\d*):(?P<stop>-?\d*)\s*\]
+      | (?P<all>\.\*|\[\*\])
+      | \[\?\(\s*@(?P<path>[^=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>.+?)\s*)?\)\]
+    """,
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(.)")
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_WORDS = {"true": True, "false": False}
+
+
+class PathError(ValueError):
+    """The path is not one."""
+
+
+@lru_cache(maxsize=4096)
+def compile_path(path: str) -> Finder:
+    """The values a path leads to; nothing where a field is missing."""
+    steps = list(_steps(path))
+
+    def find(obj: Any) -> list[Any]:
+        found = [obj]
+        for step in steps:
+            found = [below for one in found for below in step(one)]
+        return found
+
+    return find
+
+
+def keys_of(path: str) -> list[str]:
+    """The keys of a path that has nothing but fields, as scale's have."""
+    return path.removeprefix(".").split(".")
+
+
+def selectable_type(path: str, schema: Obj) -> str:
+    """The type of the field that a path leads to by the schema; lists cannot be passed."""
+    if not path.startswith("."):
+        raise PathError(f"expected [ or . but got: {path.split('.')[0]}")
+    at: Any = schema
+    for key in keys_of(path):
+        if key == "" or "[" in key:
+            raise PathError("does not refer to a valid field")
+        at = (at.get("properties") or {}).get(key) or at.get("additionalProperties")
+        if not isinstance(at, dict):
+            raise PathError("does not refer to a valid field")
+    return str(at.get("type", ""))
+
+
+def _steps(path: str) -> Iterator[Step]:
+    at = 0
+    while at < len(path) and path != ".":
+        found = _TOKEN.match(path, at)
+        if found is None:
+            raise PathError(f"unrecognized path {path!r}")
+        at = found.end()
+        yield _step(found)
+
+
+def _step(found: re.Match[str]) -> Step:
+    if (name := found["field"] or found["key"]) is not None:
+        return _field(_ESCAPE.sub(r"\1", name))
+    if found["index"] is not None:
+        return _slice_of(int(found["index"]))
+    if found["start"] is not None:
+        return _slice(slice(_number(found["start"]), _number(found["stop"])))
+    if found["all"] is not None:
+        return _all
+    return _filter(compile_path(found["path"]), found["operator"], found["literal"])
+
+
+def _field(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _slice_of(index: int) -> Step:
+    return _slice(slice(index, index + 1 or None))
+
+
+def _slice(which: slice) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            yield from value[which]
+
+    return step
+
+
+def _all(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(value, dict):
+        yield from (value[key] for key in sorted(value))
+
+
+def _filter(find: Finder, operator: str | None, literal: str | None) -> Step:
+    def holds(item: Any) -> bool:
+        left = find(item)
+        if operator is None or not left:
+            return bool(left)
+        try:
+            return _OPERATORS[operator](left[0], right)
+        except TypeError:
+            return False
+
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            yield from (item for item in value if holds(item))
+
+    right = None if literal is None else _literal(literal)
+    return step
+
+
+def _literal(text: str) -> Any:
+    if text[0] in "'\"" and text[-1] == text[0]:
+        return _ESCAPE.sub(r"\1", text[1:-1])
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError as error:
+        raise PathError(f"unrecognized literal {text!r}") from error
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None

@@ -1,0 +1,334 @@
+"""Which CustomResourceDefinitions are refused, and with which words.
+
+Paths and values are those of the internal form (`internal.py`). Source: apiextensions-apiserver 1.36,
+pkg/apis/apiextensions/validation/validation.go, with the options that hold for a new object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, name_of
+from fairlead.server.crds import approval, internal
+from fairlead.server.crds.paths import PathError, selectable_type
+from fairlead.server.crds.schema import each_schema
+from fairlead.server.crds.schema_rules import check_schema, has_unsupported
+from fairlead.server.crds.structural import check_defaults, check_structural
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_MAX_SELECTABLE = 8
+#: What may stand at the root of a schema whose status is validated on its own.
+_AT_ROOT = (
+    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
+    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
+    "XValidations"
+)
+
+
+def check(crd: Obj, errors: Errors) -> None:
+    """Everything wrong with a CRD, new or changed, except its metadata."""
+    spec, status = crd["spec"], crd.get("status") or {}
+    _check_spec(spec, errors)
+    check_names(status.get("acceptedNames") or {}, "status.acceptedNames", errors)
+    _check_stored_versions(status.get("storedVersions"), spec.get("versions") or [], errors)
+
+
+def check_create(crd: Obj, errors: Errors) -> None:
+    spec = crd["spec"]
+    if name_of(crd) != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+        errors.invalid("metadata.name", name_of(crd), 'must be spec.names.plural+"."+spec.group')
+    check(crd, errors)
+    approval.check(crd, None, errors)
+    _check_preserve(spec, errors)
+
+
+def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) -> None:
+    spec, before = crd["spec"], old["spec"]
+    fixed: list[tuple[str, Any, Any]] = []
+    if is_established:
+        fixed.append(("scope", spec.get("scope"), before.get("scope")))
+        fixed.append(("names.kind", spec["names"].get("kind"), before["names"].get("kind")))
+    fixed.append(("group", spec.get("group"), before.get("group")))
+    fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
+    check(crd, errors)
+    for field, value, was in fixed:
+        if value != was:
+            errors.invalid(f"spec.{field}", value, "field is immutable")
+    approval.check(crd, old, errors)
+    if not before.get("preserveUnknownFields"):
+        _check_preserve(spec, errors)
+
+
+def check_names(wanted: Obj, path: str, errors: Errors) -> None:
+    """Names that would not survive in a URL or in discovery."""
+    for field in ("plural", "singular"):
+        if (value := wanted.get(field)) and (wrong := names.dns1035_label(value)):
+            errors.invalid(f"{path}.{field}", value, ",".join(wrong))
+    for field in ("kind", "listKind"):
+        if (value := wanted.get(field)) and (wrong := names.dns1035_label(value.lower())):
+            text = "may have mixed case, but should otherwise match: " + ",".join(wrong)
+            errors.invalid(f"{path}.{field}", value, text)
+    _check_labels(wanted.get("shortNames"), f"{path}.shortNames", errors)
+    if wanted.get("kind") and wanted["kind"] == wanted.get("listKind"):
+        errors.invalid(f"{path}.listKind", wanted["listKind"], "kind and listKind may not be the same")
+    _check_labels(wanted.get("categories"), f"{path}.categories", errors)
+
+
+def _check_labels(values: list[str] | None, path: str, errors: Errors) -> None:
+    for index, value in enumerate(values or ()):
+        if wrong := names.dns1035_label(value):
+            errors.invalid(f"{path}[{index}]", value, ",".join(wrong))
+
+
+def _check_spec(spec: Obj, errors: Errors) -> None:
+    _check_group(spec.get("group", ""), errors)
+    _check_choice(spec.get("scope", ""), "spec.scope", ("Cluster", "Namespaced"), errors)
+    versions = spec.get("versions") or []
+    for index, version in enumerate(versions):
+        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+            errors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    if spec.get("preserveUnknownFields") and any("default" in one for v in versions for one in each_schema(_schema(v))):
+        errors.invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
+    for index, version in enumerate(versions):
+        _check_version(versions, version, f"spec.versions[{index}]", errors)
+    _check_set_of_versions(spec.get("versions"), errors)
+    for field in ("plural", "singular", "kind", "listKind"):
+        if not spec["names"].get(field):
+            errors.required(f"spec.names.{field}")
+    check_names(spec["names"], "spec.names", errors)
+    if versions:
+        _check_shared(versions, errors)
+    _check_conversion(spec.get("conversion") or {}, errors)
+
+
+def _check_group(group: str, errors: Errors) -> None:
+    if not group:
+        errors.required("spec.group")
+    elif wrong := names.dns1123_subdomain(group):
+        errors.invalid("spec.group", group, ",".join(wrong))
+    elif "." not in group:
+        errors.invalid("spec.group", group, "should be a domain with at least one dot")
+
+
+def _check_choice(value: str, path: str, choices: tuple[str, ...], errors: Errors) -> None:
+    if not value:
+        errors.required(path)
+    elif value not in choices:
+        errors.not_supported(path, value, choices)
+
+
+def _check_set_of_versions(versions: list[Obj] | None, errors: Errors) -> None:
+    called = [one.get("name", "") for one in versions or ()]
+    if len(set(called)) != len(called):
+        errors.invalid("spec.versions", internal.spelled_versions(versions), "must contain unique version names")
+    if sum(bool(one.get("storage")) for one in versions or ()) != 1:
+        text = "must have exactly one version marked as storage version"
+        errors.invalid("spec.versions", internal.spelled_versions(versions), text)
+    if called and called[0] and (wrong := names.dns1035_label(called[0])):
+        errors.invalid("spec.version", called[0], ",".join(wrong))
+
+
+def _check_version(versions: list[Obj], version: Obj, path: str, errors: Errors) -> None:
+    """What a version says on its own; what all versions say alike is checked once (`_check_shared`)."""
+    if wrong := names.dns1035_label(version.get("name", "")):
+        errors.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
+    _check_deprecation(version, path, errors)
+    own = {
+        field: version.get(field)
+        for field in (internal.SCHEMA, internal.SUBRESOURCES, internal.COLUMNS, internal.SELECTABLE)
+        if not internal.is_shared(versions, field)
+    }
+    _check_content(own, version, path, f"{path}.schema", errors)
+
+
+def _check_shared(versions: list[Obj], errors: Errors) -> None:
+    first = versions[0]
+    shared = {
+        field: first.get(field)
+        for field in (internal.SCHEMA, internal.SUBRESOURCES, internal.COLUMNS, internal.SELECTABLE)
+        if internal.is_shared(versions, field)
+    }
+    has_status = {"subresources": {"status": next((one for one in map(_status, versions) if one is not None), None)}}
+    _check_content(shared, first | has_status, "spec", "spec.validation", errors)
+
+
+def _check_content(said: Obj, version: Obj, path: str, schema_path: str, errors: Errors) -> None:
+    if schema := (said.get("schema") or {}).get("openAPIV3Schema"):
+        _check_schema(schema, f"{schema_path}.openAPIV3Schema", _status(version) is not None, errors)
+    _check_scale((said.get("subresources") or {}).get("scale"), f"{path}.subresources.scale", errors)
+    for index, column in enumerate(said.get("additionalPrinterColumns") or ()):
+        _check_column(column, f"{path}.additionalPrinterColumns[{index}]", errors)
+    if fields := said.get("selectableFields"):
+        _check_selectable(fields, _schema(version), f"{path}.selectableFields", errors)
+
+
+def _check_deprecation(version: Obj, path: str, errors: Errors) -> None:
+    text = version.get("deprecationWarning")
+    if text is None:
+        return
+    where = f"{path}.deprecationWarning"
+    if not version.get("deprecated"):
+        errors.invalid(where, text, "can only be set for deprecated versions")
+        return
+    if len(text.encode()) > 256:
+        errors.invalid(where, text, "must be <= 256 characters long")
+    if not text:
+        errors.invalid(where, text, "must not be an empty string")
+    index = next((at for at, char in enumerate(text) if not char.isprintable()), None)
+    if index is not None:
+        at = len(text[:index].encode())
+        detail = f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        errors.invalid(where, text, detail)
+
+
+def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> None:
+    found = Errors()
+    if has_status:
+        _check_root(schema, path, found)
+    if schema.get("nullable"):
+        found.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+    if not has_unsupported(schema):
+        structural = check_structural(schema, path)
+        found.extend(structural)
+        if not structural:
+            check_defaults(schema, path, found)
+    check_schema(schema, path, found)
+    errors.extend(found)
+
+
+def _check_root(schema: Obj, path: str, errors: Errors) -> None:
+    """With a status subresource, `properties.status` alone must say all there is to say about the status."""
+    if schema.get("type") not in (None, "", "object"):
+        text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+        errors.invalid(f"{path}.type", schema["type"], text)
+        return
+    spelled = internal.spelled_schema(schema)
+    if any(value and name not in _AT_ROOT.split() for name, value in spelled.items()):
+        text = f"only [{_AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
+        errors.invalid(path, spelled, text)
+
+
+def _check_scale(scale: Obj | None, path: str, errors: Errors) -> None:
+    if scale is None:
+        return
+    for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        value = scale.get(field, "")
+        if not value:
+            errors.required(f"{path}.{field}")
+        elif not _check_simple_path(value, f"{path}.{field}", errors) and not value.startswith(root):
+            errors.invalid(f"{path}.{field}", value, f"should be a json path under {root[:-1]}")
+    selector = scale.get("labelSelectorPath")
+    where = f"{path}.labelSelectorPath"
+    if selector and not _check_simple_path(selector, where, errors) and not selector.startswith((".spec.", ".status.")):
+        errors.invalid(where, selector, "should be a json path under either .spec or .status")
+
+
+def _check_simple_path(value: str, path: str, errors: Errors) -> bool:
+    """Add an error and return True unless the path starts as paths must."""
+    if not value.startswith("."):
+        errors.invalid(path, value, "must be a simple json path starting with .")
+        return True
+    return False
+
+
+def _check_column(column: Obj, path: str, errors: Errors) -> None:
+    if not column.get("name"):
+        errors.required(f"{path}.name")
+    choices = f"must be one of {','.join(_COLUMN_TYPES)}"
+    if not column.get("type"):
+        errors.required(f"{path}.type", choices)
+    elif column["type"] not in _COLUMN_TYPES:
+        errors.invalid(f"{path}.type", column["type"], choices)
+    if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+        errors.invalid(f"{path}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}")
+    if not column.get("jsonPath"):
+        errors.required(f"{path}.JSONPath")
+    else:
+        _check_simple_path(column["jsonPath"], f"{path}.JSONPath", errors)
+
+
+def _check_selectable(fields: list[Obj], schema: Obj | None, path: str, errors: Errors) -> None:
+    seen: set[str] = set()
+    for index, field in enumerate(fields):
+        value, where = field.get("jsonPath", ""), f"{path}[{index}].jsonPath"
+        if not value:
+            errors.required(where)
+            continue
+        try:
+            type_ = selectable_type(value, schema or {})
+        except PathError as error:
+            errors.invalid(where, value, f"is an invalid path: {error}")
+            continue
+        if value.startswith(".metadata"):
+            errors.invalid(where, value, "must not point to fields in metadata")
+        if type_ not in ("string", "boolean", "integer"):
+            text = (
+                "must point to a field of type string, boolean or integer. "
+                "Enum string fields and strings with formats are allowed."
+            )
+            errors.invalid(where, value, text)
+        if value in seen:
+            errors.duplicate(where, value)
+        seen.add(value)
+    if len(seen) > _MAX_SELECTABLE:
+        errors.too_many(path, len(seen), _MAX_SELECTABLE)
+
+
+def _check_conversion(conversion: Obj, errors: Errors) -> None:
+    strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook") or {}
+    _check_choice(strategy, "spec.conversion.strategy", ("None", "Webhook"), errors)
+    client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    client_path = "spec.conversion.webhookClientConfig"
+    reviews_path = "spec.conversion.conversionReviewVersions"
+    if strategy != "Webhook":
+        detail = "should not be set when strategy is not set to Webhook"
+        if client is not None:
+            errors.forbidden(client_path, detail)
+        if reviews:
+            errors.forbidden(reviews_path, detail)
+        return
+    if client is None:
+        errors.required(client_path, "required when strategy is set to Webhook")
+    elif ("url" in client) == ("service" in client):
+        errors.required(client_path, "exactly one of url or service is required")
+    if not reviews:
+        errors.required(reviews_path)
+    elif not {"v1", "v1beta1"} & set(reviews):
+        errors.invalid(reviews_path, reviews, "must include at least one of v1, v1beta1")
+
+
+def _check_stored_versions(stored: list[str] | None, versions: list[Obj], errors: Errors) -> None:
+    path = "status.storedVersions"
+    if not stored:
+        errors.invalid(path, stored, "must have at least one stored version")
+        return
+    for version in versions:
+        if version.get("storage") and version.get("name") not in stored:
+            errors.invalid(path, stored, f"must have the storage version {version.get('name')}")
+    for index, name in enumerate(stored):
+        if name not in [version.get("name") for version in versions]:
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
+                f"{name} from status.storedVersions"
+            )
+            errors.invalid(f"{path}[{index}]", name, text)
+
+
+def _check_preserve(spec: Obj, errors: Errors) -> None:
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        errors.invalid("spec.preserveUnknownFields", True, text)
+
+
+def _schema(version: Obj) -> Obj | None:
+    found: Obj | None = (version.get("schema") or {}).get("openAPIV3Schema")
+    return found
+
+
+def _status(version: Obj) -> Obj | None:
+    found: Obj | None = (version.get("subresources") or {}).get("status")
+    return found

@@ -1,0 +1,98 @@
+"""The scale subresource of a custom kind: three paths into the object stand for an `autoscaling/v1` Scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.errors import BadRequest, InternalError
+from fairlead.api.objects import Obj, metadata
+from fairlead.server.crds.paths import keys_of
+from fairlead.server.crds.values import Problems
+
+_INT32_MAX = 2**31 - 1
+_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class Scale:
+    """Reads and writes replicas by the paths of `spec.versions[*].subresources.scale`."""
+
+    def __init__(self, paths: Obj) -> None:
+        self.spec_path: str = paths["specReplicasPath"]
+        self.status_path: str = paths["statusReplicasPath"]
+        self.selector_path: str = paths.get("labelSelectorPath") or ""
+
+    def read(self, obj: Obj) -> Obj:
+        """The Scale of an object that says how many replicas it wants."""
+        wanted = _at(obj, self.spec_path)
+        if wanted is None:
+            raise InternalError(f'Internal error occurred: the spec replicas field "{self.spec_path}" does not exist')
+        status: Obj = {"replicas": _at(obj, self.status_path) or 0}
+        if self.selector_path and (selector := _at(obj, self.selector_path)):
+            status["selector"] = selector
+        meta = metadata(obj)
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {key: meta[key] for key in _COPIED if key in meta},
+            "spec": {"replicas": wanted} if wanted else {},
+            "status": status,
+        }
+
+    def write(self, obj: Obj, scale: Obj) -> None:
+        """Put the replicas of a Scale into the object."""
+        replicas = (scale.get("spec") or {}).get("replicas", 0 if _at(obj, self.spec_path) is not None else None)
+        if replicas is None:
+            raise BadRequest(f'the spec replicas field "{self.spec_path}" cannot be empty')
+        *parents, last = keys_of(self.spec_path)
+        at = obj
+        for key in parents:
+            at = at.setdefault(key, {})
+        at[last] = replicas
+
+    def check_spec(self, obj: Obj, found: Problems) -> None:
+        _check_replicas(obj, self.spec_path, found)
+
+    def check_status(self, obj: Obj, found: Problems) -> None:
+        _check_replicas(obj, self.status_path, found)
+        selector = _at(obj, self.selector_path) if self.selector_path else None
+        if selector is not None and not isinstance(selector, str):
+            text = (
+                f"{self.selector_path} accessor error: {selector} is of the type {_go_type(selector)}, expected string"
+            )
+            found.invalid(f".{self.selector_path}", "", text)
+
+
+def _check_replicas(obj: Obj, path: str, found: Problems) -> None:
+    value = _at(obj, path)
+    if value is None:
+        return
+    where = f".{path}"  # upstream takes the whole path, with its leading dot, for the name of the field
+    if not isinstance(value, int) or isinstance(value, bool):
+        found.invalid(where, 0, f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64")
+    elif value < 0:
+        found.invalid(where, value, "should be a non-negative integer")
+    elif value > _INT32_MAX:
+        found.invalid(where, value, f"should be less than or equal to {_INT32_MAX}")
+
+
+def _at(obj: Obj, path: str) -> Any:
+    at: Any = obj
+    for key in keys_of(path):
+        if not isinstance(at, dict):
+            return None
+        at = at.get(key)
+    return at
+
+
+def _go_type(value: Any) -> str:
+    return _GO_TYPES[type(value)]
+
+
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}

@@ -1,0 +1,77 @@
+"""A structural schema, compiled once per version so that no write walks raw JSON Schema.
+
+A `Node` holds what decides about *fields*: which exist, which are kept although unknown, what fills them in.
+What decides about *values* is compiled beside it in `values.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairlead.api.objects import Obj
+
+
+class Absent:
+    """The type of `ABSENT`."""
+
+
+#: No value at all, where null would be one.
+ABSENT: Final = Absent()
+
+
+@dataclass(slots=True)
+class Node:
+    """One place in an object."""
+
+    type: str = ""
+    properties: dict[str, Node] = field(default_factory=dict)
+    items: Node | None = None
+    is_map: bool = False  # has additionalProperties, whatever they say
+    values: Node | None = None  # their schema, if they have one
+    preserves_unknown: bool = False
+    is_embedded: bool = False
+    is_nullable: bool = False
+    default: Any = ABSENT
+    list_type: str = ""
+    list_map_keys: tuple[str, ...] = ()
+
+    def child(self, key: str) -> Node | None:
+        return self.properties.get(key) or self.values
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Node:
+    """The node of a schema and everything below it."""
+    additional = schema.get("additionalProperties")
+    items = schema.get("items")
+    return Node(
+        type=schema.get("type", ""),
+        properties={key: compile_schema(below) for key, below in (schema.get("properties") or {}).items()},
+        items=compile_schema(items) if isinstance(items, dict) else None,
+        is_map=additional is not None,
+        values=compile_schema(additional) if isinstance(additional, dict) else None,
+        preserves_unknown=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
+        is_embedded=bool(schema.get("x-kubernetes-embedded-resource")),
+        is_nullable=bool(schema.get("nullable")),
+        default=ABSENT if schema.get("default") is None else schema["default"],
+        list_type=schema.get("x-kubernetes-list-type", ""),
+        list_map_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
+    )
+
+
+def each_schema(schema: Obj | None) -> Iterator[Obj]:
+    """A raw schema and all schemas in it, in value validations too (upstream's SchemaHas)."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for key in ("items", "not", "additionalProperties", "additionalItems"):
+        below = schema.get(key)
+        for one in below if isinstance(below, list) else [below]:
+            yield from each_schema(one)
+    for key in ("allOf", "anyOf", "oneOf"):
+        for one in schema.get(key) or ():
+            yield from each_schema(one)
+    for key in ("properties", "patternProperties", "definitions", "dependencies"):
+        for one in (schema.get(key) or {}).values():
+            yield from each_schema(one)

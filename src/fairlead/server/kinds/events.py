@@ -1,0 +1,177 @@
+"""Event: one stored kind that two API groups show under different field names.
+
+`v1` events were written freely; `events.k8s.io/v1` asks for more. An event on its way to the store keeps the apiVersion
+under which it came, so that the rules know which of the two applies; encoding sets the stored one.
+Sources: pkg/apis/core/validation/events.go, pkg/apis/events/v1/conversion.go, pkg/registry/core/event (1.36), X-08.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, name_of, namespace_of
+from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import is_same, validate_unchanged
+from fairlead.server.strategies import FieldGetter, Strategy
+
+EVENTS_API: Final = "events.k8s.io/v1"
+
+#: Field names of `v1`, and of `events.k8s.io/v1`.
+_RENAMED: Final = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+_TO_EVENTS: Final[Mapping[str, str]] = dict(_RENAMED)
+_TO_CORE: Final[Mapping[str, str]] = {theirs: ours for ours, theirs in _RENAMED}
+
+#: What Go always writes in `v1`, and leaves out of `events.k8s.io/v1` when empty.
+_ALWAYS_IN_CORE: Final = ("reportingComponent", "reportingInstance")
+_NOT_EMPTY_IN_EVENTS: Final = ("reportingController", "reportingInstance")
+
+_LONG_WORD: Final = 128
+_LONG_NOTE: Final = 1024
+_OTHER_NAMESPACE: Final = "does not match event.namespace"
+_DEFAULT, _SYSTEM = "default", "kube-system"
+
+
+def to_core(event: Obj) -> Obj:
+    """An `events.k8s.io/v1` event in its stored form."""
+    core = {_TO_CORE.get(key, key): value for key, value in event.items()}
+    for field in _ALWAYS_IN_CORE:
+        core.setdefault(field, "")
+    return core
+
+
+def to_events(event: Obj) -> Obj:
+    """A stored event as `events.k8s.io/v1` shows it."""
+    shown: Obj = {"kind": "Event", "apiVersion": EVENTS_API}
+    for key, value in event.items():
+        theirs = _TO_EVENTS.get(key, key)
+        if theirs not in shown and (value or theirs not in _NOT_EMPTY_IN_EVENTS):
+            shown[theirs] = value
+    return shown
+
+
+def _involved(field: str) -> FieldGetter:
+    return lambda event: str((event.get("involvedObject") or {}).get(field, ""))
+
+
+def _own(field: str) -> FieldGetter:
+    return lambda event: str(event.get(field, ""))
+
+
+def _source(event: Obj) -> str:
+    return str((event.get("source") or {}).get("component") or event.get("reportingComponent", ""))
+
+
+_OBJECT_FIELDS: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+class EventStrategy(Strategy):
+    allows_create_on_update = True
+    selectable = {
+        **{f"involvedObject.{field}": _involved(field) for field in _OBJECT_FIELDS},
+        **{f"regarding.{field}": _involved(field) for field in _OBJECT_FIELDS},
+        "reason": _own("reason"),
+        "type": _own("type"),
+        "reportingComponent": _own("reportingComponent"),
+        "reportingController": _own("reportingComponent"),
+        "source": _source,
+    }
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        is_strict = obj.get("apiVersion") == EVENTS_API
+        _validate_always(obj, "reportingController" if is_strict else "reportingComponent", errors)
+        if is_strict:
+            check(errors, "metadata.name", name_of(obj), names.dns1123_subdomain)
+            _validate_series(obj, errors)
+            _validate_new_event(obj, errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        is_strict = obj.get("apiVersion") == EVENTS_API
+        _validate_always(obj, "reportingController" if is_strict else "reportingComponent", errors)
+        if not is_strict:
+            return
+        if not is_same(obj.get("series"), old.get("series")):
+            _validate_series(obj, errors)
+        for ours, told in _FIXED:
+            validate_unchanged(obj.get(ours), old.get(ours), told, errors)
+
+
+#: What an update of an event may not change, and the name it goes by in the text.
+_FIXED: Final = (
+    ("involvedObject", "involvedObject"),
+    ("reason", "reason"),
+    ("message", "message"),
+    ("source", "source"),
+    ("firstTimestamp", "firstTimestamp"),
+    ("lastTimestamp", "lastTimestamp"),
+    ("count", "count"),
+    ("reason", "reason"),
+    ("type", "type"),
+    ("eventTime", "eventTime"),
+    ("action", "action"),
+    ("related", "related"),
+    ("reportingComponent", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+)
+
+
+def _validate_always(event: Obj, controller_field: str, errors: Errors) -> None:
+    """The rules of both APIs; an event with a time is one of the newer kind."""
+    namespace, involved = namespace_of(event), event["involvedObject"].get("namespace", "")
+    if not event.get("eventTime"):
+        allowed = (involved,) if involved else ("", _DEFAULT)
+        if namespace not in allowed:
+            errors.invalid("involvedObject.namespace", involved, _OTHER_NAMESPACE)
+    else:
+        if not involved and namespace not in (_DEFAULT, _SYSTEM):
+            errors.invalid("involvedObject.namespace", involved, _OTHER_NAMESPACE)
+        _validate_words(event, controller_field, errors)
+    check(errors, "namespace", namespace, names.dns1123_subdomain)
+
+
+def _validate_words(event: Obj, controller_field: str, errors: Errors) -> None:
+    controller = event.get("reportingComponent", "")
+    if not controller:
+        errors.required(controller_field)
+    check(errors, controller_field, controller, names.qualified_name)
+    for field in ("reportingInstance", "action", "reason"):
+        word = event.get(field, "")
+        if not word:
+            errors.required(field)
+        if len(word.encode()) > _LONG_WORD:
+            errors.invalid(field, "", f"can have at most {_LONG_WORD} characters")
+    if len(event.get("message", "").encode()) > _LONG_NOTE:
+        errors.invalid("message", "", f"can have at most {_LONG_NOTE} characters")
+
+
+def _validate_series(event: Obj, errors: Errors) -> None:
+    series = event.get("series")
+    if series is None:
+        return
+    if series.get("count", 0) < 2:
+        errors.invalid("series.count", "", "should be at least 2")
+    if not series.get("lastObservedTime"):
+        errors.required("series.lastObservedTime")
+
+
+def _validate_new_event(event: Obj, errors: Errors) -> None:
+    if not event.get("eventTime"):
+        errors.required("eventTime")
+    if (type_ := event.get("type", "")) not in ("Normal", "Warning"):
+        errors.invalid("type", "", f"has invalid value: {type_}")
+    for field in ("firstTimestamp", "lastTimestamp", "count"):
+        if event.get(field):
+            errors.invalid(field, "", "needs to be unset")
+    source = event.get("source") or {}
+    if source.get("component") or source.get("host"):
+        errors.invalid("source", "", "needs to be unset")

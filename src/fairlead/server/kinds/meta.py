@@ -1,0 +1,206 @@
+"""The rules of `metadata`, which are the same for every kind but for the form of the name.
+
+Without one place for them each kind would check names, labels and owners a little differently, and clients that
+learned a text from one kind would not know it from the next. Rules, texts and their order are those of
+k8s.io/apimachinery/pkg/api/validation/objectmeta.go (1.36). Of custom resources (rows without an OpenAPI definition)
+finalizers may have any qualified name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead.api import names
+from fairlead.api.fields import Errors, go_quote
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.selectors import validate_labels
+
+#: How the objects of a kind may be called; `dns1123_subdomain` where a kind is not listed.
+NAME_RULES: Final[Mapping[str, names.Rule]] = {
+    "namespaces": names.dns1123_label,
+    "services": names.dns1123_label,  # RelaxedServiceNameValidation is on since 1.36
+    "statefulsets.apps": names.dns1123_label,
+    "leasecandidates.coordination.k8s.io": names.config_map_key,
+    # These kinds leave their names to the generic rule.
+    "events": names.path_segment_name,
+    "events.events.k8s.io": names.path_segment_name,
+    "poddisruptionbudgets.policy": names.path_segment_name,
+    "certificatesigningrequests.certificates.k8s.io": names.path_segment_name,
+    "roles.rbac.authorization.k8s.io": names.path_segment_name,
+    "rolebindings.rbac.authorization.k8s.io": names.path_segment_name,
+    "clusterroles.rbac.authorization.k8s.io": names.path_segment_name,
+    "clusterrolebindings.rbac.authorization.k8s.io": names.path_segment_name,
+}
+
+_OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_IMMUTABLE: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_MANAGER_MAX: Final = 128
+_SUBRESOURCE_MAX: Final = 256
+_ORPHAN: Final = "orphan"
+_FOREGROUND: Final = "foregroundDeletion"
+
+
+def name_rule(qualified: str) -> names.Rule:
+    """The rule for the names of a kind, by `Resource.qualified`."""
+    return NAME_RULES.get(qualified, names.dns1123_subdomain)
+
+
+def validate_meta(obj: Obj, errors: Errors, *, resource: Resource, path: str = "metadata") -> None:
+    """The metadata of a new object, after its name was generated."""
+    meta = metadata(obj)
+    rule = name_rule(resource.qualified)
+    if generate := meta.get("generateName"):
+        for text in rule(names.without_trailing_dash(generate)):
+            errors.invalid(f"{path}.generateName", generate, text)
+    if name := meta.get("name"):
+        for text in rule(name):
+            errors.invalid(f"{path}.name", name, text)
+    else:
+        errors.required(f"{path}.name", "name or generateName is required")
+    _validate_namespace(meta.get("namespace") or "", resource.namespaced, path, errors)
+    if meta.get("generation", 0) < 0:
+        errors.invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0")
+    validate_labels(meta.get("labels"), errors, f"{path}.labels")
+    validate_annotations(meta.get("annotations"), errors, f"{path}.annotations")
+    _validate_owners(meta.get("ownerReferences") or (), f"{path}.ownerReferences", errors)
+    _validate_finalizers(meta.get("finalizers") or (), f"{path}.finalizers", errors)
+    _validate_managed_fields(meta.get("managedFields") or (), f"{path}.managedFields", errors)
+    if resource.definition:
+        _validate_finalizer_names(meta.get("finalizers") or (), f"{path}.finalizers", errors)
+
+
+def validate_meta_update(
+    obj: Obj, old: Obj, errors: Errors, *, path: str = "metadata", is_builtin: bool = True
+) -> None:
+    """What a change of metadata may not do.
+
+    Upstream asks twice, in `rest.BeforeUpdate` and in the strategy of the kind, so every cause is told twice.
+    """
+    found = Errors()
+    _validate_change(metadata(obj), metadata(old), found, path)
+    errors += found
+    errors += found
+    if is_builtin:
+        _validate_finalizer_names(metadata(obj).get("finalizers") or (), f"{path}.finalizers", errors)
+
+
+def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, path: str) -> None:
+    if not annotations:
+        return
+    for key in annotations:
+        for text in names.annotation_key(key):
+            errors.invalid(path, key, text)
+    if not names.annotations_fit(annotations):
+        errors.too_long(path, names.ANNOTATIONS_MAX_BYTES)
+
+
+def _validate_change(meta: Obj, old: Obj, errors: Errors, path: str) -> None:
+    if old.get("deletionTimestamp"):
+        _validate_no_new_finalizers(meta, old, errors, path)
+    if not meta.get("resourceVersion"):
+        errors.invalid(f"{path}.resourceVersion", "", "must be specified for an update")
+    if meta.get("generation", 0) < old.get("generation", 0):
+        errors.invalid(f"{path}.generation", meta.get("generation", 0), "must not be decremented")
+    for field in _IMMUTABLE:
+        value = meta.get(field)
+        if value != old.get(field):
+            missing = None if field.startswith("deletion") else ""
+            errors.invalid(f"{path}.{field}", missing if value is None else value, "field is immutable")
+    validate_labels(meta.get("labels"), errors, f"{path}.labels")
+    validate_annotations(meta.get("annotations"), errors, f"{path}.annotations")
+    _validate_owners(meta.get("ownerReferences") or (), f"{path}.ownerReferences", errors)
+    _validate_managed_fields(meta.get("managedFields") or (), f"{path}.managedFields", errors)
+
+
+def _validate_no_new_finalizers(meta: Obj, old: Obj, errors: Errors, path: str) -> None:
+    added = set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ())
+    if added:
+        listed = ", ".join(go_quote(one) for one in sorted(added))
+        errors.forbidden(
+            f"{path}.finalizers",
+            f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}",
+        )
+
+
+def _validate_namespace(namespace: str, namespaced: bool, path: str, errors: Errors) -> None:
+    if namespaced and not namespace:
+        errors.required(f"{path}.namespace")
+    elif namespaced:
+        for text in names.dns1123_label(namespace):
+            errors.invalid(f"{path}.namespace", namespace, text)
+    elif namespace:
+        errors.forbidden(f"{path}.namespace", "not allowed on this type")
+
+
+def _validate_owners(owners: Sequence[Obj], path: str, errors: Errors) -> None:
+    controller = ""
+    for owner in owners:
+        _validate_owner(owner, path, errors)
+        if owner.get("controller"):
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if controller:
+                errors.invalid(
+                    path,
+                    [_owner_form(one) for one in owners],
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {this}",
+                )
+            else:
+                controller = this
+
+
+def _validate_owner(owner: Obj, path: str, errors: Errors) -> None:
+    api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+    if not api_version.rpartition("/")[2]:
+        errors.invalid(f"{path}.apiVersion", api_version, "version must not be empty")
+    for field in ("kind", "name", "uid"):
+        if not owner.get(field):
+            errors.invalid(f"{path}.{field}", "", "must not be empty")
+    if (api_version, kind) == ("v1", "Event"):
+        errors.invalid(path, _owner_form(owner), "/v1, Kind=Event is disallowed from being an owner")
+
+
+def _owner_form(owner: Obj) -> dict[str, Any]:
+    """An owner reference in the field order in which Go prints it."""
+    return {field: owner.get(field, "") for field in _OWNER_FIELDS[:4]} | {
+        field: owner[field] for field in _OWNER_FIELDS[4:] if owner.get(field) is not None
+    }
+
+
+def _validate_finalizers(finalizers: Sequence[str], path: str, errors: Errors) -> None:
+    for finalizer in finalizers:
+        for text in names.qualified_name(finalizer):
+            errors.invalid(path, finalizer, text)
+    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
+        errors.invalid(path, list(finalizers), f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")
+
+
+def _validate_finalizer_names(finalizers: Sequence[str], path: str, errors: Errors) -> None:
+    for index, finalizer in enumerate(finalizers):
+        for text in names.kube_finalizer(finalizer):
+            errors.invalid(f"{path}[{index}]", finalizer, text)
+
+
+def _validate_managed_fields(entries: Iterable[Obj], path: str, errors: Errors) -> None:
+    for index, entry in enumerate(entries):
+        where = f"{path}[{index}]"
+        if entry.get("operation") not in ("Apply", "Update"):
+            errors.invalid(f"{where}.operation", entry.get("operation", ""), "must be `Apply` or `Update`")
+        if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+            errors.invalid(f"{where}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
+        manager = entry.get("manager", "")
+        if len(manager.encode()) > _MANAGER_MAX:
+            errors.too_long(f"{where}.manager", _MANAGER_MAX)
+        if not manager.isprintable():
+            errors.invalid(f"{where}.manager", manager, "should only contain printable characters")
+        if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_MAX:
+            errors.too_long(f"{where}.subresource", _SUBRESOURCE_MAX)

@@ -1,0 +1,84 @@
+"""Namespace: labelled with its own name, kept alive by its finalizers until it is empty.
+
+    Active ──DELETE──▶ Terminating ──finalizers gone──▶ removed
+
+Sources: pkg/registry/core/namespace/strategy.go, pkg/apis/core/{v1/defaults,validation/validation}.go (1.36), S0-22 ff.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.strategies import Strategy
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+FINALIZER: Final = "kubernetes"
+
+
+class NamespaceStrategy(Strategy):
+    has_status = True
+    selectable = {"status.phase": lambda namespace: str((namespace.get("status") or {}).get("phase", ""))}
+
+    def default(self, obj: Obj) -> None:
+        obj["status"].setdefault("phase", "Active")
+        if name := metadata(obj).get("name"):
+            metadata(obj).setdefault("labels", {})[NAME_LABEL] = name
+
+    def prepare_create(self, obj: Obj) -> None:
+        """By now a generated name is known."""
+        obj["status"] = {"phase": "Active"}
+        metadata(obj).setdefault("labels", {})[NAME_LABEL] = metadata(obj)["name"]
+        finalizers = obj["spec"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        _keep_finalizers(obj, old)
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        for finalizer in obj["spec"].get("finalizers") or ():
+            _validate_finalizer(finalizer, "spec.finalizers", errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        """Only metadata has rules."""
+
+    def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        phase, is_going = obj["status"].get("phase", ""), bool(metadata(obj).get("deletionTimestamp"))
+        if not is_going and phase != "Active":
+            errors.invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
+        elif is_going and phase != "Terminating":
+            errors.invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
+
+    def mark_deleted(self, obj: Obj) -> None:
+        obj.setdefault("status", {})["phase"] = "Terminating"
+        metadata(obj).pop("deletionGracePeriodSeconds", None)
+
+    def holds_deletion(self, obj: Obj) -> bool:
+        return bool((obj.get("spec") or {}).get("finalizers"))
+
+
+def finalized(sent: Obj, old: Obj) -> Obj:
+    """What the `finalize` subresource stores: the finalizers (and metadata) that were sent, else the old object."""
+    return old | {"metadata": metadata(sent), "spec": sent["spec"]}
+
+
+def validate_finalize(obj: Obj, errors: Errors) -> None:
+    for index, finalizer in enumerate(obj["spec"].get("finalizers") or ()):
+        _validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
+
+
+def _validate_finalizer(finalizer: str, path: str, errors: Errors) -> None:
+    check(errors, path, finalizer, names.qualified_name)
+    check(errors, path, finalizer, names.kube_finalizer)
+
+
+def _keep_finalizers(obj: Obj, old: Obj) -> None:
+    kept = (old.get("spec") or {}).get("finalizers")
+    if kept:
+        obj["spec"]["finalizers"] = kept
+    else:
+        obj["spec"].pop("finalizers", None)

@@ -1,0 +1,63 @@
+"""Kinds about which there is little to say: whether they count changes, and whether users may write their status."""
+
+from __future__ import annotations
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj
+from fairlead.server.kinds.podspec.defaults import default_pod_template
+from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.podspec.template import validate_pod_template
+from fairlead.server.kinds.podspec.warnings import template_warnings
+from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount, validate_container_resource_name
+from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.strategies import Strategy
+
+
+class CountedStrategy(Strategy):
+    """Changes are counted in `metadata.generation`."""
+
+    has_generation = True
+
+    def __init__(self, *, has_status: bool = False) -> None:
+        self.has_status = has_status
+
+
+class ReportedStrategy(Strategy):
+    """There is a status, and its own endpoint to write it."""
+
+    has_status = True
+
+
+class CertificateSigningRequestStrategy(ReportedStrategy):
+    selectable = {"spec.signerName": lambda request: str((request.get("spec") or {}).get("signerName", ""))}
+
+
+class PodTemplateStrategy(Strategy):
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        default_pod_template(obj["template"])
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        validate_pod_template(obj["template"], "template", errors)
+
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        return template_warnings(obj["template"], "template")
+
+
+class RuntimeClassStrategy(Strategy):
+    """Source: pkg/apis/node/validation (1.36)."""
+
+    def default(self, obj: Obj) -> None:
+        round_up((obj.get("overhead") or {}).get("podFixed"))
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        check(errors, "handler", obj["handler"], names.dns1123_label)
+        for name, amount in in_order((obj.get("overhead") or {}).get("podFixed")):
+            path = f"overhead.podFixed.limits[{name}]"
+            validate_container_resource_name(name, path, errors)
+            validate_amount(name, amount, path, errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        validate_unchanged(obj["handler"], old["handler"], "handler", errors)

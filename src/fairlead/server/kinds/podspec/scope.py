@@ -1,0 +1,34 @@
+"""What the rules of a container need to know about the pod around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.api.fields import Errors
+from fairlead.api.names import Rule
+from fairlead.api.objects import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class PodScope:
+    """The pod of the container that is being checked."""
+
+    #: The faultless volumes by name: a mount of any other is not found.
+    volumes: Mapping[str, Obj]
+    claim_names: frozenset[str]
+    grace_seconds: int | None
+    restart_policy: str
+    shares_host_users: bool
+    os: str
+
+
+def check(errors: Errors, path: str, value: str, rule: Rule) -> None:
+    """Add everything that a naming rule says against a value."""
+    for text in rule(value):
+        errors.invalid(path, value, text)
+
+
+def check_number(errors: Errors, path: str, value: int, texts: list[str]) -> None:
+    for text in texts:
+        errors.invalid(path, value, text)

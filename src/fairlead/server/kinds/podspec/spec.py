@@ -1,0 +1,161 @@
+"""The rules of a pod specification, in the order in which upstream applies them (ValidatePodSpec)."""
+
+from __future__ import annotations
+
+from fairlead.api.fields import Errors
+from fairlead.api.names import dns1123_label, dns1123_subdomain, in_range, qualified_name
+from fairlead.api.objects import Obj
+from fairlead.api.selectors import validate_labels
+from fairlead.server.kinds.podspec.affinity import validate_affinity
+from fairlead.server.kinds.podspec.containers import (
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_init_containers,
+)
+from fairlead.server.kinds.podspec.networking import (
+    validate_dns_config,
+    validate_dns_policy,
+    validate_host_aliases,
+    validate_host_names,
+    validate_host_users,
+)
+from fairlead.server.kinds.podspec.ports import validate_host_network_ports
+from fairlead.server.kinds.podspec.resources import validate_overhead, validate_pod_resources
+from fairlead.server.kinds.podspec.scope import PodScope, check, check_number
+from fairlead.server.kinds.podspec.security import validate_pod_security
+from fairlead.server.kinds.podspec.structs import POD_RESOURCE_CLAIM, as_go
+from fairlead.server.kinds.podspec.tolerations import validate_tolerations
+from fairlead.server.kinds.podspec.topology import validate_topology_spread
+from fairlead.server.kinds.podspec.volumes import validate_volumes
+from fairlead.server.kinds.podspec.windows import validate_host_process, validate_os
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_MAX_INT32 = 2**31 - 1
+_NO_VOLUMES: dict[str, Obj] = {}
+_NO_CLAIMS: frozenset[str] = frozenset()
+
+
+def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | None = None) -> None:
+    """All rules of a (defaulted) pod specification.
+
+    `metadata` is that of the pod; without it this is part of a template, for which a few rules are looser.
+    """
+    is_pod = metadata is not None
+    if "terminationGracePeriodSeconds" not in spec:
+        errors.required(f"{path}.terminationGracePeriodSeconds")
+    volumes = _NO_VOLUMES
+    if "volumes" in spec:
+        pod_name = (metadata or {}).get("name") or ""
+        volumes = validate_volumes(spec["volumes"], pod_name, f"{path}.volumes", errors, is_pod=is_pod)
+    claim_names = _NO_CLAIMS
+    if "resourceClaims" in spec:
+        claim_names = _validate_resource_claims(spec["resourceClaims"], f"{path}.resourceClaims", errors)
+    _validate_all_containers(spec, path, _scope_of(spec, volumes, claim_names), errors)
+    validate_pod_resources(spec, claim_names, f"{path}.resources", errors)
+    validate_host_network_ports(spec, path, errors, is_pod=is_pod)
+    _validate_restart_policy(spec.get("restartPolicy", ""), f"{path}.restartPolicy", errors)
+    validate_dns_policy(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy", errors)
+    if labels := spec.get("nodeSelector"):
+        validate_labels(labels, errors, f"{path}.nodeSelector")
+    validate_pod_security(spec, f"{path}.securityContext", errors)
+    _validate_placement(spec, path, errors)
+    _validate_names(spec, path, errors)
+    validate_os(spec, path, errors)
+
+
+def _scope_of(spec: Obj, volumes: dict[str, Obj], claim_names: frozenset[str]) -> PodScope:
+    return PodScope(
+        volumes=volumes,
+        claim_names=claim_names,
+        grace_seconds=spec.get("terminationGracePeriodSeconds"),
+        restart_policy=spec.get("restartPolicy", ""),
+        shares_host_users=spec.get("hostUsers") is not False,
+        os=(spec.get("os") or {}).get("name", ""),
+    )
+
+
+def _validate_all_containers(spec: Obj, path: str, scope: PodScope, errors: Errors) -> None:
+    containers = spec.get("containers") or []
+    validate_containers(containers, f"{path}.containers", scope, errors)
+    if init_containers := spec.get("initContainers"):
+        validate_init_containers(init_containers, containers, f"{path}.initContainers", scope, errors)
+    if "ephemeralContainers" in spec:
+        validate_ephemeral_containers(spec, f"{path}.ephemeralContainers", scope, errors)
+
+
+def _validate_resource_claims(claims: list[Obj], path: str, errors: Errors) -> frozenset[str]:
+    """`spec.resourceClaims`; returns their names, whether or not they are fine."""
+    names: set[str] = set()
+    for i, claim in enumerate(claims):
+        here, name = f"{path}[{i}]", claim.get("name", "")
+        if not name:
+            errors.required(f"{here}.name")
+        elif name in names:
+            errors.duplicate(f"{here}.name", name)
+        else:
+            check(errors, f"{here}.name", name, dns1123_label)
+            names.add(name)
+        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
+        if len(sources) > 1:
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.invalid(here, as_go(claim, POD_RESOURCE_CLAIM), text)
+        elif not sources:
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            errors.invalid(here, as_go(claim, POD_RESOURCE_CLAIM), text)
+        for field in sources:
+            check(errors, f"{here}.{field}", claim[field], dns1123_subdomain)
+    return frozenset(names)
+
+
+def _validate_restart_policy(policy: str, path: str, errors: Errors) -> None:
+    if not policy:
+        errors.required(path)
+    elif policy not in _RESTART_POLICIES:
+        errors.not_supported(path, policy, _RESTART_POLICIES, sort=False)
+
+
+def _validate_placement(spec: Obj, path: str, errors: Errors) -> None:
+    if affinity := spec.get("affinity"):
+        validate_affinity(affinity, f"{path}.affinity", errors)
+    validate_dns_config(spec, f"{path}.dnsConfig", errors)
+    for i, gate in enumerate(spec.get("readinessGates") or ()):
+        check(errors, f"{path}.readinessGates[{i}].conditionType", gate.get("conditionType", ""), qualified_name)
+    if gates := spec.get("schedulingGates"):
+        _validate_scheduling_gates(gates, f"{path}.schedulingGates", errors)
+    if constraints := spec.get("topologySpreadConstraints"):
+        validate_topology_spread(constraints, f"{path}.topologySpreadConstraints", errors)
+    validate_host_process(spec, path, errors)
+    validate_host_users(spec, path, errors)
+
+
+def _validate_scheduling_gates(gates: list[Obj], path: str, errors: Errors) -> None:
+    seen: set[str] = set()
+    for i, gate in enumerate(gates):
+        name = gate.get("name", "")
+        check(errors, f"{path}[{i}]", name, qualified_name)
+        if name in seen:
+            errors.duplicate(f"{path}[{i}]", name)
+        seen.add(name)
+
+
+def _validate_names(spec: Obj, path: str, errors: Errors) -> None:
+    """Names of other objects, and what else fits on a line."""
+    for field in ("serviceAccountName", "nodeName"):
+        if name := spec.get(field):
+            check(errors, f"{path}.{field}", name, dns1123_subdomain)
+    if (deadline := spec.get("activeDeadlineSeconds")) is not None:
+        check_number(errors, f"{path}.activeDeadlineSeconds", deadline, in_range(deadline, 1, _MAX_INT32))
+    validate_host_names(spec, path, errors)
+    if tolerations := spec.get("tolerations"):
+        validate_tolerations(tolerations, f"{path}.tolerations", errors)
+    if aliases := spec.get("hostAliases"):
+        validate_host_aliases(aliases, f"{path}.hostAliases", errors)
+    if name := spec.get("priorityClassName"):
+        check(errors, f"{path}.priorityClassName", name, dns1123_subdomain)
+    if (name := spec.get("runtimeClassName")) is not None:
+        check(errors, f"{path}.runtimeClassName", name, dns1123_subdomain)
+    if (policy := spec.get("preemptionPolicy")) is not None and policy not in _PREEMPTION_POLICIES:
+        errors.not_supported(f"{path}.preemptionPolicy", policy, _PREEMPTION_POLICIES, sort=False)
+    if overhead := spec.get("overhead"):
+        validate_overhead(overhead, f"{path}.overhead", errors)

@@ -1,0 +1,233 @@
+"""The status of a pod: what it is born with, what `/status` may write, which forms of it are kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.api.fields import Errors
+from fairlead.api.names import dns1123_subdomain, group_id, qualified_name, user_id
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import is_sidecar
+from fairlead.api.qos import qos_class
+from fairlead.runtime.clock import timestamp
+from fairlead.server.kinds.ips import parse_ip, validate_ip
+from fairlead.server.kinds.podspec.scope import check, check_number
+from fairlead.server.kinds.podspec.structs import IP, all_as_go, as_go
+
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+_HEALTHS = frozenset({"Healthy", "Unhealthy", "Unknown"})
+_ONE_OF_A_FAMILY = "may specify no more than one IP for each IP family"
+_CLAIM = (
+    "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' "
+    "or 'claim:<claimName>' if request is empty"
+)
+#: List of container statuses → the list of containers whose resources may be reported.
+_STATUSES = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+
+
+def initial_status(spec: Obj) -> Obj:
+    """The status of a pod that has just been created."""
+    status: Obj = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        set_condition(status, _GATED)
+    return status
+
+
+def set_condition(status: Obj, condition: Obj) -> None:
+    """Write a condition; its time says when the status last changed (UpdatePodCondition)."""
+    new = {**condition, "lastProbeTime": None, "lastTransitionTime": timestamp()}
+    conditions = list(status.get("conditions") or ())
+    for i, old in enumerate(conditions):
+        if old.get("type") == condition["type"]:
+            if old.get("status") == condition["status"]:
+                new["lastTransitionTime"] = old.get("lastTransitionTime")
+            conditions[i] = new
+            break
+    else:
+        conditions.append(new)
+    status["conditions"] = conditions
+
+
+def default_status(status: Obj) -> None:
+    """`podIP` is `podIPs[0]`, whichever was written; where they differ, an old node agent wrote the former."""
+    if not ((ip := status.get("podIP")) or status.get("podIPs")):
+        return
+    ips = status.get("podIPs") or []
+    if ip and (not ips or ips[0].get("ip") != ip):
+        status["podIPs"] = [{"ip": ip}]
+    elif ips and ips[0].get("ip"):
+        status["podIP"] = ips[0]["ip"]
+
+
+def keep_observed(status: Obj, old: Obj) -> None:
+    """Writers that do not know `observedGeneration` or the class of service must not erase them."""
+    if not status.get("qosClass") and "qosClass" in old:
+        status["qosClass"] = old["qosClass"]
+    if not status.get("observedGeneration") and "observedGeneration" in old:
+        status["observedGeneration"] = old["observedGeneration"]
+    remembered: dict[str, list[int]] = {}
+    for condition in old.get("conditions") or ():
+        remembered.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        generations = remembered.get(condition.get("type", ""))
+        generation = generations.pop(0) if generations else 0
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
+
+
+def validate_status_update(pod: Obj, old: Obj, errors: Errors) -> None:
+    """ValidatePodStatusUpdate."""
+    status, before, spec = pod.get("status") or {}, old.get("status") or {}, pod["spec"]
+    for i, condition in enumerate(status.get("conditions") or ()):
+        if (kind := condition.get("type", "")) not in _SYSTEM_CONDITIONS:
+            check(errors, f"metadata.conditions[{i}].Type", kind, qualified_name)
+    nominated = status.get("nominatedNodeName")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        check(errors, "status.nominatedNodeName", nominated, dns1123_subdomain)
+    if status.get("qosClass", "") != before.get("qosClass", ""):
+        errors.invalid("status.qosClass", status.get("qosClass", ""), "field is immutable")
+    _validate_transitions(status, before, old["spec"], errors)
+    _validate_claim_statuses(status.get("resourceClaimStatuses") or (), spec, errors)
+    if ips := status.get("podIPs"):
+        _validate_pod_ips(ips, errors)
+    if ips := status.get("hostIPs"):
+        _validate_host_ips(ips, status.get("hostIP", ""), errors)
+    system = (spec.get("os") or {}).get("name", "linux")
+    for kind in (*_STATUSES, "ephemeralContainerStatuses"):
+        _validate_users(status.get(kind) or (), f"status.{kind}", system, errors)
+    for kind, containers in _STATUSES.items():
+        _validate_health(status.get(kind) or (), spec.get(containers) or (), f"status.{kind}", errors)
+    for i, one in enumerate(status.get("ephemeralContainerStatuses") or ()):
+        if one.get("allocatedResourcesStatus"):
+            where = f"status.ephemeralContainerStatuses[{i}].allocatedResourcesStatus"
+            errors.forbidden(where, "must not be specified in container status")
+
+
+def _validate_transitions(status: Obj, old: Obj, spec: Obj, errors: Errors) -> None:
+    """Containers that are not to be restarted stay terminated; ephemeral ones never are, sidecars always."""
+    policy = spec.get("restartPolicy", "")
+    sidecars = {container.get("name") for container in spec.get("initContainers") or () if is_sidecar(container)}
+    rules = {one.get("name") for one in spec.get("containers") or () if "restartPolicy" in one}
+    for kind, how, restartable in (
+        ("containerStatuses", policy, rules),
+        ("initContainerStatuses", policy, sidecars),
+        ("ephemeralContainerStatuses", "Never", set()),
+    ):
+        if how != "Always":
+            _validate_stays_terminated(status, old, kind, how, restartable, errors)
+
+
+def _validate_stays_terminated(
+    status: Obj, old: Obj, kind: str, policy: str, restartable: set[str | None], errors: Errors
+) -> None:
+    for i, was in enumerate(old.get(kind) or ()):
+        terminated = (was.get("state") or {}).get("terminated")
+        if terminated is None or was.get("name") in restartable:
+            continue
+        if terminated.get("exitCode") and policy == "OnFailure":
+            continue
+        for one in status.get(kind) or ():
+            if one.get("name") == was.get("name") and "terminated" not in (one.get("state") or {}):
+                errors.forbidden(f"status.{kind}[{i}].state", "may not be transitioned to non-terminated state")
+
+
+def _validate_claim_statuses(statuses: Iterable[Obj], spec: Obj, errors: Errors) -> None:
+    known = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    seen: set[str] = set()
+    for i, status in enumerate(statuses):
+        path, name = f"status.resourceClaimStatuses[{i}].name", status.get("name", "")
+        if name not in known:
+            errors.invalid(path, name, "must match the name of an entry in `spec.resourceClaims`")
+        if name in seen:
+            errors.duplicate(path, name)
+        seen.add(name)
+        if (claim := status.get("resourceClaimName")) is not None:
+            check(errors, path, claim, dns1123_subdomain)
+
+
+def _validate_pod_ips(ips: list[Obj], errors: Errors) -> None:
+    for i, ip in enumerate(ips):
+        validate_ip(ip.get("ip", ""), f"status.podIPs[{i}]", errors)
+    if len(ips) > 1:
+        _validate_families(ips, "status.podIPs", errors)
+        _validate_distinct(ips, "status.podIPs", errors)
+
+
+def _validate_host_ips(ips: list[Obj], host_ip: str, errors: Errors) -> None:
+    if host_ip != (first := ips[0].get("ip", "")):
+        errors.invalid("status.hostIPs[0].ip", first, "must be equal to `hostIP`")
+    for i, ip in enumerate(ips):
+        validate_ip(ip.get("ip", ""), f"status.hostIPs[{i}]", errors)
+    if len(ips) > 1:
+        _validate_distinct(ips, "status.hostIPs", errors)
+        _validate_families(ips, "status.hostIPs", errors)
+
+
+def _validate_families(ips: list[Obj], path: str, errors: Errors) -> None:
+    parsed = [parse_ip(ip.get("ip", "")) for ip in ips]
+    bad = next((i for i, ip in enumerate(parsed) if ip is None), None)
+    if bad is not None:
+        text = f"failed to check for dual stack with error:invalid IP: {ips[bad].get('ip', '')}"
+        errors.internal(path, text)
+    if bad is not None or len(ips) > 2 or len({ip.version for ip in parsed if ip}) < 2:
+        errors.invalid(path, all_as_go(ips, IP), _ONE_OF_A_FAMILY)
+
+
+def _validate_distinct(ips: list[Obj], path: str, errors: Errors) -> None:
+    seen: set[str] = set()
+    for i, ip in enumerate(ips):
+        if ip.get("ip", "") in seen:
+            errors.duplicate(f"{path}[{i}]", as_go(ip, IP))
+        seen.add(ip.get("ip", ""))
+
+
+def _validate_users(statuses: Iterable[Obj], path: str, system: str, errors: Errors) -> None:
+    for i, status in enumerate(statuses):
+        user = (status.get("user") or {}).get("linux")
+        if user is None:
+            continue
+        here = f"{path}[{i}].linux"
+        if system == "windows":
+            errors.forbidden(here, "cannot be set for a windows pod")
+            continue
+        for field, rule in (("uid", user_id), ("gid", group_id)):
+            check_number(errors, f"{here}.{field}", user.get(field, 0), rule(user.get(field, 0)))
+        for j, group in enumerate(user.get("supplementalGroups") or ()):
+            check_number(errors, f"{here}.supplementalGroups[{j}]", group, group_id(group))
+
+
+def _validate_health(statuses: Iterable[Obj], containers: Iterable[Obj], path: str, errors: Errors) -> None:
+    """`allocatedResourcesStatus`: the health of devices that a container was given."""
+    by_name = {container.get("name"): container.get("resources") or {} for container in containers}
+    for i, status in enumerate(statuses):
+        for j, allocated in enumerate(status.get("allocatedResourcesStatus") or ()):
+            here, name = f"{path}[{i}].allocatedResourcesStatus[{j}]", allocated.get("name", "")
+            resources = by_name.get(status.get("name"))
+            if resources is not None:
+                _validate_is_requested(name, resources, f"{here}.name", errors)
+            seen: set[str] = set()
+            for k, resource in enumerate(allocated.get("resources") or ()):
+                if (health := resource.get("health", "")) not in _HEALTHS:
+                    errors.not_supported(f"{here}.resources[{k}].health", health, _HEALTHS)
+                if (identity := resource.get("resourceID", "")) in seen:
+                    errors.duplicate(f"{here}.resources[{k}].resourceID", identity)
+                seen.add(identity)
+
+
+def _validate_is_requested(name: str, resources: Obj, path: str, errors: Errors) -> None:
+    if not name.startswith("claim:"):
+        if name not in (resources.get("requests") or ()):
+            errors.invalid(path, name, "must match one of the container's resource requests")
+        return
+    claims = [
+        f"claim:{claim.get('name', '')}" + (f"/{claim['request']}" if claim.get("request") else "")
+        for claim in resources.get("claims") or ()
+    ]
+    if name not in claims:
+        errors.invalid(path, name, _CLAIM)

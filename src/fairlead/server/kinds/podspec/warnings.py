@@ -1,0 +1,265 @@
+"""What the server says about a pod or a template that is allowed but probably not meant.
+
+Clients print these texts, so they and their order are upstream's (pkg/api/pod/warnings.go,
+pkg/api/node/util.go). Paths start at the pod; those of a template start at `spec.template`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairlead.api.fields import go_quote
+from fairlead.api.names import label_value
+from fairlead.api.objects import Obj
+from fairlead.api.quantity import is_integer
+from fairlead.server.kinds.ips import ip_warnings
+from fairlead.server.kinds.podspec.affinity import PREFERRED, REQUIRED
+from fairlead.server.kinds.podspec.annotations import APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD
+from fairlead.server.kinds.podspec.windows import each_with_path
+
+_DEPRECATED_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+}
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_DEPRECATED_VOLUMES = {
+    "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    "gitRepo": ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "flocker": ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "quobyte": ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
+#: Projection → its name in the warning.
+_PROJECTIONS = {"configMap": "configMap", "secret": "secrets", "downwardAPI": "downwardAPI"}
+_BYTES = ("memory", "ephemeral-storage")
+_USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+_NEGATIVE_GRACE = "must be >= 0; negative values are invalid and will be treated as 1"
+_LOST_BY_APPLY = "which may be dropped when using apply"
+_SELECTS_NOTHING = "a null labelSelector results in matching no pod"
+
+
+def pod_warnings(pod: Obj) -> list[str]:
+    """Warnings about a pod."""
+    return list(_warnings(pod, "", is_template=False))
+
+
+def template_warnings(template: Obj, path: str) -> list[str]:
+    """Warnings about a template at `path`, for example `spec.template`."""
+    return list(_warnings(template, f"{path}.", is_template=True))
+
+
+def _warnings(owner: Obj, prefix: str, *, is_template: bool) -> Iterator[str]:
+    spec, annotations = owner.get("spec") or {}, (owner.get("metadata") or {}).get("annotations") or {}
+    path = f"{prefix}spec"
+    yield from _about_node_labels(spec, path)
+    for key, text in _DEPRECATED_ANNOTATIONS.items():
+        if key in annotations:
+            yield f"{prefix}metadata.annotations[{key}]: {text}"
+    if "volumes" in spec:
+        yield from _about_volumes(spec["volumes"], f"{path}.volumes")
+    yield from _about_duplicates(spec, path)
+    yield from _about_fractions(spec.get("overhead") or {}, f"{path}.overhead")
+    if annotations and SECCOMP_POD in annotations and "seccompProfile" not in (spec.get("securityContext") or {}):
+        yield f"{prefix}metadata.annotations[{SECCOMP_POD}]: {_USE_SECCOMP_FIELD}"
+    has_ports = False
+    for container, here in each_with_path(spec, path):
+        if annotations:
+            yield from _about_profiles(container, spec, annotations, prefix, is_template=is_template)
+        yield from _about_container(container, here)
+        has_ports = has_ports or "ports" in container
+    if has_ports:
+        yield from _about_ports(spec, path)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        yield f"{path}.terminationGracePeriodSeconds: {_NEGATIVE_GRACE}"
+    yield from _about_pod_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+
+
+def _about_node_labels(spec: Obj, path: str) -> Iterator[str]:
+    for key in spec.get("nodeSelector") or ():
+        if text := _DEPRECATED_LABELS.get(key):
+            yield f"{path}.nodeSelector[{key}]: {text}"
+    if affinity := (spec.get("affinity") or {}).get("nodeAffinity"):
+        here = f"{path}.affinity.nodeAffinity"
+        for i, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+            yield from _about_node_term(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{i}]")
+        for i, term in enumerate(affinity.get(PREFERRED) or ()):
+            yield from _about_node_term(term.get("preference") or {}, f"{here}.{PREFERRED}[{i}].preference")
+    for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        here, key = f"{path}.topologySpreadConstraints[{i}]", constraint.get("topologyKey", "")
+        if text := _DEPRECATED_LABELS.get(key):
+            yield f"{here}.topologyKey: {key} is {text}"
+        if "labelSelector" not in constraint:
+            yield f"{here}.labelSelector: {_SELECTS_NOTHING}"
+
+
+def _about_node_term(term: Obj, path: str) -> Iterator[str]:
+    for i, expression in enumerate(term.get("matchExpressions") or ()):
+        here, key = f"{path}.matchExpressions[{i}]", expression.get("key", "")
+        if text := _DEPRECATED_LABELS.get(key):
+            yield f"{here}.key: {key} is {text}"
+        for j, value in enumerate(expression.get("values") or ()):
+            for text in label_value(value):
+                yield f"{here}.values[{j}]: {text}"
+
+
+def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
+    for i, volume in enumerate(volumes):
+        for kind, (shown, text) in _DEPRECATED_VOLUMES.items():
+            if kind in volume:
+                yield f"{path}[{i}].{shown}: {text}"
+        requests = _claim_requests(volume)
+        if "storage" in requests and not is_integer(requests["storage"]):
+            where = f"{path}[{i}].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]"
+            yield _fraction(where, requests["storage"])
+    tokens = {
+        source["serviceAccountToken"].get("path", "")
+        for volume in volumes
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if "serviceAccountToken" in source
+    }
+    if tokens:
+        yield from _about_token_paths(volumes, tokens, path)
+
+
+def _claim_requests(volume: Obj) -> Mapping[str, str]:
+    template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
+    found: Mapping[str, str] = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return found
+
+
+def _about_token_paths(volumes: list[Obj], tokens: set[str], path: str) -> Iterator[str]:
+    for i, volume in enumerate(volumes):
+        here = f"{path}[{i}].projected.sources"
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            for kind, shown in _PROJECTIONS.items():
+                for j, item in enumerate((source.get(kind) or {}).get("items") or ()):
+                    if item.get("path", "") in tokens:
+                        yield f"{here}.{shown}[{j}]: {_same_as_token(item['path'])}"
+            bundle = (source.get("clusterTrustBundle") or {}).get("path")
+            if bundle in tokens:
+                yield f"{here}.ClusterTrustBundle: {_same_as_token(bundle)}"
+
+
+def _same_as_token(path: str) -> str:
+    return f"has duplicated path with ServiceAccountToken {go_quote(path)}"
+
+
+def _about_duplicates(spec: Obj, path: str) -> Iterator[str]:
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from ip_warnings(alias.get("ip", ""), f"{path}.hostAliases[{i}].ip")
+    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from ip_warnings(server, f"{path}.dnsConfig.nameservers[{i}]")
+    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        seen: set[str] = set()
+        for i, item in enumerate(spec.get(field) or ()):
+            value = item.get(key, "")
+            if value in seen:
+                yield f"{path}.{field}[{i}].{key}: duplicate {key} {go_quote(value)}"
+            seen.add(value)
+    for i, item in enumerate(spec.get("imagePullSecrets") or ()):
+        if not item.get("name"):
+            yield f'{path}.imagePullSecrets[{i}].name: invalid empty name ""'
+
+
+def _about_fractions(amounts: Mapping[str, str], path: str) -> Iterator[str]:
+    for name in _BYTES:
+        amount = amounts.get(name)
+        if amount is not None and not is_integer(amount):
+            yield _fraction(f"{path}[{name}]", amount)
+
+
+def _fraction(path: str, amount: str) -> str:
+    return f"{path}: fractional byte value {go_quote(amount)} is invalid, must be an integer"
+
+
+def _about_profiles(
+    container: Obj, spec: Obj, annotations: Mapping[str, str], prefix: str, *, is_template: bool
+) -> Iterator[str]:
+    """Security annotations without the field that took their place."""
+    name, context = container.get("name", ""), container.get("securityContext") or {}
+    key = SECCOMP_CONTAINER + name
+    if key in annotations and "seccompProfile" not in context:
+        yield f"{prefix}metadata.annotations[{key}]: {_USE_SECCOMP_FIELD}"
+    key = APPARMOR + name
+    has_field = "appArmorProfile" in context or "appArmorProfile" in (spec.get("securityContext") or {})
+    if is_template and key in annotations and not has_field:
+        yield f"{prefix}metadata.annotations[{key}]: {_USE_APPARMOR_FIELD}"
+
+
+def _about_container(container: Obj, path: str) -> Iterator[str]:
+    if resources := container.get("resources"):
+        for name in _BYTES:
+            for kind in ("limits", "requests"):
+                amount = (resources.get(kind) or {}).get(name)
+                if amount is not None and not is_integer(amount):
+                    yield _fraction(f"{path}.resources.{kind}[{name}]", amount)
+    seen: set[str] = set()
+    for i, variable in enumerate(container.get("env") or ()):
+        name = variable.get("name", "")
+        if name in seen and _hides(variable, name):
+            yield f"{path}.env[{i}]: hides previous definition of {go_quote(name)}, {_LOST_BY_APPLY}"
+        seen.add(name)
+
+
+def _hides(variable: Obj, name: str) -> bool:
+    """Whether a later definition drops the earlier one, instead of extending it."""
+    value, reference = variable.get("value", ""), f"$({name})"
+    return "valueFrom" in variable or value == reference or reference not in value
+
+
+def _about_ports(spec: Obj, path: str) -> Iterator[str]:
+    known: dict[tuple[Any, Any], list[tuple[str, Obj]]] = {}
+    for container, here in each_with_path(spec, path):
+        for i, port in enumerate(container.get("ports") or ()):
+            where = f"{here}.ports[{i}]"
+            if port.get("hostIP") and not port.get("hostPort"):
+                yield f"{where}: hostIP set without hostPort: {_go_port(port)}"
+            others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
+            for other_path, other in others:
+                if text := _port_conflict(port, other):
+                    yield f"{where}: {text} port definition with {other_path}"
+            others.append((where, port))
+
+
+def _port_conflict(port: Obj, other: Obj) -> str:
+    ip, host_port = port.get("hostIP", ""), port.get("hostPort", 0)
+    other_ip, other_port = other.get("hostIP", ""), other.get("hostPort", 0)
+    if ip == other_ip and host_port == other_port:
+        return "duplicate"
+    if not host_port or not other_port:
+        return "overlapping"
+    return "dangerously ambiguous" if host_port == other_port and bool(ip) != bool(other_ip) else ""
+
+
+def _go_port(port: Obj) -> str:
+    """A ContainerPort as Go's `%+v` prints it."""
+    values = (port.get("name", ""), port.get("hostPort", 0), port.get("containerPort", 0))
+    name, host_port, number = values
+    protocol, ip = port.get("protocol", ""), port.get("hostIP", "")
+    return f"{{Name:{name} HostPort:{host_port} ContainerPort:{number} Protocol:{protocol} HostIP:{ip}}}"
+
+
+def _about_pod_affinity(affinity: Obj, path: str) -> Iterator[str]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        for i, term in enumerate(terms.get(REQUIRED) or ()):
+            if "labelSelector" not in term:
+                yield f"{path}.{kind}.{REQUIRED}[{i}].labelSelector: {_SELECTS_NOTHING}"
+        for i, term in enumerate(terms.get(PREFERRED) or ()):
+            if "labelSelector" not in (term.get("podAffinityTerm") or {}):
+                yield f"{path}.{kind}.{PREFERRED}[{i}].podAffinityTerm.labelSelector: {_SELECTS_NOTHING}"

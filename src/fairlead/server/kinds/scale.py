@@ -1,0 +1,51 @@
+"""The `scale` subresource: a number of replicas, seen apart from whatever makes them.
+
+Autoscalers and `kubectl scale` know only this, so it looks the same for every kind that has it. Sources:
+pkg/registry/{core,apps}/*/storage, `ValidateScale` of pkg/apis/autoscaling/validation (1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.selectors import of_labels, of_structured
+from fairlead.server.kinds.rules import NOT_NEGATIVE
+
+#: The built-in kinds that can be scaled.
+SCALABLE: Final = frozenset({"replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps"})
+
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(obj: Obj) -> Obj:
+    """The Scale of a scalable object."""
+    spec, status, meta = obj["spec"], obj.get("status") or {}, metadata(obj)
+    selector = spec.get("selector") or {}
+    is_plain = obj.get("kind") == "ReplicationController"
+    replicas = spec.get("replicas", 0)
+    text = str(of_labels(selector) if is_plain else of_structured(selector))
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: meta[field] for field in _SHOWN if field in meta},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": status.get("replicas", 0)} | ({"selector": text} if text else {}),
+    }
+
+
+def scaled(obj: Obj, scale: Obj) -> Obj:
+    """The object with as many replicas as the Scale says; nothing else of it is taken."""
+    return obj | {"spec": obj["spec"] | {"replicas": replicas_of(scale)}}
+
+
+def replicas_of(scale: Obj) -> int:
+    found: int = (scale.get("spec") or {}).get("replicas") or 0
+    return found
+
+
+def validate_scale(scale: Obj, errors: Errors) -> None:
+    """Refusals are about a `Scale` of `autoscaling`, not about the object behind it."""
+    if (replicas := replicas_of(scale)) < 0:
+        errors.invalid("spec.replicas", replicas, NOT_NEGATIVE)

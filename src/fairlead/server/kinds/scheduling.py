@@ -1,0 +1,62 @@
+"""PriorityClass: whose pods go first. Values are fixed once given; the two system classes are Kubernetes' own.
+
+Sources: pkg/apis/scheduling/{validation,v1} (1.36), S3-01 ff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, name_of
+from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.strategies import Strategy
+
+HIGHEST_USER_PRIORITY: Final = 1_000_000_000
+SYSTEM_PREFIX: Final = "system-"
+SYSTEM_CLASSES: Final[Mapping[str, int]] = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+
+
+class PriorityClassStrategy(Strategy):
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        name = name_of(obj)
+        if name.startswith(SYSTEM_PREFIX):
+            if wrong := _not_a_system_class(name, obj):
+                errors.forbidden(
+                    "metadata.name",
+                    f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. "
+                    f"error: {wrong}",
+                )
+        elif obj["value"] > HIGHEST_USER_PRIORITY:
+            errors.forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
+        if not obj["preemptionPolicy"]:
+            errors.required("preemptionPolicy")
+        elif obj["preemptionPolicy"] not in PREEMPTION_POLICIES:
+            errors.not_supported("preemptionPolicy", obj["preemptionPolicy"], PREEMPTION_POLICIES, sort=False)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        if obj["value"] != old["value"]:
+            errors.forbidden("value", "may not be changed in an update.")
+        validate_unchanged(obj["preemptionPolicy"], old.get("preemptionPolicy"), "preemptionPolicy", errors)
+
+
+def _not_a_system_class(name: str, obj: Obj) -> str:
+    """Why the object may not have a system name; empty if it is what that name stands for."""
+    value = SYSTEM_CLASSES.get(name)
+    if value is None:
+        return f"{name} is not a known system priority class"
+    if obj["value"] != value:
+        return f"value of {name} PriorityClass must be {value}"
+    if obj.get("globalDefault"):
+        return f"globalDefault of {name} PriorityClass must be false"
+    return ""

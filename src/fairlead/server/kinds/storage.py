@@ -1,0 +1,304 @@
+"""PersistentVolume, PersistentVolumeClaim, StorageClass: what is asked of storage and what it offers.
+
+Volumes are simulated at best, so the many volume sources are only counted; the claims' side is complete, because
+quotas, limit ranges and the scheduler read it. Sources: `ValidatePersistentVolume*` of pkg/apis/core/validation,
+pkg/apis/storage (1.36).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES, validate_claim_spec
+from fairlead.server.kinds.podspec.differences import difference
+from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.resource_names import in_order, round_up
+from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.strategies import Strategy
+
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
+RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_CLAIM_IS_FIXED: Final = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+_VOLUME_IS_FIXED: Final = "spec.persistentvolumesource is immutable after creation"
+VOLUME_SOURCES: Final = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Obj) -> None:
+        spec, status = obj["spec"], obj["status"]
+        spec.setdefault("volumeMode", "Filesystem")
+        status.setdefault("phase", "Pending")
+        for amounts in (spec["resources"].get("requests"), spec["resources"].get("limits"), status.get("capacity")):
+            round_up(amounts)
+        round_up(status.get("allocatedResources"))
+        _sync_data_sources(spec)
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        spec = obj["spec"]
+        validate_claim_spec(spec, "spec", errors)
+        for field in ("dataSource", "dataSourceRef"):
+            if (source := spec.get(field)) is not None:
+                _validate_data_source(source, f"spec.{field}", errors)
+        if attributes_class := spec.get("volumeAttributesClassName"):
+            check(errors, "spec.volumeAttributesClassName", attributes_class, names.dns1123_subdomain)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
+        spec, was = obj["spec"], old["spec"]
+        annotation, before = (_class_annotation(one) for one in (obj, old))
+        if annotation != before and not _moves_to_the_field(obj, old):
+            errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
+        frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
+        if frozen != before_frozen:
+            errors.forbidden("spec", f"{_CLAIM_IS_FIXED}\n{difference(before_frozen, frozen)}")
+        if _storage(spec) < _storage(was) and _storage(spec) <= _capacity(old):
+            errors.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        validate_unchanged(spec.get("volumeMode"), was.get("volumeMode"), "volumeMode", errors)
+        _validate_attributes_class_update(obj, old, errors)
+
+    def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        if not obj["spec"].get("accessModes"):
+            errors.required("Spec.accessModes")
+        for name, amount in in_order(obj["status"].get("capacity")):
+            _validate_basic(amount, f"status.capacity[{name}]", errors)
+
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        told = []
+        if CLASS_ANNOTATION in (metadata(obj).get("annotations") or {}):
+            told.append(
+                f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute '
+                "instead"
+            )
+        storage = (obj["spec"]["resources"].get("requests") or {}).get("storage")
+        if storage is not None and parse(storage).milli % 1000:
+            told.append(
+                f'spec.resources.requests[storage]: fractional byte value "{storage}" is invalid, must be an integer'
+            )
+        return told
+
+
+def _sync_data_sources(spec: Obj) -> None:
+    """The old and the new field of a source within the namespace say the same (normalizeDataSources)."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
+
+
+def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
+    group, kind = source.get("apiGroup") or "", source.get("kind", "")
+    for field in ("name", "kind"):
+        if not source.get(field):
+            errors.required(f"{path}.{field}")
+    if group:
+        check(errors, f"{path}.apiGroup", group, names.dns1123_subdomain)
+    elif kind != "PersistentVolumeClaim":
+        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+    if namespace := source.get("namespace"):
+        check(errors, f"{path}.namespace", namespace, names.dns1123_label)
+
+
+def _class_annotation(obj: Obj) -> str | None:
+    found: str | None = (metadata(obj).get("annotations") or {}).get(CLASS_ANNOTATION)
+    return found
+
+
+def _moves_to_the_field(obj: Obj, old: Obj) -> bool:
+    """The storage class, once an annotation, becomes the field of today."""
+    before = _class_annotation(old)
+    return (
+        before is not None
+        and old["spec"].get("storageClassName") is None
+        and obj["spec"].get("storageClassName") == before
+        and _class_annotation(obj) in (None, before)
+    )
+
+
+def _frozen(obj: Obj, old: Obj, spec: Obj) -> Obj:
+    """The part of a claim's spec that this update may not change."""
+    free = set()
+    if not old["spec"].get("volumeName"):
+        free.add("volumeName")
+    if old["spec"].get("storageClassName") is None and _class_annotation(old) in (
+        None,
+        obj["spec"].get("storageClassName"),
+    ):
+        free.add("storageClassName")
+    frozen = {key: value for key, value in spec.items() if key not in free}
+    if (obj.get("status") or {}).get("phase") == "Bound":
+        frozen.pop("volumeAttributesClassName", None)
+        resources = dict(spec["resources"])
+        resources["requests"] = {key: one for key, one in (resources.get("requests") or {}).items() if key != "storage"}
+        frozen["resources"] = resources
+    return frozen
+
+
+def _storage(spec: Obj) -> Quantity:
+    return parse((spec["resources"].get("requests") or {}).get("storage", "0"))
+
+
+def _capacity(obj: Obj) -> Quantity:
+    text = ((obj.get("status") or {}).get("capacity") or {}).get("storage")
+    return parse(text) if text else ZERO
+
+
+def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> None:
+    wanted = obj["spec"].get("volumeAttributesClassName")
+    is_applied = (old.get("status") or {}).get("currentVolumeAttributesClassName") is not None
+    if is_applied and not wanted and wanted != old["spec"].get("volumeAttributesClassName"):
+        what = "nil" if wanted is None else "empty string"
+        errors.forbidden(
+            "spec.volumeAttributesClassName",
+            f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil",
+        )
+
+
+class PersistentVolumeStrategy(Strategy):
+    has_status = True
+
+    def default(self, obj: Obj) -> None:
+        spec = obj["spec"]
+        obj["status"].setdefault("phase", "Pending")
+        if not spec.get("persistentVolumeReclaimPolicy"):
+            spec["persistentVolumeReclaimPolicy"] = "Retain"
+        spec.setdefault("volumeMode", "Filesystem")
+        if (path := spec.get("hostPath")) is not None:
+            path.setdefault("type", "")
+        round_up(spec.get("capacity"))
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        spec = obj["spec"]
+        _validate_access_modes(spec.get("accessModes") or [], errors)
+        _validate_capacity(spec.get("capacity") or {}, errors)
+        policy = spec["persistentVolumeReclaimPolicy"]
+        if policy not in RECLAIM_POLICIES:
+            errors.not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES)
+        affinity = spec.get("nodeAffinity")
+        if affinity is not None and affinity.get("required") is None:
+            errors.required("spec.nodeAffinity.required", "must specify required node constraints")
+        _validate_source(spec, errors)
+        if storage_class := spec.get("storageClassName"):
+            check(errors, "spec.storageClassName", storage_class, names.dns1123_subdomain)
+        if spec["volumeMode"] not in VOLUME_MODES:
+            errors.not_supported("spec.volumeMode", spec["volumeMode"], VOLUME_MODES)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self.validate(obj, errors)
+        spec, was = obj["spec"], old["spec"]
+        if _sources(spec) != _sources(was):
+            told = f"{_VOLUME_IS_FIXED}\n{difference(_sources(was), _sources(spec))}"
+            errors.forbidden("spec.persistentvolumesource", told)
+        validate_unchanged(spec.get("volumeMode"), was.get("volumeMode"), "volumeMode", errors)
+        if was.get("nodeAffinity") is not None:
+            validate_unchanged(spec.get("nodeAffinity"), was.get("nodeAffinity"), "nodeAffinity", errors)
+
+
+def _validate_access_modes(modes: list[str], errors: Errors) -> None:
+    if not modes:
+        errors.required("spec.accessModes")
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            errors.not_supported("spec.accessModes", mode, ACCESS_MODES)
+    if "ReadWriteOncePod" in modes and any(mode != "ReadWriteOncePod" and mode in ACCESS_MODES for mode in modes):
+        errors.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
+
+
+def _validate_capacity(capacity: Mapping[str, str], errors: Errors) -> None:
+    if not capacity:
+        errors.required("spec.capacity")
+    if set(capacity) != {"storage"}:
+        errors.not_supported("spec.capacity", dict(sorted(capacity.items())) or None, ("storage",))
+    for name, amount in in_order(capacity):
+        _validate_basic(amount, f"spec.capacity[{name}]", errors)
+        if parse(amount) <= ZERO:
+            errors.invalid(f"spec.capacity[{name}]", amount, "must be greater than zero")
+
+
+def _validate_basic(amount: str, path: str, errors: Errors) -> None:
+    if (value := parse(amount).units) < 0:
+        errors.invalid(path, value, "must be a valid resource quantity")
+
+
+def _validate_source(spec: Obj, errors: Errors) -> None:
+    sources = [source for source in VOLUME_SOURCES if spec.get(source) is not None]
+    if not sources:
+        errors.required("spec", "must specify a volume type")
+    for source in sources[1:]:
+        errors.forbidden(f"spec.{source}", "may not specify more than 1 volume type")
+    if sources[:1] == ["local"] and spec.get("nodeAffinity") is None:
+        errors.required("spec.nodeAffinity", "Local volume requires node affinity")
+    host_path = (spec.get("hostPath") or {}).get("path", "")
+    if sources[:1] == ["hostPath"] and not host_path:
+        errors.required("spec.hostPath.path")
+    if host_path and posixpath.normpath(host_path) == "/" and spec["persistentVolumeReclaimPolicy"] == "Recycle":
+        errors.forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+
+
+def _sources(spec: Obj) -> dict[str, Any]:
+    return {source: spec[source] for source in VOLUME_SOURCES if spec.get(source) is not None}
+
+
+class StorageClassStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        provisioner = obj["provisioner"]
+        if not provisioner:
+            errors.required("provisioner", provisioner)
+        else:
+            check(errors, "provisioner", provisioner.lower(), names.qualified_name)
+        if obj["reclaimPolicy"] not in ("Delete", "Retain"):
+            errors.not_supported("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
+        if obj["volumeBindingMode"] not in BINDING_MODES:
+            errors.not_supported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        if (obj.get("parameters") or {}) != (old.get("parameters") or {}):
+            errors.forbidden("parameters", "updates to parameters are forbidden.")
+        for field in ("provisioner", "reclaimPolicy"):
+            if obj[field] != old[field]:
+                errors.forbidden(field, f"updates to {field} are forbidden.")
+        validate_unchanged(obj["volumeBindingMode"], old["volumeBindingMode"], "volumeBindingMode", errors)

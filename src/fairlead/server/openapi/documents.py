@@ -1,0 +1,140 @@
+"""The documents themselves: the v3 index, one v3 document a group-version, and v2 with everything in one.
+
+Documents of built-in kinds never change, so each is made once per process. Those with custom kinds are made
+again when a CRD has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+
+from fairlead import __version__
+from fairlead.api.encoded import encode
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.server.openapi import custom
+from fairlead.server.openapi.definitions import PREFIX, V2, V3, closure, references
+from fairlead.server.openapi.paths import paths_of
+from fairlead.server.served import Catalogue
+from fairlead.server.wire import META
+
+_decode = msgspec.json.decode
+_INFO = {"title": "Kubernetes", "version": "v1.36.0"}
+_TOKEN = {
+    "description": "Bearer Token authentication",
+    "type": "apiKey",
+    "name": "authorization",
+    "in": "header",
+}
+#: Documents about the server itself: path, operation, type of the answer.
+_ROOTS: dict[tuple[str, ...], tuple[str, str, str]] = {
+    ("api",): ("/api/", "getCoreAPIVersions", f"{META}.APIVersions"),
+    ("apis",): ("/apis/", "getAPIVersions", f"{META}.APIGroupList"),
+    ("version",): ("/version/", "getCodeVersion", "io.k8s.apimachinery.pkg.version.Info"),
+}
+#: A row and, for a custom kind, its CRD as JSON: what a document is made from, and hashable.
+_Source = tuple[Resource, bytes]
+
+
+def v3_index(catalogue: Catalogue) -> bytes:
+    """`/openapi/v3`: where the documents are. The hash changes with what is behind it, so clients may keep them."""
+    rows = catalogue.rows()
+    keys: list[tuple[str, ...]] = list(_ROOTS)
+    keys += [("apis", group) for group in dict.fromkeys(row.group for row in rows) if group]
+    keys += list(dict.fromkeys(tuple(row.root.strip("/").split("/")) for row in rows))
+    paths = {}
+    for key in sorted(keys):
+        path = "/".join(key)
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(_sources(catalogue, key))}"}
+    return encode({"paths": paths})
+
+
+def v3(catalogue: Catalogue, path: tuple[str, ...]) -> bytes | None:
+    """`/openapi/v3/PATH`, or None if nothing is there."""
+    if path in _ROOTS:
+        return _root(*_ROOTS[path])
+    if len(path) == 2 and path[0] == "apis":
+        is_served = any(row.group == path[1] for row in catalogue.rows())
+        name = f"{META}.APIGroup"
+        return (
+            _root(f"/apis/{path[1]}/", f"get{path[1].partition('.')[0].title()}APIGroup", name) if is_served else None
+        )
+    sources = _sources(catalogue, path)
+    return _v3(sources) if sources else None
+
+
+def v2(catalogue: Catalogue) -> bytes:
+    """`/openapi/v2`."""
+    crds = _crds(catalogue)
+    return _v2(tuple((row, crds.get(row.qualified, b"")) for row in catalogue.rows()))
+
+
+def _sources(catalogue: Catalogue, path: tuple[str, ...]) -> tuple[_Source, ...]:
+    root = "/" + "/".join(path)
+    rows = [row for row in catalogue.rows() if row.root == root]
+    crds = _crds(catalogue) if any(not row.definition for row in rows) else {}
+    return tuple((row, crds.get(row.qualified, b"")) for row in rows)
+
+
+def _crds(catalogue: Catalogue) -> dict[str, bytes]:
+    """The part of each CRD that documents depend on."""
+    return {served.resource.qualified: encode({"spec": served.crd["spec"]}) for served in catalogue if served.crd}
+
+
+def _hash(sources: tuple[_Source, ...]) -> str:
+    told = hashlib.sha512(__version__.encode())
+    for row, crd in sources:
+        told.update(f"{row!r}".encode() + crd)
+    return told.hexdigest().upper()
+
+
+@lru_cache(maxsize=256)
+def _v3(sources: tuple[_Source, ...]) -> bytes:
+    paths, schemas = _content(sources, V3)
+    return _encoded(paths, schemas)
+
+
+@lru_cache(maxsize=64)
+def _root(path: str, operation: str, name: str) -> bytes:
+    schema = {"$ref": PREFIX[V3] + name}
+    answer = {"description": "OK", "content": {"application/json": {"schema": schema}}}
+    get = {"operationId": operation, "responses": {"200": answer, "401": {"description": "Unauthorized"}}}
+    return _encoded({path: {"get": get}}, closure([name], V3))
+
+
+def _encoded(paths: Obj, schemas: Obj) -> bytes:
+    components = {"schemas": schemas, "securitySchemes": {"BearerToken": _TOKEN}}
+    return encode({"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": components})
+
+
+@lru_cache(maxsize=2)
+def _v2(sources: tuple[_Source, ...]) -> bytes:
+    paths, definitions = _content(sources, V2)
+    return encode(
+        {
+            "swagger": "2.0",
+            "info": _INFO,
+            "paths": paths,
+            "definitions": definitions,
+            "securityDefinitions": {"BearerToken": _TOKEN},
+            "security": [{"BearerToken": []}],
+        }
+    )
+
+
+def _content(sources: Iterable[_Source], version: str) -> tuple[Obj, Obj]:
+    """Paths, and the types that they need, of some rows."""
+    paths: dict[str, Obj] = {}
+    own: dict[str, Obj] = {}
+    for row, crd in sources:
+        name = row.definition or custom.definition_name(row)
+        if crd:
+            own |= custom.definitions(row, _decode(crd), version)
+        paths |= paths_of(row, name, version)
+    built_in = closure(references([paths, own], version), version)
+    schemas = built_in | own
+    return {path: paths[path] for path in sorted(paths)}, {name: schemas[name] for name in sorted(schemas)}

@@ -1,0 +1,25 @@
+"""Fixtures that whole test folders share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.kubectl import KubectlMissing, kubectl
+
+TESTS = Path(__file__).parent
+#: Where the recorded cases of the real Kubernetes are read from.
+GOLDEN = Path(os.environ.get("FAIRLEAD_GOLDEN") or TESTS / "golden")
+#: The recorder's own folder, beside a checkout of its developers; a clone alone has none.
+SHARED = TESTS.parents[1] / "shared"
+
+
+@pytest.fixture(scope="session")
+def kubectl_path() -> Path:
+    """The real kubectl of the compatibility version."""
+    try:
+        return kubectl("1.36")
+    except KubectlMissing as missing:
+        pytest.skip(f"no kubectl: {missing}")

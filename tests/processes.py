@@ -1,0 +1,51 @@
+"""Real `fairlead up` processes for tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A running `fairlead up`."""
+
+    process: subprocess.Popen[str]
+    data_dir: Path
+    greeting: str
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data_dir / "kubeconfig"
+
+
+@contextmanager
+def fairlead_up(data_dir: Path, *options: str) -> Iterator[Up]:
+    """Run `fairlead up` on a free port while the block runs; it must become ready, and stop when told to."""
+    command = [sys.executable, "-m", "fairlead", "up", "--data-dir", str(data_dir), "--port", "0", *options]
+    with (data_dir.parent / f"{data_dir.name}.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    try:
+        yield Up(process, data_dir, _greeting(process, Path(log.name)))
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+
+def _greeting(process: subprocess.Popen[str], log: Path) -> str:
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("Ready"):
+            return "".join(lines)
+    raise AssertionError(f"fairlead up did not become ready:\n{''.join(lines)}{log.read_text()}")

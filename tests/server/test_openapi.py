@@ -1,0 +1,144 @@
+"""OpenAPI documents (X-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import crd_samples as samples
+import msgspec
+import pytest
+
+from fairlead.api.builtin import RESOURCES
+from fairlead.api.errors import NotAcceptable
+from fairlead.api.objects import Obj
+from fairlead.server import openapi
+from fairlead.server.cache import Cache
+from fairlead.server.crds.custom import custom_kind
+from fairlead.server.served import Catalogue, Served, Version
+from fairlead.server.strategies import Strategy
+
+
+def catalogue(*crds: Obj) -> Catalogue:
+    found = Catalogue()
+    for row in RESOURCES:
+        if row.plural != "events" or not row.group:
+            version = Version(row, normalise=lambda obj: [])
+            found.add(Served(row, Strategy(), Cache(row.qualified), {row.api_version: version}))
+    for crd in crds:
+        kind = custom_kind(crd)
+        found.add(Served(kind.resource, kind.strategy, Cache(kind.resource.qualified), kind.versions, crd))
+    return found
+
+
+BUILT_IN = catalogue()
+
+
+def document(path: str, served: Catalogue = BUILT_IN) -> Any:
+    found = openapi.document(served, tuple(path.split("/")), "application/json")
+    assert found is not None
+    body, media_type = found
+    assert media_type == "application/json"
+    return msgspec.json.decode(body)
+
+
+def schema(path: str, name: str) -> Any:
+    return document(path)["components"]["schemas"][name]
+
+
+def test_the_index_leads_to_every_group_version() -> None:
+    paths = document("v3")["paths"]
+    assert {"api", "apis", "version", "api/v1", "apis/apps", "apis/apps/v1"} <= set(paths)
+    for path in paths:
+        assert document(f"v3/{path}")["openapi"] == "3.0.0"
+
+
+def test_a_hash_changes_with_the_schema_behind_it() -> None:
+    def hash_of(crd: Obj) -> str:
+        url: str = document("v3", catalogue(crd))["paths"]["apis/example.com/v1"]["serverRelativeURL"]
+        return url
+
+    one, other = (
+        samples.established(),
+        samples.established(samples.version(schema=samples.spec_of(a={"type": "string"}))),
+    )
+    assert hash_of(one) == hash_of(samples.established())
+    assert hash_of(one) != hash_of(other)
+
+
+def test_required_values_have_the_defaults_that_go_writes() -> None:
+    port = schema("v3/api/v1", "io.k8s.api.core.v1.ContainerPort")["properties"]
+    assert port["containerPort"]["default"] == 0
+    assert port["protocol"] == {
+        "description": port["protocol"]["description"],
+        "type": "string",
+        "default": "TCP",
+        "enum": ["SCTP", "TCP", "UDP"],
+    }
+    assert "default" not in port["hostPort"]
+
+
+def test_v3_wraps_references_that_say_more_and_v2_does_not() -> None:
+    ref = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    v3 = schema("v3/api/v1", "io.k8s.api.core.v1.Pod")["properties"]["metadata"]
+    assert v3["allOf"] == [{"$ref": f"#/components/schemas/{ref}"}]
+    assert v3["default"] == {}
+    v2 = document("v2")["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["metadata"]
+    assert v2["$ref"] == f"#/definitions/{ref}"
+    assert "default" not in v2
+
+
+def test_every_reference_of_a_document_is_in_it() -> None:
+    for path in ("api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1"):
+        found = document(f"v3/{path}")
+        prefix = "#/components/schemas/"
+        missing = {ref.removeprefix(prefix) for ref in _references(found)} - set(found["components"]["schemas"])
+        assert missing == set()
+
+
+def test_a_patch_of_a_built_in_kind_takes_strategic_merges_and_validates_fields() -> None:
+    """kubectl looks at both before it applies (X-02, X-05)."""
+    patch = document("v3/apis/apps/v1")["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
+    assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "apps", "version": "v1", "kind": "Deployment"}
+
+
+def test_operations_are_named_as_generated_clients_know_them() -> None:
+    paths = document("v3/api/v1")["paths"]
+    assert paths["/api/v1/namespaces/{namespace}/pods"]["get"]["operationId"] == "listCoreV1NamespacedPod"
+    assert paths["/api/v1/pods"]["get"]["operationId"] == "listCoreV1PodForAllNamespaces"
+    binding = paths["/api/v1/namespaces/{namespace}/pods/{name}/binding"]["post"]
+    assert binding["operationId"] == "createCoreV1NamespacedPodBinding"
+
+
+def test_a_custom_kind_appears_with_its_schema() -> None:
+    found = document("v3/apis/example.com/v1", catalogue(samples.established()))
+    kind = found["components"]["schemas"]["com.example.v1.Widget"]
+    assert kind["properties"]["spec"]["properties"]["size"]["default"] == 3
+    assert set(kind["properties"]) == {"spec", "status", "apiVersion", "kind", "metadata"}
+    patch = found["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+
+
+def test_v2_says_nothing_of_a_kind_that_keeps_unknown_fields() -> None:
+    keeps = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "string"}}}
+    found = document("v2", catalogue(samples.established(samples.version(schema=keeps))))
+    assert "properties" not in found["definitions"]["com.example.v1.Widget"]
+
+
+def test_protobuf_alone_is_refused_so_that_kubectl_does_without() -> None:
+    with pytest.raises(NotAcceptable):
+        openapi.document(BUILT_IN, ("v2",), "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+    assert openapi.document(BUILT_IN, ("v3", "apis", "nope.example.com", "v1"), "") is None
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for one in value.values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)

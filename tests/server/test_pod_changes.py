@@ -1,0 +1,298 @@
+"""Changes of pods that exist: updates, resizes, ephemeral containers, bindings, statuses, deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pod_world import STRATEGY, container, created, texts
+
+from fairlead.api.errors import ApiError, Conflict, Unknown
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj
+from fairlead.server.kinds.pods import SUBRESOURCES, assign, check_binding
+
+Change = Callable[[Obj], Any]
+
+SMALL = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
+
+
+def changed(old: Obj, change: Change) -> Obj:
+    new = copy.deepcopy(old)
+    change(new)
+    STRATEGY.default(new)
+    return new
+
+
+def update_refusals(old: Obj, change: Change) -> list[str]:
+    errors = Errors()
+    new = changed(old, change)
+    STRATEGY.prepare_update(new, old)
+    STRATEGY.validate_update(new, old, errors)
+    return texts(errors)
+
+
+def through(subresource: str, old: Obj, change: Change) -> tuple[Obj, list[str]]:
+    errors = Errors()
+    new = changed(old, change)
+    SUBRESOURCES[subresource].prepare(new, old)
+    SUBRESOURCES[subresource].validate(new, old, errors)
+    return new, texts(errors)
+
+
+def resources_of(pod: Obj) -> Obj:
+    found: Obj = pod["spec"]["containers"][0]["resources"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda pod: pod["spec"]["containers"][0].update(image="img:2"),
+        lambda pod: pod["spec"].update(activeDeadlineSeconds=10),
+        lambda pod: pod["spec"].setdefault("tolerations", []).append({"key": "a", "operator": "Exists"}),
+        lambda pod: pod["metadata"].update(labels={"a": "b"}),
+    ],
+)
+def test_little_may_change(change: Change) -> None:
+    assert update_refusals(created(), change) == []
+
+
+def test_everything_else_is_refused_with_the_difference() -> None:
+    (text,) = update_refusals(created(), lambda pod: pod["spec"].update(nodeName="n1"))
+    assert text.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`")
+    assert "\n@@ -" in text and '+  "nodeName": "n1"' in text
+
+
+def test_same_amount_in_another_notation_is_no_change() -> None:
+    old = created(containers=[container(resources={"requests": {"memory": "1k"}})])
+    assert update_refusals(old, lambda pod: resources_of(pod)["requests"].update(memory="1e3")) == []
+
+
+def test_containers_are_neither_added_nor_removed() -> None:
+    change: Change = lambda pod: pod["spec"]["containers"].append(container(name="d"))  # noqa: E731
+    assert update_refusals(created(), change) == [
+        "spec.containers: Forbidden: pod updates may not add or remove containers"
+    ]
+
+
+def test_deadline_only_gets_shorter() -> None:
+    old = created(activeDeadlineSeconds=10)
+    assert update_refusals(old, lambda pod: pod["spec"].update(activeDeadlineSeconds=5)) == []
+    assert update_refusals(old, lambda pod: pod["spec"].update(activeDeadlineSeconds=20)) == [
+        "spec.activeDeadlineSeconds: Invalid value: 20: must be less than or equal to previous value"
+    ]
+
+
+def test_gates_are_only_taken_away() -> None:
+    old = created(schedulingGates=[{"name": "x"}])
+    assert update_refusals(old, lambda pod: pod["spec"].pop("schedulingGates")) == []
+    change: Change = lambda pod: pod["spec"]["schedulingGates"].append({"name": "y"})  # noqa: E731
+    assert update_refusals(old, change) == [
+        "spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'y'"
+    ]
+
+
+def test_gated_pod_may_become_choosier_about_nodes() -> None:
+    """KEP-3838."""
+    term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    old = created(schedulingGates=[{"name": "x"}], affinity={"nodeAffinity": node})
+
+    def terms(pod: Obj) -> list[Obj]:
+        required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        found: list[Obj] = required["nodeSelectorTerms"]
+        return found
+
+    more = {"key": "b", "operator": "Exists"}
+    assert update_refusals(old, lambda pod: terms(pod)[0]["matchExpressions"].append(more)) == []
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    assert update_refusals(old, lambda pod: terms(pod)[0].update(matchExpressions=[more])) == [
+        f'{path}[0]: Invalid value: {{"MatchExpressions":[{{"Key":"b","Operator":"Exists","Values":null}}],'
+        '"MatchFields":null}: only additions are allowed (no mutations or deletions)'
+    ]
+
+
+def test_mirror_annotation_is_not_taken_back() -> None:
+    old = created(annotations={"kubernetes.io/config.mirror": "x"}, nodeName="n")
+    assert update_refusals(old, lambda pod: pod["metadata"].pop("annotations")) == [
+        "metadata.annotations[kubernetes.io/config.mirror]: Forbidden: may not remove or update mirror pod annotation"
+    ]
+
+
+def test_resize_changes_resources_and_nothing_else() -> None:
+    old = created(containers=[container(resources=SMALL)])
+
+    def change(pod: Obj) -> None:
+        pod["spec"]["containers"][0].update(image="other")
+        resources_of(pod)["requests"]["cpu"] = "150m"
+
+    new, refused = through("resize", old, change)
+    assert refused == []
+    assert new["spec"]["containers"][0]["image"] == "img:1"
+    assert resources_of(new)["requests"]["cpu"] == "150m"
+    assert resources_of(old)["requests"]["cpu"] == "100m"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            lambda pod: resources_of(pod)["limits"].pop("cpu"),
+            ["spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"],
+        ),
+        (
+            lambda pod: resources_of(pod).update(requests=SMALL["limits"]),
+            ['spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing'],
+        ),
+        (
+            lambda pod: resources_of(pod)["limits"].update({"example.com/x": "1"}),
+            ["spec: Forbidden: only cpu and memory resources are mutable"],
+        ),
+        (
+            lambda pod: pod["spec"]["containers"][0].update(name="d"),
+            ["spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"],
+        ),
+    ],
+)
+def test_resize_has_bounds(change: Change, expected: list[str]) -> None:
+    old = created(containers=[container(resources=SMALL)])
+    assert through("resize", old, change)[1] == expected
+
+
+def test_ephemeral_containers_come_and_never_go() -> None:
+    debugger = {"name": "e", "image": "dbg"}
+    old, refused = through(
+        "ephemeralcontainers", created(), lambda pod: pod["spec"].update(ephemeralContainers=[debugger])
+    )
+    assert refused == []
+    assert through("ephemeralcontainers", old, lambda pod: pod["spec"].pop("ephemeralContainers"))[1] == [
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
+    ]
+
+
+def binding(node: str = "n1", **metadata: Any) -> Obj:
+    return {"metadata": {"name": "p", **metadata}, "target": {"kind": "Node", "name": node}}
+
+
+async def _bind(pod: Obj, given: Obj) -> None:
+    assign(pod, given)
+
+
+def test_binding_gives_the_pod_to_the_node() -> None:
+    pod = created(labels={"kept": "mine"})
+    pod["status"]["nominatedNodeName"] = "n2"
+    asyncio.run(_bind(pod, binding(annotations={"a": "b"}, labels={"kept": "theirs", "zone": "z"})))
+    assert pod["spec"]["nodeName"] == "n1"
+    assert pod["metadata"]["labels"] == {"kept": "mine", "zone": "z"}
+    assert pod["metadata"]["annotations"] == {"a": "b"}
+    (condition,) = pod["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+    assert "nominatedNodeName" not in pod["status"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"nodeName": "n0"}, 'pod p is already assigned to node "n0"'),
+        ({"schedulingGates": [{"name": "x"}]}, "pod p has non-empty .spec.schedulingGates"),
+    ],
+)
+def test_pod_that_cannot_be_given_away_is_a_conflict(spec: Obj, text: str) -> None:
+    with pytest.raises(Conflict, match=f'on pods/binding "p": {text}'):
+        asyncio.run(_bind(created(**spec), binding()))
+
+
+def test_binding_to_something_else_than_a_node_is_senseless() -> None:
+    with pytest.raises(Unknown, match=r'target\.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"'):
+        check_binding({"metadata": {"name": "p"}, "target": {"kind": "Pod", "name": "x"}}, "p")
+    with pytest.raises(ApiError, match="name in URL does not match name in Binding object"):
+        check_binding(binding(), "q")
+
+
+def status_refusals(old: Obj, **fields: Any) -> list[str]:
+    errors = Errors()
+    new = changed(old, lambda pod: pod["status"].update(fields))
+    STRATEGY.prepare_status(new, old)
+    STRATEGY.validate_status(new, old, errors)
+    return texts(errors)
+
+
+def test_class_of_service_is_fixed_at_birth() -> None:
+    assert status_refusals(created(), qosClass="Guaranteed") == [
+        'status.qosClass: Invalid value: "Guaranteed": field is immutable'
+    ]
+    assert status_refusals(created(), qosClass="") == []
+
+
+def test_terminated_container_that_is_not_to_be_restarted_stays_so() -> None:
+    old = created(restartPolicy="OnFailure")
+    done = {"name": "c", "state": {"terminated": {"exitCode": 0}}}
+    old["status"]["containerStatuses"] = [done]
+    running = [{"name": "c", "state": {"running": {}}}]
+    assert status_refusals(old, containerStatuses=running) == [
+        "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    ]
+    done["state"] = {"terminated": {"exitCode": 1}}
+    assert status_refusals(old, containerStatuses=running) == []
+
+
+def test_addresses_of_a_pod_are_one_of_a_family() -> None:
+    assert status_refusals(created(), podIPs=[{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]) == [
+        'status.podIPs: Invalid value: [{"IP":"10.0.0.1"},{"IP":"10.0.0.2"}]: '
+        "may specify no more than one IP for each IP family"
+    ]
+    assert status_refusals(created(), podIPs=[{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]) == []
+
+
+def test_pod_ip_is_the_first_of_its_addresses() -> None:
+    assert (
+        changed(created(), lambda pod: pod["status"].update(podIPs=[{"ip": "10.0.0.1"}]))["status"]["podIP"]
+        == "10.0.0.1"
+    )
+    both = changed(created(), lambda pod: pod["status"].update(podIP="10.0.0.2", podIPs=[{"ip": "10.0.0.1"}]))
+    assert both["status"]["podIPs"] == [{"ip": "10.0.0.2"}]
+
+
+def test_observed_generation_is_not_erased_by_old_writers() -> None:
+    old = created()
+    old["status"] |= {"observedGeneration": 3, "conditions": [{"type": "Ready", "observedGeneration": 2}]}
+    new = changed(old, lambda pod: pod.update(status={"conditions": [{"type": "Ready", "status": "True"}]}))
+    STRATEGY.prepare_status(new, old)
+    assert new["status"]["observedGeneration"] == 3
+    assert new["status"]["conditions"][0]["observedGeneration"] == 2
+    assert new["status"]["qosClass"] == "BestEffort"
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "asked", "seconds"),
+    [
+        ({"nodeName": "n"}, "Running", None, 30),
+        ({"nodeName": "n"}, "Running", 5, 5),
+        ({"nodeName": "n"}, "Running", -1, 1),
+        ({"nodeName": "n"}, "Succeeded", None, 0),
+        ({}, "Pending", 60, 0),
+    ],
+)
+def test_only_a_pod_on_a_node_is_deleted_with_grace(spec: Obj, phase: str, asked: int | None, seconds: int) -> None:
+    pod = created(**spec)
+    pod["status"]["phase"] = phase
+    assert STRATEGY.grace_period_seconds(pod, asked) == seconds
+
+
+def test_pods_are_selected_by_what_components_ask_for() -> None:
+    pod = created(nodeName="n", hostNetwork=True)
+    read = {name: getter(pod) for name, getter in STRATEGY.selectable.items()}
+    assert read == {
+        "spec.nodeName": "n",
+        "spec.restartPolicy": "Always",
+        "spec.schedulerName": "default-scheduler",
+        "spec.serviceAccountName": "",
+        "spec.hostNetwork": "true",
+        "status.phase": "Pending",
+        "status.podIP": "",
+        "status.nominatedNodeName": "",
+    }

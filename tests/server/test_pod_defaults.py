@@ -1,0 +1,107 @@
+"""What a pod says where its author said nothing, and what it is born with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pod_world import container, created
+
+from fairlead.server.kinds.podspec import default_pod_template
+from fairlead.server.kinds.podspec.images import default_pull_policy
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("nginx", "Always"),
+        ("nginx:latest", "Always"),
+        ("localhost:5000/team/nginx", "Always"),
+        ("nginx:1.25", "IfNotPresent"),
+        ("nginx@sha256:" + "a" * 64, "IfNotPresent"),
+        ("nginx:latest@sha256:" + "a" * 64, "Always"),
+        ("Not An Image", "IfNotPresent"),
+        ("", "IfNotPresent"),
+    ],
+)
+def test_images_that_may_change_behind_their_name_are_pulled_each_time(image: str, policy: str) -> None:
+    assert default_pull_policy(image) == policy
+
+
+def test_limit_without_request_becomes_the_request_resource_by_resource() -> None:
+    """S0-37."""
+    limits = {"cpu": "250m", "memory": "64Mi"}
+    spec = created(containers=[container(resources={"requests": {"cpu": "100m"}, "limits": limits})])["spec"]
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": "64Mi"}
+
+
+def test_template_keeps_limits_without_requests() -> None:
+    template: dict[str, Any] = {"spec": {"containers": [container(resources={"limits": {"cpu": "1"}})]}}
+    default_pod_template(template)
+    assert template["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
+    assert "enableServiceLinks" not in template["spec"]
+
+
+def test_pod_level_requests_come_from_the_containers_first_and_the_limits_second() -> None:
+    """KEP-2837."""
+    spec = created(
+        containers=[container(resources={"requests": {"cpu": "500m"}})],
+        resources={"limits": {"cpu": "2", "memory": "1Gi"}},
+    )["spec"]
+    assert spec["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+
+
+def test_amounts_finer_than_a_milli_are_rounded_up() -> None:
+    """S0-42."""
+    spec = created(containers=[container(resources={"requests": {"cpu": "1500u"}})])["spec"]
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "2m"}
+
+
+def test_ports_on_the_host_network_are_host_ports() -> None:
+    spec = created(hostNetwork=True, containers=[container(ports=[{"containerPort": 80}])])["spec"]
+    assert spec["containers"][0]["ports"] == [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}]
+
+
+def test_old_and_new_spelling_of_the_service_account_agree() -> None:
+    spec = created(serviceAccount="robot")["spec"]
+    assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("robot", "robot")
+
+
+def test_volume_without_a_source_is_an_empty_directory() -> None:
+    assert created(volumes=[{"name": "v"}])["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+
+
+def test_negative_grace_period_becomes_one_second() -> None:
+    assert created(terminationGracePeriodSeconds=-5)["spec"]["terminationGracePeriodSeconds"] == 1
+
+
+def test_new_pod_is_pending_and_classified() -> None:
+    assert created()["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_gated_pod_says_why_it_is_not_scheduled() -> None:
+    (condition,) = created(schedulingGates=[{"name": "example.com/hold"}])["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    assert condition["lastProbeTime"] is None
+
+
+def test_match_label_keys_become_requirements_of_the_selector() -> None:
+    """KEP-3243, KEP-3633."""
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    spread |= {"labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["rev", "absent"]}
+    term = {"topologyKey": "zone", "labelSelector": {}, "mismatchLabelKeys": ["rev"]}
+    spec = created(
+        labels={"rev": "7"},
+        topologySpreadConstraints=[spread],
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    )["spec"]
+    merged = spec["topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"]
+    assert merged == [{"key": "rev", "operator": "In", "values": ["7"]}]
+    (anti,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert anti["labelSelector"]["matchExpressions"] == [{"key": "rev", "operator": "NotIn", "values": ["7"]}]
+
+
+def test_apparmor_annotation_becomes_the_field() -> None:
+    spec = created(annotations={"container.apparmor.security.beta.kubernetes.io/c": "localhost/tight"})["spec"]
+    profile = spec["containers"][0]["securityContext"]["appArmorProfile"]
+    assert profile == {"type": "Localhost", "localhostProfile": "tight"}

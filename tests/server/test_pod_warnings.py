@@ -1,0 +1,76 @@
+"""What is said about a pod that is allowed but probably not meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pod_world import STRATEGY, container, created
+
+from fairlead.server.kinds.podspec import template_warnings
+
+WARNINGS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, []),
+    (
+        {"nodeSelector": {"beta.kubernetes.io/arch": "amd64"}},
+        ['spec.nodeSelector[beta.kubernetes.io/arch]: deprecated since v1.14; use "kubernetes.io/arch" instead'],
+    ),
+    (
+        {"containers": [container(resources={"requests": {"memory": "100m"}})]},
+        ['spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer'],
+    ),
+    (
+        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}])]},
+        [],
+    ),
+    (
+        {"containers": [container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])]},
+        ['spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply'],
+    ),
+    (
+        {"containers": [container(ports=[{"containerPort": 80}, {"containerPort": 80, "name": "web"}])]},
+        ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"],
+    ),
+    (
+        {"imagePullSecrets": [{"name": "a"}, {}]},
+        ['spec.imagePullSecrets[1].name: invalid empty name ""'],
+    ),
+    (
+        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]},
+        ["spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod"],
+    ),
+    (
+        {"annotations": {"scheduler.alpha.kubernetes.io/critical-pod": ""}},
+        [
+            "metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]: "
+            'non-functional in v1.16+; use the "priorityClassName" field instead'
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "expected"), WARNINGS)
+def test_warned_with_the_texts_of_upstream(spec: dict[str, Any], expected: list[str]) -> None:
+    assert STRATEGY.warnings(created(**spec), None) == expected
+
+
+def test_updates_are_silent() -> None:
+    pod = created(nodeSelector={"beta.kubernetes.io/os": "linux"})
+    assert STRATEGY.warnings(pod, pod) == []
+
+
+def test_name_that_is_no_host_name_is_worth_a_warning() -> None:
+    pod = created()
+    pod["metadata"]["name"] = "a.b"
+    assert STRATEGY.warnings(pod, None) == [
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+        "a DNS label is recommended: [must not contain dots]"
+    ]
+
+
+def test_paths_of_a_template_start_at_the_template() -> None:
+    template = {"spec": {"terminationGracePeriodSeconds": -1}}
+    assert template_warnings(template, "spec.template") == [
+        "spec.template.spec.terminationGracePeriodSeconds: "
+        "must be >= 0; negative values are invalid and will be treated as 1"
+    ]

@@ -1,0 +1,82 @@
+"""The recorded cases of Kubernetes 1.36, replayed over HTTP against a real `fairlead up`.
+
+`golden/known_failures.txt` lists the cases that do not pass yet; it can only shrink: a case on it that passes fails the
+test, as does one off it that does not. Cases of the developers' shared folder must be those of our copy.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from filecmp import cmpfiles
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GOLDEN, SHARED, TESTS
+from tests.processes import fairlead_up
+
+REPLAY = TESTS / "golden" / "replay.py"
+#: What the folders need, see golden/README.md. Authorization comes with a later issue.
+API_SERVER = ("--components", "api", "--disable-admission-plugins", "ServiceAccount")
+CONTROL_PLANE = ("--components", "api,controllers")
+
+
+def known_failures() -> set[str]:
+    lines = (TESTS / "golden" / "known_failures.txt").read_text().splitlines()
+    return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
+
+
+def failures(folder: Path, kubeconfig: Path, kubectl_path: Path, *options: str) -> dict[str, str]:
+    """The cases that fail, with the first difference of each."""
+    command = [sys.executable, str(REPLAY), "check", str(folder), "--kubeconfig", str(kubeconfig)]
+    command += ["--kubectl", str(kubectl_path), *options]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=800).stdout
+    assert " passed, " in output, output
+    return dict(line.split(": ", 1) for line in output.splitlines()[:-1] if ": " in line and not line.startswith(" "))
+
+
+def compare(found: dict[str, str]) -> None:
+    unexpected = {case: why for case, why in found.items() if case not in known_failures()}
+    assert not unexpected, "\n".join(f"{case}: {why}" for case, why in unexpected.items())
+
+
+@pytest.fixture(scope="module")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with fairlead_up(tmp_path_factory.mktemp("api") / "data", *API_SERVER) as up:
+        yield up.kubeconfig
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((GOLDEN / folder).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", files("api"), ids=lambda file: file.stem)
+def test_api_server_answers_like_kubernetes(file: Path, api_server: Path, kubectl_path: Path) -> None:
+    """X-01 to X-09, S0, S3-01 to S3-09, S3-94 to S3-106."""
+    compare(failures(file, api_server, kubectl_path, "--jobs", "8", "--without", "controllers,expired-history,rbac"))
+
+
+def test_forgotten_history_is_refused_like_kubernetes(tmp_path: Path, kubectl_path: Path) -> None:
+    """A restarted server remembers nothing older than its start (X-04)."""
+    with fairlead_up(tmp_path / "data", *API_SERVER):
+        pass
+    with fairlead_up(tmp_path / "data", *API_SERVER) as up:
+        compare(failures(GOLDEN / "api" / "expired.yaml", up.kubeconfig, kubectl_path))
+
+
+@pytest.mark.slow
+def test_controllers_act_like_kubernetes(tmp_path: Path, kubectl_path: Path) -> None:
+    """X-08 to X-10, S0-30 to S0-35, S3-103 to S3-107."""
+    with fairlead_up(tmp_path / "data", *CONTROL_PLANE) as up:
+        found = failures(GOLDEN / "controllers", up.kubeconfig, kubectl_path, "--jobs", "16", "--patience", "3")
+    compare(found)
+
+
+@pytest.mark.skipif(not (SHARED / "golden").exists(), reason="../shared is not here: nothing to compare the copy with")
+def test_our_copy_of_the_cases_has_not_drifted() -> None:
+    names = [str(file.relative_to(TESTS / "golden")) for file in (TESTS / "golden").rglob("*.yaml")]
+    names += ["replay.py", "README.md"]
+    _, different, missing = cmpfiles(SHARED / "golden", TESTS / "golden", names, shallow=False)
+    assert not different + missing, "copy ../shared/golden anew"
