@@ -9,6 +9,7 @@ from fairlead.api.resources import Resource
 from fairlead.server.admission import chain
 from fairlead.server.cache import Cache
 from fairlead.server.kinds import CONVERSIONS, STORED_AS, STRATEGIES
+from fairlead.server.kinds.service_addresses import ServiceAddresses
 from fairlead.server.normalise import zero_object
 from fairlead.server.registry import Registry
 from fairlead.server.served import Catalogue, Served, Version, prefix_of
@@ -21,8 +22,13 @@ from fairlead.store.base import Store
 async def open_registry(store: Store, disabled_admission: Iterable[str] = ()) -> Registry:
     """The registry of all built-in kinds, loaded. Raises ValueError for an unknown admission plugin."""
     registry = Registry(store, builtin_catalogue(), VIEWS, ACTIONS)
-    await registry.open(chain.build(registry, registry, disabled_admission))
+    addresses = ServiceAddresses()
+    registry.observers["services"] = addresses.observe
+    await registry.open(chain.build(registry, registry, disabled_admission, [addresses]))
     return registry
+
+
+_ORDINARY = Strategy()
 
 
 def builtin_catalogue() -> Catalogue:
@@ -33,7 +39,7 @@ def builtin_catalogue() -> Catalogue:
         grouped.setdefault(STORED_AS.get(row.qualified, row.qualified), []).append(row)
     for qualified, rows in grouped.items():
         stored = next(row for row in rows if row.qualified == qualified and row.version == row.storage_version)
-        served = Served(stored, STRATEGIES.get(qualified, Strategy()), Cache(qualified))
+        served = Served(stored, STRATEGIES.get(qualified, _ORDINARY), Cache(qualified))
         served.zero_status = zero_object(stored.definition).get("status")
         served.versions = {row.api_version: _version(row, stored) for row in rows}
         catalogue.add(served)

@@ -17,16 +17,23 @@ from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
 from fairlead.server import writing
 from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.crds.custom import CustomStrategy
+from fairlead.server.crds.scale import Scale
 from fairlead.server.eviction import evict
 from fairlead.server.kinds.meta import validate_meta_update
 from fairlead.server.kinds.namespaces import finalized, validate_finalize
 from fairlead.server.kinds.pods import SUBRESOURCES, PodSubresource, assign, check_binding
+from fairlead.server.kinds.scale import scale_of, scaled, validate_scale
 from fairlead.server.request import Write
-from fairlead.server.served import Served
+from fairlead.server.served import Normalise, Served, Version
+from fairlead.server.targets import target_of
 from fairlead.server.views import STATUS, View
 
 if TYPE_CHECKING:
     from fairlead.server.registry import Action, Registry
+
+
+SCALE = "io.k8s.api.autoscaling.v1.Scale"
 
 
 class FinalizeView(View):
@@ -58,6 +65,43 @@ class PodView(View):
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
         validate_meta_update(new, old, errors)
         self._rules.validate(new, old, errors)
+
+
+class ScaleView(View):
+    """`scale`: the number of replicas, as an `autoscaling/v1` Scale."""
+
+    is_whole = False
+
+    def normalise(self, version: Version) -> Normalise:
+        return target_of(version.resource, "scale").normalise
+
+    def definition(self, version: Version) -> str:
+        return SCALE
+
+    def shown(self, served: Served, obj: Obj) -> Obj:
+        if isinstance(served.strategy, CustomStrategy):
+            return _custom_scale(served.strategy, obj).read(obj)
+        return scale_of(obj)
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        errors = Errors()
+        validate_scale(sent, errors)
+        errors.raise_invalid("Scale", name_of(old), "autoscaling")
+        if isinstance(served.strategy, CustomStrategy):
+            new = encoded(old).obj()
+            _custom_scale(served.strategy, old).write(new, sent)
+        else:
+            new = scaled(old, sent)
+        new["metadata"] = dict(metadata(old))
+        self.count_generation(served, new, old)
+        return new
+
+
+def _custom_scale(strategy: CustomStrategy, obj: Obj) -> Scale:
+    scale = strategy.of(obj).scale
+    if scale is None:
+        raise NotFound("the server could not find the requested resource")
+    return scale
 
 
 async def bind(registry: Registry, served: Served, namespace: str, name: str, binding: Obj, write: Write) -> Encoded:
@@ -105,6 +149,7 @@ _SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 VIEWS: Mapping[tuple[str, str], View] = {
     ("*", "status"): STATUS,
+    ("*", "scale"): ScaleView(),
     ("namespaces", "finalize"): FinalizeView(),
     **{("pods", name): PodView(rules) for name, rules in SUBRESOURCES.items()},
 }

@@ -115,10 +115,16 @@ class Chain:
         )
 
 
-def build(reader: Reader, writer: Writer, disabled: Iterable[str] = ()) -> Chain:
-    """The chain without the plugins named in `--disable-admission-plugins`."""
+def build(
+    reader: Reader, writer: Writer, disabled: Iterable[str] = (), further: Iterable[AdmissionPlugin] = ()
+) -> Chain:
+    """The chain without the plugins named in `--disable-admission-plugins`.
+
+    `further` are steps of the server's own, which nobody can switch off; they come last.
+    """
     off = set(disabled)
     if unknown := sorted(off - {name for name, _ in PLUGINS}):
         known = ", ".join(sorted(name for name, _ in PLUGINS))
         raise ValueError(f"unknown admission plugin: {', '.join(unknown)}; known are {known}")
-    return Chain(make(reader, writer) for name, make in PLUGINS if name not in off and not isinstance(make, str))
+    chosen = [make(reader, writer) for name, make in PLUGINS if name not in off and not isinstance(make, str)]
+    return Chain([*chosen, *further])

@@ -60,15 +60,20 @@ def _yaml(obj: Obj) -> bytes:
     return text.encode()
 
 
-def list_body(version: Version, listing: Listing) -> bytes:
-    """A list as JSON. Its items carry no kind of their own, so their common beginning is cut off."""
-    row, cut = version.resource, len(version.prefix)
+def list_meta(listing: Listing) -> Obj:
+    """The ListMeta of a page."""
     meta: Obj = {"resourceVersion": listing.resource_version}
     if listing.continue_token:
         meta["continue"] = listing.continue_token
         if listing.remaining is not None:
             meta["remainingItemCount"] = listing.remaining
-    head = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": meta}
+    return meta
+
+
+def list_body(version: Version, listing: Listing) -> bytes:
+    """A list as JSON. Its items carry no kind of their own, so their common beginning is cut off."""
+    row, cut = version.resource, len(version.prefix)
+    head = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
     items = b",{".join([item.raw[cut:] for item in listing.items])
     return b'%b,"items":[%b%b]}' % (encode(head)[:-1], b"{" if items else b"", items)
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.encoded import Encoded
 from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import Listing, PatchType
-from fairlead.server.asgi.answers import Answer, list_body
-from fairlead.server.asgi.negotiate import PARTIAL, TABLE, Form
+from fairlead.api.verbs import PatchType
+from fairlead.server.asgi.answers import Answer
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.request import Request
 from fairlead.server.asgi.streams import Streams
-from fairlead.server.asgi.transforms import partial, partial_list, table
+from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.decode import decode, decode_options
 from fairlead.server.deletion import options_of
 from fairlead.server.listing import parse_revision, wait_for
@@ -27,6 +25,10 @@ from fairlead.server.targets import target_of
 
 Send = Callable[[Any], Awaitable[None]]
 _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)
+_NO_STRATEGIC = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+)
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 #: HTTP method -> (verb on an object or subresource, verb on a collection).
@@ -61,23 +63,23 @@ class Resources:
         return await handler(request, target, served, version)
 
     async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        form = request.form
+        show = Presenter(served, version, request)
         await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
         row = version.resource
         found = await self._registry.get(row, target.name, target.namespace, target.subresource)
-        return _shown(found, served, version, form, request)
+        return show.one(found)
 
     async def _list(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        form, query = request.form, request.list_query()
+        show, query = Presenter(served, version, request), request.list_query()
         if "sendInitialEvents" in request.query:
             _forbid_initial_events(query.resource_version, query.resource_version_match)
         if not query.continue_token:
             await wait_for(self._registry.store, parse_revision(query.resource_version))
         listing = await self._registry.list(version.resource, target.namespace, query)
-        return _shown_list(listing, served, version, form, request)
+        return show.page(listing)
 
     async def _create(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        form, row = request.form, version.resource
+        show, row = Presenter(served, version, request), version.resource
         options = request.write_options("CreateOptions")
         obj = self._decoded(request, version, target.subresource)
         if target.name and not target.subresource:
@@ -91,26 +93,26 @@ class Resources:
             options=options,
             caller=request.caller,
         )
-        return _shown(made, served, version, form, request, 201)
+        return show.one(made, 201)
 
     async def _update(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        form, row = request.form, version.resource
+        show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
         obj = self._decoded(request, version, target.subresource)
         _check_place(obj, target, row)
         stored = await self._registry.update(
             row, obj, subresource=target.subresource, options=options, caller=request.caller
         )
-        return _shown(stored, served, version, form, request)
+        return show.one(stored)
 
     async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        form = request.form
+        show = Presenter(served, version, request)
         try:
             type_ = PatchType(_PATCH_ALIASES.get(request.content_type, request.content_type))
         except ValueError:
             raise _UNSUPPORTED_PATCH from None
         if type_ is PatchType.STRATEGIC and served.crd is not None:
-            raise _UNSUPPORTED_PATCH
+            raise UnsupportedMediaType(_NO_STRATEGIC)
         options = request.write_options("PatchOptions")
         patch = decode_patch(request.body, type_, request.caller, options.field_validation)
         patched = await self._registry.patch(
@@ -123,23 +125,23 @@ class Resources:
             options=options,
             caller=request.caller,
         )
-        return _shown(patched, served, version, form, request, 201 if request.caller.created else 200)
+        return show.one(patched, 201 if request.caller.created else 200)
 
     async def _delete(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         options = options_of(decode_options(request.body, request.full_content_type), request.query)
-        form = request.form
+        show = Presenter(served, version, request)
         gone = await self._registry.delete(
             version.resource, target.name, target.namespace, options, caller=request.caller
         )
-        return _shown(gone, served, version, form, request)
+        return show.one(gone)
 
     async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         options = options_of(decode_options(request.body, request.full_content_type), request.query)
-        form = request.form
+        show = Presenter(served, version, request)
         listing = await self._registry.delete_collection(
             version.resource, target.namespace, request.list_query(), options, caller=request.caller
         )
-        return _shown_list(listing, served, version, form, request)
+        return show.page(listing)
 
     @staticmethod
     def _decoded(request: Request, version: Version, subresource: str) -> Obj:
@@ -192,26 +194,3 @@ def _forbid_initial_events(resource_version: str, match: str) -> None:
         errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
     errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
     errors.raise_invalid("ListOptions", "", "meta.k8s.io")
-
-
-def _shown(found: Encoded, served: Served, version: Version, form: Form, request: Request, code: int = 200) -> Answer:
-    """One object in the form that the client wants."""
-    if form.transform == TABLE:
-        body = table(served, version, [found], {}, request, with_columns=True)
-        return Answer.of_obj(body, form, code)
-    if form.transform == PARTIAL:
-        return Answer.of_obj(partial(found.obj(), form), form, code)
-    return Answer.of_raw(found.raw, form, code)
-
-
-def _shown_list(listing: Listing, served: Served, version: Version, form: Form, request: Request) -> Answer:
-    if form.transform == TABLE:
-        meta: Obj = {"resourceVersion": listing.resource_version}
-        if listing.continue_token:
-            meta["continue"] = listing.continue_token
-            if listing.remaining is not None:
-                meta["remainingItemCount"] = listing.remaining
-        return Answer.of_obj(table(served, version, listing.items, meta, request, with_columns=True), form)
-    if form.transform == PARTIAL:
-        return Answer.of_obj(partial_list(listing, form), form)
-    return Answer.of_raw(list_body(version, listing), form)

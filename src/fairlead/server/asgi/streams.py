@@ -13,13 +13,14 @@ from typing import Any, TypeAlias
 
 from fairlead.api.encoded import encode
 from fairlead.api.errors import Expired
+from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import chance
 from fairlead.server.asgi.negotiate import PARTIAL, TABLE
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.protocol import TRANSPORT
 from fairlead.server.asgi.request import Request
-from fairlead.server.asgi.transforms import partial, table
+from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.cache import Change, event_line
 from fairlead.server.listing import check_watch
 from fairlead.server.registry import Registry
@@ -44,8 +45,9 @@ _HEADERS = [
 class Stream:
     """One watch on one connection."""
 
-    def __init__(self, served: Served, version: Version, request: Request, query: WatchQuery) -> None:
-        self._served, self._version, self._request = served, version, request
+    def __init__(self, served: Served, version: Version, request: Request) -> None:
+        self._version = version
+        self._show = Presenter(served, version, request)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
         self._encode = self._encoder(request, version)
         self._gathered: list[bytes] = []
@@ -80,20 +82,18 @@ class Stream:
         if transform == TABLE:
             return self._as_table
         if transform == PARTIAL:
-            return self._as_partial
+            return lambda type_, change: event_line(type_, encode(self._show.partial(self._obj(type_, change))))
         if version.from_stored:
             return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
         return lambda type_, change: change.line(type_)
 
     def _as_table(self, type_: EventType, change: Change) -> bytes:
-        shown = self._version.shown(change.carried(type_))
-        body = table(self._served, self._version, [shown], {}, self._request, with_columns=not self._has_columns)
+        body = self._show.row(self._obj(type_, change), with_columns=not self._has_columns)
         self._has_columns = True
         return event_line(type_, encode(body))
 
-    def _as_partial(self, type_: EventType, change: Change) -> bytes:
-        shown = self._version.shown(change.carried(type_))
-        return event_line(type_, encode(partial(shown.obj(), self._request.form)))
+    def _obj(self, type_: EventType, change: Change) -> Obj:
+        return self._version.shown(change.carried(type_)).obj()
 
 
 class Streams:
@@ -115,7 +115,7 @@ class Streams:
         if target.name:
             query = _of_one(query, target.name)
         check_watch(query)
-        out = Stream(served, version, request, query)
+        out = Stream(served, version, request)
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:

@@ -2,63 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
 from fairlead.runtime.clock import now
-from fairlead.server.asgi.negotiate import PARTIAL, Form
+from fairlead.server.asgi.answers import Answer, list_body, list_meta
+from fairlead.server.asgi.negotiate import PARTIAL, TABLE
 from fairlead.server.asgi.request import Request
 from fairlead.server.served import Served, Version
 from fairlead.server.tables import printer_of
 
 _INCLUDE = ("", "Metadata", "Object", "None")
+_SCALES = Resource("autoscaling", "v1", "scales", "Scale")
 
 
-def table(
-    served: Served, version: Version, items: Sequence[Encoded], meta: Obj, request: Request, *, with_columns: bool
-) -> Obj:
-    """A `meta.k8s.io/v1` Table of the items, as the kind prints them."""
-    include = request.query.get("includeObject", "")
-    if include not in _INCLUDE:
-        raise BadRequest(
-            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
-            "must be 'Metadata', 'Object', 'None', or empty"
-        )
-    printer = printer_of(version.resource, served.crd)
-    form = request.form
-    moment = now()
-    rows = []
-    for item in items:
-        obj = item.obj()
-        for row in printer.rows(obj, moment):
-            if include == "Object":
-                row["object"] = obj
-            elif include != "None":
-                row["object"] = partial(obj, form)
-            rows.append(row)
-    body: Obj = {"kind": "Table", "apiVersion": f"meta.k8s.io/{form.version}", "metadata": meta}
-    if len(items) == 1 and not meta:
-        version_text = (items[0].obj().get("metadata") or {}).get("resourceVersion")
-        body["metadata"] = {"resourceVersion": version_text} if version_text else {}
-    body["columnDefinitions"] = printer.columns if with_columns else []
-    return body | {"rows": rows}
+class Presenter:
+    """Shows the objects of one kind in the form that one request asks for."""
 
+    def __init__(self, served: Served, version: Version, request: Request) -> None:
+        self._served, self._version = served, version
+        self._form = request.form
+        self._include = request.query.get("includeObject", "")
+        if self._form.transform == TABLE and self._include not in _INCLUDE:
+            raise BadRequest(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{self._include}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
 
-def partial(obj: Obj, form: Form) -> Obj:
-    """The object's metadata alone."""
-    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{form.version}", "metadata": obj.get("metadata") or {}}
+    def one(self, found: Encoded, code: int = 200) -> Answer:
+        """One object; a Status stays what it is, whatever was asked for."""
+        transform = self._form.transform
+        if not transform:
+            return Answer.of_raw(found.raw, self._form, code)
+        obj = found.obj()
+        if obj.get("kind") == "Status":
+            return Answer.of_raw(found.raw, self._form, code)
+        shown = self.row(obj) if transform == TABLE else self.partial(obj)
+        return Answer.of_obj(shown, self._form, code)
 
+    def page(self, listing: Listing) -> Answer:
+        """One page of a list."""
+        transform = self._form.transform
+        if transform == TABLE:
+            return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self._form)
+        if transform == PARTIAL:
+            return Answer.of_obj(self._partial_list(listing), self._form)
+        return Answer.of_raw(list_body(self._version, listing), self._form)
 
-def partial_list(listing: Listing, form: Form) -> Obj:
-    meta: Obj = {"resourceVersion": listing.resource_version}
-    if listing.continue_token:
-        meta["continue"] = listing.continue_token
-    return {
-        "kind": f"{PARTIAL}List",
-        "apiVersion": f"meta.k8s.io/{form.version}",
-        "metadata": meta,
-        "items": [partial(item.obj(), form) for item in listing.items],
-    }
+    def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
+        """A table of one object."""
+        version = (obj.get("metadata") or {}).get("resourceVersion")
+        table = self._table([obj], {"resourceVersion": version} if version else {})
+        return table if with_columns else table | {"columnDefinitions": []}
+
+    def partial(self, obj: Obj) -> Obj:
+        """The object's metadata alone."""
+        api_version = f"meta.k8s.io/{self._form.version}"
+        return {"kind": PARTIAL, "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
+
+    def _table(self, objects: Iterable[Obj], meta: Obj) -> Obj:
+        moment, rows = now(), []
+        printer = printer_of(self._version.resource, self._served.crd)
+        for obj in objects:
+            if obj.get("kind") == "Scale":
+                printer = printer_of(_SCALES, None)
+            for row in printer.rows(obj, moment):
+                if self._include == "Object":
+                    row["object"] = obj
+                elif self._include != "None":
+                    row["object"] = self.partial(obj)
+                rows.append(row)
+        return {
+            "kind": TABLE,
+            "apiVersion": f"meta.k8s.io/{self._form.version}",
+            "metadata": meta,
+            "columnDefinitions": printer.columns,
+            "rows": rows,
+        }
+
+    def _partial_list(self, listing: Listing) -> Obj:
+        return {
+            "kind": f"{PARTIAL}List",
+            "apiVersion": f"meta.k8s.io/{self._form.version}",
+            "metadata": list_meta(listing),
+            "items": [self.partial(item.obj()) for item in listing.items],
+        }

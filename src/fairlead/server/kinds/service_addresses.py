@@ -51,6 +51,9 @@ class Held:
     addresses: set[Address] = field(default_factory=set)
     ports: set[Port] = field(default_factory=set)
 
+    def is_part_of(self, other: Held) -> bool:
+        return self.addresses <= other.addresses and self.ports <= other.ports
+
 
 class ServiceAddresses(AdmissionPlugin):
     """The addresses and node ports of one cluster."""
@@ -64,7 +67,8 @@ class ServiceAddresses(AdmissionPlugin):
         #: The lower part of the network is left to users who choose for themselves (KEP-3070).
         self._first_offered = min(max(16, network.num_addresses // 16), 256)
         self._stored: dict[str, Held] = {}
-        self._pending: dict[str, list[Held]] = {}
+        #: Of requests under way. A request cannot be told by its name, which may be generated later.
+        self._pending: list[Held] = []
         #: How many hold each address and port; a reservation and the stored service overlap for a moment.
         self._addresses: Counter[Address] = Counter({self._kubernetes: 1})
         self._ports: Counter[Port] = Counter()
@@ -72,12 +76,13 @@ class ServiceAddresses(AdmissionPlugin):
     def observe(self, namespace: str, name: str, raw: bytes | None) -> None:
         """A service was stored, or removed."""
         key = f"{namespace}/{name}"
-        for held in (*self._pending.pop(key, ()), self._stored.pop(key, Held())):
-            self._release(held)
+        held = held_by(msgspec.json.decode(raw)["spec"]) if raw is not None else Held()
+        self._count(held)
+        self._release(self._stored.pop(key, Held()))
         if raw is not None:
-            held = self._stored[key] = held_by(msgspec.json.decode(raw)["spec"])
-            self._addresses.update(held.addresses)
-            self._ports.update(held.ports)
+            self._stored[key] = held
+            for pending in [one for one in self._pending if one.is_part_of(held)]:
+                self._forget(pending)
 
     async def admit(self, attributes: Attributes) -> None:
         is_write = attributes.operation in (Operation.CREATE, Operation.UPDATE)
@@ -87,13 +92,10 @@ class ServiceAddresses(AdmissionPlugin):
         if attributes.dry_run:
             self._release(taken)
             return
-        reserved = self._pending.setdefault(f"{attributes.namespace}/{attributes.name}", [])
-        reserved.append(taken)
+        self._pending.append(taken)
 
         async def give_back() -> None:
-            if any(one is taken for one in reserved):
-                reserved.remove(taken)
-                self._release(taken)
+            self._forget(taken)
 
         attributes.on_failure.append(give_back)
 
@@ -187,9 +189,20 @@ class ServiceAddresses(AdmissionPlugin):
             raise InternalError("failed to allocate a nodePort: range is full")
         return chance.source().choice(free)
 
+    def _count(self, held: Held) -> None:
+        self._addresses.update(held.addresses)
+        self._ports.update(held.ports)
+
     def _release(self, held: Held) -> None:
         _take_off(self._addresses, held.addresses)
         _take_off(self._ports, held.ports)
+
+    def _forget(self, pending: Held) -> None:
+        """A request has ended, one way or the other."""
+        before = len(self._pending)
+        self._pending = [one for one in self._pending if one is not pending]
+        if len(self._pending) < before:
+            self._release(pending)
 
 
 def _take_off(count: Counter[_T], what: set[_T]) -> None:

@@ -1,0 +1,193 @@
+"""Sets of fields and their algebra, in the very form in which they are stored.
+
+Every write asks who owns what it changes, and every stored object carries the answer. So a set *is* its `fieldsV1`: no
+write decodes the sets that it leaves alone.
+
+    {"f:data": {".": {}, "f:a": {}}}        data itself, and data.a
+
+A node is a dict from path elements (`elements.py`) to nodes. It is a member of the set if it is empty or has a "."; the
+root stands for the whole object, which nobody owns, so an empty root is the empty set. A node that is neither a member
+nor has any below it must not exist. Sets are never changed, only made anew, and share what they have in common; an
+operation that changes nothing returns its first argument itself. The order of keys means nothing.
+
+Source: structured-merge-diff `fieldpath/set.go` and `serialize.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from fairlead.server.apply.elements import MalformedFields, canonical, order, told
+
+#: A set of fields, or a node of one.
+Fields = Mapping[str, Any]
+Path = tuple[str, ...]
+
+#: The sign of membership.
+SELF: Final = "."
+#: A member with nothing below it; also the empty set.
+LEAF: Final[dict[str, Any]] = {}
+
+
+def is_member(node: Fields) -> bool:
+    """Whether a node is in the set itself."""
+    return not node or SELF in node
+
+
+def node_of(member: bool, below: Fields) -> Fields | None:
+    """The node that has these below it; None if there is nothing to keep."""
+    if not below:
+        return LEAF if member else None
+    return {SELF: LEAF, **below} if member else below
+
+
+def below(node: Fields) -> Fields:
+    """What a node has below it, as a set."""
+    return {key: value for key, value in node.items() if key != SELF} if SELF in node else node
+
+
+def union(a: Fields, b: Fields) -> Fields:
+    return _united(a, b) if a and b else a or b
+
+
+def _united(a: Fields, b: Fields) -> Fields:
+    out: dict[str, Any] | None = None
+    for key, theirs in b.items():
+        ours = a.get(key)
+        if ours is None:
+            new = theirs
+        elif ours is theirs or key == SELF:
+            continue
+        elif ours and theirs:
+            new = _united(ours, theirs)
+        elif ours:
+            new = ours if SELF in ours else {SELF: LEAF, **ours}
+        else:
+            new = {SELF: LEAF, **theirs} if theirs and SELF not in theirs else theirs
+        if new is not ours:
+            out = dict(a) if out is None else out
+            out[key] = new
+    return a if out is None else out
+
+
+def intersection(a: Fields, b: Fields) -> Fields:
+    """What is in both."""
+    small, large = (a, b) if len(a) <= len(b) else (b, a)
+    out = {}
+    for key, ours in small.items():
+        theirs = large.get(key)
+        if theirs is None or key == SELF:
+            continue
+        both = is_member(ours) and is_member(theirs)
+        node = node_of(both, intersection(ours, theirs)) if ours and theirs else LEAF if both else None
+        if node is not None:
+            out[key] = node
+    return out
+
+
+def difference(a: Fields, b: Fields) -> Fields:
+    """What is in `a` and not in `b`; what lies below a member of `b` stays."""
+    out: dict[str, Any] | None = None
+    for key, theirs in b.items():
+        ours = a.get(key)
+        if ours is None or key == SELF:
+            continue
+        member = is_member(ours)
+        rest = difference(below(ours), theirs) if ours and theirs else below(ours)
+        new = node_of(member and not is_member(theirs), rest)
+        if new == ours:
+            continue
+        out = dict(a) if out is None else out
+        if new is None:
+            del out[key]
+        else:
+            out[key] = new
+    return a if out is None else out
+
+
+def without(a: Fields, b: Fields) -> Fields:
+    """What is in `a` and neither in `b` nor below anything that is (upstream's RecursiveDifference)."""
+    out: dict[str, Any] | None = None
+    for key, theirs in b.items():
+        ours = a.get(key)
+        if ours is None or key == SELF:
+            continue
+        new = None if is_member(theirs) else node_of(is_member(ours), without(below(ours), theirs))
+        if new == ours:
+            continue
+        out = dict(a) if out is None else out
+        if new is None:
+            del out[key]
+        else:
+            out[key] = new
+    return a if out is None else out
+
+
+def contains(fields: Fields, path: Iterable[str]) -> bool:
+    node: Fields | None = fields
+    for element in path:
+        node = node.get(element) if node else None
+        if node is None:
+            return False
+    return is_member(node or LEAF)
+
+
+def of_paths(*paths: Path) -> Fields:
+    """The set of these paths."""
+    found: Fields = LEAF
+    for path in paths:
+        node: Fields = LEAF
+        for element in reversed(path):
+            node = {element: node}
+        found = union(found, node)
+    return found
+
+
+def graft(fields: dict[str, Any], path: Path, node: Fields) -> None:
+    """Add a node at a path of a set under construction; nobody else may have a part of it yet."""
+    *parents, last = path
+    at = fields
+    for element in parents:
+        at = at.setdefault(element, {})
+    at[last] = node
+
+
+def paths(fields: Fields) -> Iterator[Path]:
+    """Every member, in upstream's order: those of a level first, then what lies below."""
+    ordered = sorted((key for key in fields if key != SELF), key=order)
+    for key in ordered:
+        if is_member(fields[key]):
+            yield (key,)
+    for key in ordered:
+        for path in paths(fields[key]):
+            yield (key, *path)
+
+
+def spelled(path: Path) -> str:
+    """`.spec.containers[name="x"].image`."""
+    return "".join(map(told, path))
+
+
+def read(raw: Any) -> Fields:
+    """The set that a client wrote; `MalformedFields` if it is none."""
+    found = {}
+    for key, value in _object(raw).items():
+        element = None if key == SELF else canonical(key)
+        if element is not None:
+            found[element] = _node(value)
+    return found
+
+
+def _node(raw: Any) -> Fields:
+    inner = read(raw)
+    member = not inner or SELF in _object(raw)
+    return node_of(member, inner) or LEAF
+
+
+def _object(raw: Any) -> Mapping[str, Any]:
+    if raw is None:
+        return LEAF
+    if not isinstance(raw, dict):
+        raise MalformedFields(f"expected an object, found {raw!r}")
+    return raw

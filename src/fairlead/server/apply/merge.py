@@ -1,0 +1,198 @@
+"""Merging an applied configuration into an object, and taking out of it what its author no longer names.
+
+Upstream merges typed trees: maps and associative lists element by element, everything else as a whole. Results share
+values with their arguments; whoever changes a result in place must copy it first.
+
+Source: structured-merge-diff v6.3.2 `typed/merge.go`, `typed/remove.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fairlead.api.objects import Obj
+from fairlead.server.apply.fieldsets import SELF, Fields, is_member
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+from fairlead.server.apply.typed import kind_of
+from fairlead.server.crds.schema import ABSENT
+
+
+def merge(live: Obj, config: Obj, atom: Atom) -> Obj:
+    """The object with everything in it that the configuration says."""
+    merged: Obj = _merged(live, config, atom)
+    return {} if merged is ABSENT else merged
+
+
+def _merged(live: Any, config: Any, atom: Atom | None) -> Any:
+    if config is ABSENT:
+        kind = kind_of(live, atom)
+    elif live is ABSENT or config is not None:
+        kind = kind_of(config, atom)
+    else:  # null fits any shape, so the other side decides
+        kind = kind_of(live, atom)
+    if isinstance(kind, MapShape) and not kind.is_atomic:
+        ours = live if isinstance(live, dict) else {}
+        theirs = config if isinstance(config, dict) else {}
+        if ours or theirs:
+            return _merged_map(ours, theirs, kind)
+    elif isinstance(kind, ListShape) and not kind.is_atomic:
+        mine = live if isinstance(live, list) else []
+        others = config if isinstance(config, list) else []
+        if mine or others:
+            return _merged_list(mine, others, kind)
+    return live if config is ABSENT else config
+
+
+def _merged_map(live: Obj, config: Obj, shape: MapShape) -> Any:
+    children = shape.children
+    out = {}
+    for key, value in live.items():
+        merged = _merged(value, config.get(key, ABSENT), children[key]) if key in config else value
+        if merged is not ABSENT:
+            out[key] = merged
+    for key, value in config.items():
+        if key not in live:
+            merged = _merged(ABSENT, value, children[key])
+            if merged is not ABSENT:
+                out[key] = merged
+    return out or ABSENT
+
+
+def _merged_list(live: list[Any], config: list[Any], shape: ListShape) -> Any:
+    element_of = shape.element_of
+    mine = _indexed(live, shape)
+    theirs = {element_of(item): item for item in config}
+    out = []
+    for element, item in _in_order([element_of(item) for item in live], list(theirs), live):
+        # An element that comes twice in the object cannot be merged with; the configuration replaces all of them.
+        old = mine.get(element, ABSENT) if item is ABSENT else item
+        merged = _merged(old, theirs[element], shape.items) if element in theirs else old
+        if merged is not ABSENT:
+            out.append(merged)
+    return out or ABSENT
+
+
+def _indexed(items: list[Any], shape: ListShape) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in items:
+        element = shape.element_of(item)
+        found[element] = None if element in found else item
+    return found
+
+
+def _in_order(live: list[str], config: list[str], items: list[Any]) -> Iterator[tuple[str, Any]]:
+    """The elements of both lists: the configuration's order where both have them, what only one has in between.
+
+    With each comes the live element where the place in the live list matters, ABSENT where the key decides.
+    """
+    known, wanted = set(live), set(config)
+    shared = [element for element in config if element in known]
+    done: set[str] = set()
+    left = right = at = 0
+    while left < len(live) or right < len(config):
+        if left < len(live) and right < len(config):
+            element = live[left]
+            if element == config[right]:
+                done.add(element)
+                yield element, ABSENT
+                left, right, at = left + 1, right + 1, at + 1
+                continue
+            if element in wanted and at < len(shared) and shared[at] != element:
+                left += 1  # shared, but its turn has not come
+                continue
+        if left < len(live):
+            element = live[left]
+            if element not in wanted:
+                yield element, items[left]
+                left += 1
+                continue
+            if element in done:
+                left += 1
+        if right < len(config):
+            element = config[right]
+            done.add(element)
+            yield element, ABSENT
+            right += 1
+            if at < len(shared) and shared[at] == element:
+                at += 1
+
+
+# --- taking out -----------------------------------------------------------------------------------------------------
+
+
+def remove(obj: Obj, fields: Fields, atom: Atom) -> Obj:
+    """The object without the members of a set and what is below them."""
+    found: Obj | None = _without(obj, fields, atom) if fields else obj
+    return found or {}
+
+
+def _without(value: Any, fields: Fields, atom: Atom | None) -> Any:
+    """What is left of a value, None if nothing is; scalars stay, what is owned as a whole goes."""
+    try:
+        kind = kind_of(value, atom)
+    except Unfit:
+        return value
+    if isinstance(kind, MapShape):
+        return _map_without(value, fields, kind) if isinstance(value, dict) and not kind.is_atomic else None
+    if isinstance(kind, ListShape):
+        return _list_without(value, fields, kind) if isinstance(value, list) and not kind.is_atomic else None
+    return value
+
+
+def _map_without(value: Obj, fields: Fields, shape: MapShape) -> Any:
+    out = {}
+    looked_into = False
+    for key, item in value.items():
+        node = fields.get(f"f:{key}")
+        if node is None:
+            out[key] = item
+        elif not is_member(node):
+            looked_into = True
+            out[key] = _or_empty(_without(item, node, shape.children[key]), item)
+    return out if out or looked_into else None
+
+
+def _list_without(value: list[Any], fields: Fields, shape: ListShape) -> Any:
+    out = []
+    looked_into = False
+    for item in value:
+        node = fields.get(shape.element_of(item))
+        if node is None:
+            out.append(item)
+        elif not is_member(node):
+            looked_into = True
+            out.append(_or_empty(_without(item, node, shape.items), item))
+    return out if out or looked_into else None
+
+
+def _or_empty(left: Any, was: Any) -> Any:
+    """What lost everything below it stays, empty: only something in it was to go."""
+    if left is not None or not isinstance(was, dict | list):
+        return left
+    return type(was)()
+
+
+def with_named(fields: Fields, atom: Atom | None) -> Fields:
+    """The set with every struct field that has members below it as a member too (EnsureNamedFieldsAreMembers)."""
+    if atom is None:
+        return fields
+    out: dict[str, Any] = {}
+    for element, node in fields.items():
+        if element == SELF or not node:
+            out[element] = node
+            continue
+        child, is_named = _child(element, atom)
+        inner = with_named(node, child)
+        out[element] = {SELF: {}, **inner} if is_named and SELF not in inner else inner
+    return out
+
+
+def _child(element: str, atom: Atom) -> tuple[Atom | None, bool]:
+    """The atom below a path element, and whether that is a declared field."""
+    if element.startswith("f:") and atom.map is not None:
+        children = atom.map.children
+        return children[element[2:]], element[2:] in children.declared
+    if element.startswith("k:") and atom.list is not None:
+        return atom.list.items, False
+    return None, False

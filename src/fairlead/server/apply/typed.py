@@ -1,0 +1,202 @@
+"""Which fields an object has, and which two objects differ in, as sets.
+
+The first question is asked of an applied configuration: its author owns exactly what it names. The second is asked on
+every write: whoever writes owns what changed. It runs for every request, so what is equal is not looked into.
+
+Source: structured-merge-diff `typed/tofieldset.go`, `typed/compare.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead.api.objects import Obj
+from fairlead.server.apply.fieldsets import LEAF, SELF, Fields, Path, graft, node_of
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+
+
+# --- the fields of an object ----------------------------------------------------------------------------------------
+
+
+def field_set(obj: Obj, atom: Atom) -> Fields:
+    """What an applied object names. Structs and lists are not fields of their own, keys of maps are."""
+    return _fields_of(obj, atom) or LEAF
+
+
+def _fields_of(value: Any, atom: Atom | None) -> Fields | None:
+    """What lies below a value; None if it is a field as a whole."""
+    kind = kind_of(value, atom)
+    if isinstance(kind, MapShape) and not kind.is_atomic:
+        return _fields_of_map(value or {}, kind)
+    if isinstance(kind, ListShape) and not kind.is_atomic:
+        return _fields_of_list(value or [], kind)
+    return None
+
+
+def _fields_of_map(value: Obj, shape: MapShape) -> Fields:
+    out = {}
+    for key, item in value.items():
+        found = _fields_of(item, shape.children[key])
+        member = found is None or item is None or item == {} or key not in shape.children.declared
+        node = node_of(member, found or LEAF)
+        if node is not None:
+            out[f"f:{key}"] = node
+    return out
+
+
+def _fields_of_list(value: list[Any], shape: ListShape) -> Fields:
+    out: dict[str, Fields] = {}
+    for item in value:
+        element = shape.element_of(item)
+        # Elements that cannot be told apart are owned together, whatever they hold.
+        out[element] = LEAF if element in out else node_of(True, _fields_of(item, shape.items) or LEAF) or LEAF
+    return out
+
+
+def kind_of(value: Any, atom: Atom | None) -> MapShape | ListShape | str:
+    """As what a value is to be treated: the shape that fits it, else the first one that the place allows."""
+    if atom is None:
+        raise Unfit("field not declared in schema")
+    if isinstance(value, dict):
+        fitting: MapShape | ListShape | str | None = atom.map
+    elif isinstance(value, list):
+        fitting = atom.list
+    else:
+        fitting = None if value is None else atom.scalar
+    return fitting or atom.map or atom.scalar or atom.list or ""
+
+
+# --- the difference of two objects ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a write did: three sets that have nothing in common."""
+
+    removed: Fields = field(default_factory=dict)
+    modified: Fields = field(default_factory=dict)
+    added: Fields = field(default_factory=dict)
+
+
+def compare(old: Obj, new: Obj, atom: Atom) -> Changes:
+    """How `new` differs from `old`, both in the version that `atom` describes."""
+    comparison = _Comparison()
+    comparison.values(old, new, atom, ())
+    return Changes(comparison.removed, comparison.modified, comparison.added)
+
+
+class _Comparison:
+    """Collects the differences on the way down; paths are only made for what differs."""
+
+    def __init__(self) -> None:
+        self.removed: dict[str, Any] = {}
+        self.modified: dict[str, Any] = {}
+        self.added: dict[str, Any] = {}
+
+    def values(self, old: Any, new: Any, atom: Atom | None, path: Path) -> None:
+        """Compare two values that are both there, though one of them may be null."""
+        if atom is None:
+            raise Unfit("field not declared in schema")
+        sample = old if new is None else new
+        if isinstance(sample, dict) and isinstance(old, dict | None) and atom.map is not None:
+            if not atom.map.is_atomic and (old or new):
+                self._maps(old or {}, new or {}, atom.map, path)
+                return
+        elif isinstance(sample, list) and isinstance(old, list | None) and atom.list is not None:
+            if not atom.list.is_atomic and (old or new):
+                self._lists(old or [], new or [], atom.list, path)
+                return
+        elif type(old) is not type(new):
+            self._changed_kind(old, new, atom, path)
+        graft(self.modified, path, LEAF)
+
+    def _maps(self, old: Obj, new: Obj, shape: MapShape, path: Path) -> None:
+        children = shape.children
+        for key, value in new.items():
+            if key not in old:
+                graft(self.added, (*path, f"f:{key}"), whole(value, children[key]))
+            elif not same(old[key], value):
+                self.values(old[key], value, children[key], (*path, f"f:{key}"))
+        for key, value in old.items():
+            if key not in new:
+                graft(self.removed, (*path, f"f:{key}"), whole(value, children[key]))
+
+    def _lists(self, old: list[Any], new: list[Any], shape: ListShape, path: Path) -> None:
+        before, after, items = _grouped(old, shape), _grouped(new, shape), shape.items
+        for element in {**before, **after}:
+            was, now, here = before.get(element, []), after.get(element, []), (*path, element)
+            if len(was) < 2 and len(now) < 2:
+                self._elements(was, now, items, here)
+            elif len(was) >= 2 and len(now) >= 2:
+                if not same(was, now):
+                    graft(self.modified, here, LEAF)
+            elif len(was) >= 2:  # told apart again: the common ownership ends, what is left begins
+                self._elements([], now, items, here)
+                graft(self.removed, here, LEAF)
+            else:
+                self._elements(was, [], items, here)
+                graft(self.added, here, LEAF)
+
+    def _elements(self, was: list[Any], now: list[Any], items: Atom, path: Path) -> None:
+        """Compare an element that is there at most once on either side."""
+        if not now:
+            if was:
+                graft(self.removed, path, whole(was[0], items))
+        elif not was:
+            graft(self.added, path, whole(now[0], items))
+        elif not same(was[0], now[0]):
+            self.values(was[0], now[0], items, path)
+
+    def _changed_kind(self, old: Any, new: Any, atom: Atom, path: Path) -> None:
+        """A place without a type held a map and now holds a scalar, or the like: what lay below changed too."""
+        for value, collected in ((old, self.removed), (new, self.added)):
+            if value and isinstance(value, dict | list):
+                for element, node in whole(value, atom).items():
+                    if element != SELF:
+                        graft(collected, (*path, element), node)
+
+
+def _grouped(items: list[Any], shape: ListShape) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    element_of = shape.element_of
+    for item in items:
+        found.setdefault(element_of(item), []).append(item)
+    return found
+
+
+def whole(value: Any, atom: Atom | None) -> Fields:
+    """The node of a value that is all new or all gone: itself and everything below it."""
+    kind = type(value)
+    if kind is dict and value:
+        if atom is None or atom.map is None:
+            raise Unfit("field not declared in schema")
+        return LEAF if atom.map.is_atomic else _whole_map(value, atom.map)
+    if kind is list and value:
+        if atom is None or atom.list is None:
+            raise Unfit("field not declared in schema")
+        return LEAF if atom.list.is_atomic else _whole_list(value, atom.list)
+    return LEAF
+
+
+def _whole_map(value: Obj, shape: MapShape) -> Fields:
+    children = shape.children
+    out: dict[str, Fields] = {SELF: LEAF}
+    for key, item in value.items():
+        kind = type(item)
+        out[f"f:{key}"] = whole(item, children[key]) if item and (kind is dict or kind is list) else LEAF
+    return out
+
+
+def _whole_list(value: list[Any], shape: ListShape) -> Fields:
+    element_of, items = shape.element_of, shape.items
+    out: dict[str, Fields] = {SELF: LEAF}
+    for item in value:
+        element = element_of(item)
+        out[element] = LEAF if element in out else whole(item, items)
+    return out
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two JSON values are equal; Python alone would take True for 1."""
+    return bool(a == b) and (type(a) is type(b) or not (isinstance(a, bool) or isinstance(b, bool)))
