@@ -8,6 +8,9 @@ from fairlead.api.meta import Condition, Object, View
 
 FINISHED = ("Succeeded", "Failed")
 
+#: A field that is kept undecoded, and is not there.
+ABSENT = msgspec.Raw(b"")
+
 
 class ClaimSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
     claim_name: str = ""
@@ -16,7 +19,7 @@ class ClaimSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
 class Volume(View, frozen=True, rename="camel", gc=False, kw_only=True):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
-    ephemeral: msgspec.Raw | None = None
+    ephemeral: msgspec.Raw = ABSENT
 
 
 class FieldRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -40,16 +43,53 @@ class Affinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_affinity: NodeAffinity | None = None
 
 
+class ContainerPort(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+
+
+class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class Toleration(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
 class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
     affinity: Affinity | None = None
     volumes: tuple[Volume, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    exit_code: int = 0
+    finished_at: str | None = None
+
+
+class ContainerState(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
     restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodIP(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    ip: str = ""
 
 
 class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -58,6 +98,9 @@ class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
 
 
 class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -164,6 +164,11 @@ class Informer(Generic[T]):
         for handler in self._handlers:
             handler(old, new)
 
+    def clear(self) -> None:
+        """Tell subscribers that everything is gone."""
+        for key in list(self._items):
+            self._replace(key, None)
+
     def _advance(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
         if self._progress:
@@ -180,20 +185,37 @@ class Informers:
     def __init__(self, api: Api) -> None:
         self.api = api
         self._shared: dict[tuple[str, type], Informer[Any]] = {}
+        self._tasks: dict[tuple[str, type], asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
 
     def of(self, resource: Resource, view: type[T]) -> Informer[T]:
-        """The shared informer, made on first use; `run` starts it."""
+        """The shared informer, made on first use; `run` starts it, or has started already and takes it up."""
         key = (resource.qualified, view)
         if key not in self._shared:
             self._shared[key] = Informer(self.api, resource, view)
+            self._start(key)
         found: Informer[T] = self._shared[key]
         return found
 
+    def drop(self, resource: Resource, view: type[Object]) -> None:
+        """Forget a kind that is not served any more; its subscribers are told that its objects are gone."""
+        key = (resource.qualified, view)
+        informer = self._shared.pop(key, None)
+        if (task := self._tasks.pop(key, None)) is not None:
+            task.cancel()
+        if informer is not None:
+            informer.clear()
+
     async def run(self) -> None:
-        """Run every informer asked for before this call."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._shared.values():
-                group.create_task(informer.run(), name=f"informer {informer.resource.qualified}")
+        """Run every informer, those asked for later too."""
+        async with asyncio.TaskGroup() as self._group:
+            for key in list(self._shared):
+                self._start(key)
+            await asyncio.get_running_loop().create_future()  # a kind may come at any time
+
+    def _start(self, key: tuple[str, type]) -> None:
+        if self._group is not None:
+            self._tasks[key] = self._group.create_task(self._shared[key].run(), name=f"informer {key[0]}")
 
     async def synced(self) -> None:
         for informer in self._shared.values():

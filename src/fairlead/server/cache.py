@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from fairlead.api.encoded import Encoded
+from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType
 
 #: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
@@ -35,18 +36,28 @@ _labels_of = msgspec.json.Decoder(_LabelView).decode
 class Entry(Encoded):
     """One version of one object in the cache."""
 
-    __slots__ = ("_labels", "name", "namespace", "revision")
+    __slots__ = ("_fields", "_labels", "name", "namespace", "revision")
 
     def __init__(self, raw: bytes, namespace: str, name: str, revision: int) -> None:
         super().__init__(raw)
         self.namespace, self.name, self.revision = namespace, name, revision
         self._labels: dict[str, str] | None = None
+        self._fields: dict[str, str] | None = None
 
     @property
     def labels(self) -> dict[str, str]:
         if self._labels is None:
             self._labels = _labels_of(self.raw).metadata.labels
         return self._labels
+
+    def field(self, name: str, read: Callable[[Obj], str]) -> str:
+        """A selectable field, read off the object once however many watchers ask for it."""
+        if self._fields is None:
+            self._fields = {}
+        found = self._fields.get(name)
+        if found is None:
+            found = self._fields[name] = read(self.obj())
+        return found
 
 
 class Change:

@@ -58,7 +58,7 @@ def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> 
         else:
             _mark(meta, strategy.grace_period_seconds(obj, options.grace_period_seconds), now)
         graceful = True
-    finalizers = _finalizers(meta, options)
+    finalizers = _finalizers(meta, options.propagation_policy, orphans_by_default=strategy.orphans_by_default)
     changed = finalizers != meta.get("finalizers", [])
     if finalizers:
         meta["finalizers"] = finalizers
@@ -104,12 +104,12 @@ def _mark(meta: Obj, grace_seconds: int, now: float) -> None:
         meta["generation"] += 1
 
 
-def _finalizers(meta: Obj, options: DeleteOptions) -> list[str]:
+def _finalizers(meta: Obj, policy: str | None, *, orphans_by_default: bool) -> list[str]:
     """The finalizers with the garbage collector's own added or removed as the policy says."""
     current: list[str] = meta.get("finalizers", [])
-    policy = options.propagation_policy
     if policy is None:
-        return current
+        decided = not orphans_by_default or ORPHAN in current or FOREGROUND in current
+        return current if decided else [*current, ORPHAN]
     kept = [one for one in current if one not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
         return [*kept, ORPHAN]

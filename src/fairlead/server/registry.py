@@ -163,17 +163,17 @@ class Registry:
         writing.place(served, obj, namespace)
         strategy.default(obj)
         attributes = self._attributes(served, obj, None, write, Operation.CREATE)
-        await self.admission.admit(attributes)
-        is_generated = not metadata(obj).get("name")
-        writing.begin(served, obj)
-        strategy.prepare_create(obj)
-        errors = Errors()
-        validate_meta(obj, errors, resource=served.resource)
-        strategy.validate(obj, errors)
-        self._refuse(served, obj, errors)
-        write.caller.warnings.extend(strategy.warnings(obj, None))
-        attributes.name = metadata(obj)["name"]
         try:
+            await self.admission.admit(attributes)
+            is_generated = not metadata(obj).get("name")
+            writing.begin(served, obj)
+            strategy.prepare_create(obj)
+            errors = Errors()
+            validate_meta(obj, errors, resource=served.resource)
+            strategy.validate(obj, errors)
+            self._refuse(served, obj, errors)
+            write.caller.warnings.extend(strategy.warnings(obj, None))
+            attributes.name = metadata(obj)["name"]
             await self.admission.validate(attributes)
             return await self._insert(served, obj, write, NAME_ATTEMPTS if is_generated else 1)
         except BaseException:
@@ -276,12 +276,12 @@ class Registry:
     ) -> Encoded:
         new = view.merged(served, sent, old)
         attributes = self._attributes(served, new, old, write, Operation.UPDATE)
-        await self.admission.admit(attributes)
-        errors = Errors()
-        view.validate(served, new, old, errors)
-        self._refuse(served, new, errors)
-        write.caller.warnings.extend(view.warnings(served, new, old))
         try:
+            await self.admission.admit(attributes)
+            errors = Errors()
+            view.validate(served, new, old, errors)
+            self._refuse(served, new, errors)
+            write.caller.warnings.extend(view.warnings(served, new, old))
             await self.admission.validate(attributes)
             stored = await self._store(served, key, new, record, write)
         except BaseException:

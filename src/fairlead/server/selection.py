@@ -48,7 +48,7 @@ def _check(served: Served, term: Term) -> Matches:
         raise BadRequest(_unknown(served, field))
 
     def matches(entry: Entry) -> bool:
-        return (read(entry.obj()) == value) is wanted
+        return (entry.field(field, read) == value) is wanted
 
     if not (wanted and value):
         return matches

@@ -34,6 +34,8 @@ class Strategy:
     allows_create_on_update: bool = False
     #: Whether somebody else (a node agent) finishes a deletion within a grace period.
     deletes_gracefully: bool = False
+    #: Whether dependents stay when a DELETE names no propagation policy (as they did before there was one).
+    orphans_by_default: bool = False
     #: Whether DELETE answers with the object that it removed rather than with a Status.
     returns_deleted: bool = False
 

@@ -67,6 +67,10 @@ class Store(Protocol):
         """The newest value, including those whose commit is still under way."""
         ...
 
+    async def scan(self, prefix: str) -> list[tuple[str, Record]]:
+        """The newest values under a prefix, sorted by key."""
+        ...
+
     async def put(self, key: str, value: bytes, expected: int) -> Record:
         """Write if the key is at revision `expected` (0: does not exist); return when it is durable and delivered.
 

@@ -43,6 +43,9 @@ class MemoryStore:
     async def get(self, key: str) -> Record | None:
         return self._head.get(key)
 
+    async def scan(self, prefix: str) -> list[tuple[str, Record]]:
+        return sorted((item for item in self._head.items() if item[0].startswith(prefix)), key=lambda item: item[0])
+
     async def put(self, key: str, value: bytes, expected: int) -> Record:
         replaced = self._check(key, expected)
         self._last += 1

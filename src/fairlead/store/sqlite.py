@@ -13,6 +13,7 @@ import asyncio
 import logging
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from fairlead.store.base import Change, Deliver, Record, StoreUnavailable
@@ -23,10 +24,11 @@ log = logging.getLogger(__name__)
 #: The layout of the file; a file of another layout is refused.
 FORMAT = 1
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL);
-"""
+_SCHEMA = "CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL)"
+#: The row that holds the newest revision, even if that was a deletion. Keys of objects begin with a slash.
+_REVISION_KEY = "revision"
+#: How many rows one statement writes at most (SQLite allows 32,766 parameters).
+_ROWS = 1000
 
 
 class WrongFormat(Exception):
@@ -58,16 +60,18 @@ class SQLiteStore(MemoryStore):
 
     def _load(self) -> tuple[dict[str, Record], int]:
         self._db = db = sqlite3.connect(self._path, isolation_level=None)
+        (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found not in (0, FORMAT):
+            db.close()
+            raise WrongFormat(f"{self._path} has format {found}, this version reads format {FORMAT}")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.execute("PRAGMA cache_size=-4000")
-        db.executescript(_SCHEMA)
-        db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?), ('revision', 0)", (FORMAT,))
-        known = dict(db.execute("SELECT name, value FROM meta"))
-        if known["format"] != FORMAT:
-            raise WrongFormat(f"{self._path} has format {known['format']}, this version reads format {FORMAT}")
-        rows = db.execute("SELECT key, revision, value FROM objects")
-        return {key: Record(value, revision) for key, revision, value in rows}, known["revision"]
+        db.execute(_SCHEMA)
+        db.execute(f"PRAGMA user_version={FORMAT}")
+        rows = {key: Record(value, revision) for key, revision, value in db.execute("SELECT * FROM objects")}
+        newest = rows.pop(_REVISION_KEY, None)
+        return rows, newest.revision if newest else 0
 
     async def _commit(self, write: Write) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -94,20 +98,29 @@ class SQLiteStore(MemoryStore):
             self._writer = None
 
     def _transact(self, changes: list[Change]) -> None:
-        newest: dict[str, Change] = {change.key: change for change in changes}
-        puts = [(c.key, c.record.revision, c.record.value) for c in newest.values() if c.record]
-        gone = [(change.key,) for change in newest.values() if not change.record]
+        """Write a group. Almost always that is one statement, so that this thread needs the GIL but once."""
+        newest = {change.key: change for change in changes}
+        rows = [(c.key, c.record.revision, c.record.value) for c in newest.values() if c.record]
+        rows.append((_REVISION_KEY, changes[-1].revision, b""))
+        gone = [change.key for change in newest.values() if not change.record]
+        if not gone and len(rows) <= _ROWS:
+            self._put_rows(rows)
+            return
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            db.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?)", puts)
-            db.executemany("DELETE FROM objects WHERE key = ?", gone)
-            db.execute("UPDATE meta SET value = ? WHERE name = 'revision'", (changes[-1].revision,))
+            for start in range(0, len(rows), _ROWS):
+                self._put_rows(rows[start : start + _ROWS])
+            db.executemany("DELETE FROM objects WHERE key = ?", [(key,) for key in gone])
             db.execute("COMMIT")
         except sqlite3.Error:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+
+    def _put_rows(self, rows: list[tuple[str, int, bytes]]) -> None:
+        places = ",".join(["(?,?,?)"] * len(rows))
+        self._db.execute(f"INSERT OR REPLACE INTO objects VALUES {places}", list(chain.from_iterable(rows)))
 
     def _undo(self, group: list[tuple[Write, asyncio.Future[None]]], error: sqlite3.Error) -> None:
         """Refuse this group and what gathered behind it, newest first, so that the oldest state wins."""

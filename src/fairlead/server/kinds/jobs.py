@@ -50,6 +50,7 @@ _NEVER_MUTABLE: Final = (
 
 
 class JobStrategy(Strategy):
+    orphans_by_default = True
     has_status = True
     has_generation = True
     selectable = {"status.successful": status_count("succeeded")}

@@ -56,6 +56,8 @@ class _Replicas(Strategy):
 
 
 class ReplicationControllerStrategy(_Replicas):
+    orphans_by_default = True
+
     def default(self, obj: Obj) -> None:
         spec = obj["spec"]
         spec.setdefault("replicas", 1)

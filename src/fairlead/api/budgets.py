@@ -1,0 +1,45 @@
+"""PodDisruptionBudgets as their controller sees them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.labels import LabelSelector
+from fairlead.api.meta import Condition, Object, View
+from fairlead.api.workloads import shown
+
+
+class BudgetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    message: str = msgspec.field(default_factory=str)  # written even when it is empty
+
+
+class BudgetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    observed_generation: int = 0
+    #: Pods whose eviction was granted, and when; they count as gone before they are.
+    disrupted_pods: dict[str, str] = {}
+    disruptions_allowed: int = shown()
+    current_healthy: int = shown()
+    desired_healthy: int = shown()
+    expected_pods: int = shown()
+    conditions: tuple[BudgetCondition, ...] = ()
+
+
+class PodDisruptionBudget(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class ScaleSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    replicas: int = 0
+
+
+class Scale(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    """The `scale` subresource of anything."""
+
+    spec: ScaleSpec = ScaleSpec()

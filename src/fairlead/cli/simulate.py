@@ -1,0 +1,149 @@
+"""`fairlead simulate`: what would happen, in a fraction of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.cli.failures import Failure, WrongUsage, explained
+from fairlead.cli.inputs import arrivals, imported_objects, node_objects
+from fairlead.compose import Settings, simulation
+from fairlead.runtime import chance
+from fairlead.runtime.loops import run_virtual
+from fairlead.sim.nodes import NodeShape
+from fairlead.sim.openb import Arrival
+from fairlead.sim.replay import Endings, Refused, arrive
+from fairlead.sim.report import Observer
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+_SECONDS = (86400, 3600, 60, 1)
+
+
+@click.command(short_help="Replay a workload in virtual time.")
+@click.option(
+    "--nodes-from",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The nodes: YAML (kubectl get nodes -o yaml) or an openb node list (CSV).",
+)
+@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Without a file: how many nodes.")
+@click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each.")
+@click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each.")
+@click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each.")
+@click.option(
+    "--pods-from",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The pods and when they come: an openb pod list (CSV), or YAML (all come at once).",
+)
+@click.option(
+    "--import",
+    "dumps",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
+@click.option("--until", metavar="DURATION", help="Stop after this much virtual time (90s, 12h, 7d). Default: the end.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def simulate(
+    nodes_from: Path | None,
+    nodes: int,
+    node_cpu: str,
+    node_memory: str,
+    node_pods: int,
+    pods_from: Path | None,
+    dumps: tuple[Path, ...],
+    seed: int,
+    until: str | None,
+    output: str,
+    quiet: bool,
+) -> None:
+    """Replay a workload through the same scheduler, controllers and nodes as `fairlead up`, under a virtual clock.
+
+    The run ends when nothing is left to happen, or at --until. Its digest is that of everything that happened to every
+    pod: equal runs have equal digests.
+
+    \b
+    Example:
+      fairlead simulate --nodes 10 --pods-from batch.yaml --until 24h -o json
+    """
+    with explained():
+        settings = Settings(
+            nodes=tuple(node_objects(nodes_from, nodes, NodeShape(node_cpu, node_memory, node_pods))),
+            imported=tuple(imported_objects(dumps)),
+        )
+        coming = arrivals(pods_from) if pods_from else []
+        limit = seconds_of(until) if until else None
+        began = time.perf_counter()
+        chance.seed(seed)
+        try:
+            summary = run_virtual(replay(settings, coming, limit))
+        except Refused as error:
+            raise Failure(str(error)) from None
+    summary["seed"] = seed
+    took = time.perf_counter() - began
+    click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else told(summary, took))
+
+
+async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None) -> Obj:
+    """One run, from the first arrival to the end; what came of it."""
+    async with simulation(settings) as (registry, informers):
+        observer, endings = Observer(informers), Endings(informers)
+        try:
+            async with asyncio.timeout(limit):
+                await arrive(registry, coming)
+                await endings.settled()
+        except TimeoutError:
+            pass  # the limit is an end like any other
+        return observer.summary(informers)
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration such as 90s, 12h or 1d12h."""
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        raise WrongUsage(f"{text!r} is no duration: write 90s, 15m, 12h or 7d")
+    return float(sum(int(amount or 0) * unit for amount, unit in zip(found.groups(), _SECONDS, strict=True)))
+
+
+def told(summary: Obj, took: float) -> str:
+    """The summary for people."""
+    lines = [
+        f"Replayed {_span(summary['seconds'])} of {summary['nodes']:,} nodes, {summary['created']:,} pods "
+        f"in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
+        f"  placed     {summary['placed']:>9,}",
+        f"  succeeded  {summary['succeeded']:>9,}",
+        f"  failed     {summary['failed']:>9,}",
+        f"  waiting    {summary['waiting']:>9,}",
+        "",
+        "  requested            mean    peak   over time",
+    ]
+    for name, use in summary["utilisation"].items():
+        if use["peak"]:
+            lines.append(f"  {name:<18} {use['mean']:>6.0%}  {use['peak']:>6.0%}   {_bars(use['overTime'])}")
+    if summary["longestWaits"]:
+        lines += ["", "  longest waits"]
+        lines += [f"  {_span(wait['seconds']):>10}  {wait['pod']}" for wait in summary["longestWaits"]]
+    return "\n".join(lines)
+
+
+def _bars(parts: Sequence[float]) -> str:
+    """A share of the capacity as a bar an eighth of a line high, for each part of the run."""
+    return "".join("▁▂▃▄▅▆▇█"[min(int(part * 8), 7)] for part in parts)
+
+
+def _span(seconds: float) -> str:
+    """A duration in its two largest units."""
+    rest, parts = int(seconds), []
+    for size, unit in zip(_SECONDS, "dhms", strict=True):
+        amount, rest = divmod(rest, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return " ".join(parts[:2]) or "0s"

@@ -1,0 +1,171 @@
+"""`fairlead up`: a cluster in one command."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from fairlead import COMPATIBILITY_VERSION, __version__
+from fairlead.cli.failures import WrongUsage, explained
+from fairlead.cli.inputs import imported_objects, node_objects
+from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
+from fairlead.runtime.loops import run
+from fairlead.sim.nodes import NodeShape
+
+DEFAULT_DATA_DIR = Path(".fairlead")
+
+
+@click.command(short_help="Start a cluster on this machine.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DATA_DIR,
+    show_default=True,
+    help="Where everything is kept between runs.",
+)
+@click.option("--memory", is_flag=True, help="Keep nothing: the cluster lives in memory and is gone when it stops.")
+@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="HTTPS port; 0 picks one.")
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    help="Also listen on this port WITHOUT encryption or authentication (loopback only). Off by default.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the kubeconfig.  [default: DATA-DIR/kubeconfig]",
+)
+@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="How many simulated nodes.")
+@click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each.")
+@click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each.")
+@click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each.")
+@click.option(
+    "--nodes-from",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the nodes from a file instead: YAML (kubectl get nodes -o yaml) or an openb node list (CSV).",
+)
+@click.option(
+    "--import",
+    "dumps",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
+)
+@click.option(
+    "--components",
+    default=",".join(COMPONENTS),
+    show_default=True,
+    metavar="A,B",
+    help="Which parts to run. The API server always runs.",
+)
+@click.option(
+    "--disable-admission-plugins",
+    default="",
+    metavar="A,B",
+    help="Admission plugins to switch off, by kube-apiserver's names.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def up(
+    data_dir: Path,
+    memory: bool,
+    port: int,
+    http_port: int | None,
+    kubeconfig: Path | None,
+    nodes: int,
+    node_cpu: str,
+    node_memory: str,
+    node_pods: int,
+    nodes_from: Path | None,
+    dumps: tuple[Path, ...],
+    components: str,
+    disable_admission_plugins: str,
+    quiet: bool,
+) -> None:
+    """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
+
+    Everything is kept in DATA-DIR and there again at the next start. The kubeconfig it writes is the only way in;
+    stop with ctrl-C.
+
+    \b
+    Example:
+      fairlead up &
+      export KUBECONFIG=$PWD/.fairlead/kubeconfig
+      kubectl run hello --image=nginx && kubectl get pods -w
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
+    with explained():
+        shape = NodeShape(node_cpu, node_memory, node_pods)
+        settings = Settings(
+            data_dir=None if memory else data_dir,
+            port=port,
+            http_port=http_port,
+            kubeconfig=kubeconfig,
+            nodes=tuple(node_objects(nodes_from, nodes, shape)),
+            imported=tuple(imported_objects(dumps)),
+            components=_components(components),
+            disabled_admission=tuple(filter(None, disable_admission_plugins.split(","))),
+        )
+        run(_serve(settings, "" if nodes_from else _described(nodes, shape), quiet))
+
+
+def _components(text: str) -> frozenset[str]:
+    chosen = frozenset(filter(None, text.split(",")))
+    if unknown := sorted(chosen - set(COMPONENTS)):
+        raise WrongUsage(f"unknown component {', '.join(unknown)}; known are {', '.join(COMPONENTS)}")
+    return chosen
+
+
+def _described(count: int, shape: NodeShape) -> str:
+    if not count:
+        return "no nodes"
+    return f"{count} simulated node{'s' if count > 1 else ''} ({shape.cpu} cpu, {shape.memory} each)"
+
+
+async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
+    stopping = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+    is_new = settings.data_dir is None or not (settings.data_dir / "fairlead.db").exists()
+    async with cluster(settings) as running:
+        gc.freeze()  # what start-up made lives until the end: later collections need not look at it
+        if not quiet:
+            _greet(settings, running, nodes or f"{len(settings.nodes)} simulated nodes", is_new)
+        running.failure.add_done_callback(lambda _: stopping.set())
+        await stopping.wait()
+        pods, node_count = running.count("pods"), running.count("nodes")
+    if running.failure.done():
+        running.failure.result()
+    if not quiet:
+        kept = f" {pods} pods, {node_count} nodes kept in {settings.data_dir}" if settings.data_dir else ""
+        click.echo(f"Stopped.{kept}")
+
+
+def _greet(settings: Settings, running: Cluster, nodes: str, is_new: bool) -> None:
+    where = f"{settings.data_dir} ({'new' if is_new else 'kept from before'})" if settings.data_dir else "in memory"
+    config = running.kubeconfig
+    lines = [
+        f"Fairlead {__version__} · Kubernetes {COMPATIBILITY_VERSION} API · {nodes}",
+        f"  data       {where}",
+        f"  kubeconfig {config}      export KUBECONFIG={config.absolute() if config else ''}",
+        f"  api        {running.address}      only this machine, only with that kubeconfig",
+    ]
+    if running.http_address:
+        lines.append(
+            f"  plain http {running.http_address}      NO AUTHENTICATION: any program on this machine is admin"
+        )
+    lines.append(f"Ready in {_age_seconds():.1f} s. Try:  kubectl run hello --image=nginx && kubectl get pods -w")
+    click.echo("\n".join(lines))
+    sys.stdout.flush()
+
+
+def _age_seconds() -> float:
+    """How long this process has lived: what the person who typed the command has waited."""
+    with Path("/proc/self/stat").open() as stat, Path("/proc/uptime").open() as uptime:
+        started = float(stat.read().rpartition(")")[2].split()[19]) / 100
+        return max(float(uptime.read().split()[0]) - started, 0.0)

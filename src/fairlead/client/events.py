@@ -1,0 +1,394 @@
+"""Events are how a component tells people what it did; nothing may depend on one being written.
+
+A recorder queues an event without waiting and a task of its own writes them in order, so that a slow or refusing
+server never slows a decision down. What repeats is counted instead of written again, in one of two styles:
+
+- `EventRecorder` writes as client-go's tools/record does: `count` grows in place, from the tenth similar event on they
+  are combined, and a source that talks too much about one object is silenced for a while.
+- `SeriesRecorder` writes as client-go's tools/events does (kube-scheduler): no count, but a `series`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.meta import Object, View
+from fairlead.api.names import SUBDOMAIN_MAX
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api, PatchType
+from fairlead.runtime import chance, clock
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+#: tools/record/event.go: what is waiting beyond this is dropped, and a server that is away is tried this often.
+LONGEST_QUEUE = 10_000
+TRIES = 12
+RETRY_SECONDS = 10.0
+
+#: tools/record/events_cache.go.
+REMEMBERED = 4096
+SIMILAR_EVENTS = 10
+SIMILAR_SECONDS = 600.0
+SPAM_BURST = 25.0
+SPAM_REFILL_PER_SECOND = 1 / 300
+
+#: tools/events/event_broadcaster.go.
+SERIES_REFRESH_SECONDS = 1800.0
+SERIES_FINISH_SECONDS = 360.0
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Reference(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """A `v1.ObjectReference`."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+    def encode(self) -> Obj:
+        told = {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "apiVersion": self.api_version,
+            "resourceVersion": self.resource_version,
+            "fieldPath": self.field_path,
+        }
+        return {key: value for key, value in told.items() if value}
+
+
+def reference(obj: Object, resource: Resource | None = None, field_path: str = "") -> Reference:
+    """A reference to `obj`; name the resource where the view may lack its kind (items of a list do)."""
+    return Reference(
+        kind=resource.kind if resource else obj.kind,
+        namespace=obj.metadata.namespace,
+        name=obj.metadata.name,
+        uid=obj.metadata.uid,
+        api_version=resource.api_version if resource else obj.api_version,
+        resource_version=obj.metadata.resource_version,
+        field_path=field_path,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing to tell, as it was when it happened."""
+
+    regarding: Reference
+    type: str
+    reason: str
+    message: str
+    action: str
+    related: Reference | None
+    at: float
+    name: str
+
+    @property
+    def namespace(self) -> str:
+        return self.regarding.namespace or "default"
+
+
+class Recorder:
+    """The queue that both styles share; `run` must be running for anything to be written."""
+
+    def __init__(self, api: Api, component: str, *, host: str = "") -> None:
+        self._api, self._component, self._host = api, component, host
+        self._names = _Names(component)
+        self._queue: deque[Said] = deque()
+        self._ready = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def event(
+        self,
+        obj: Object | Reference,
+        type_: str,
+        reason: str,
+        message: str,
+        *,
+        action: str = "",
+        related: Object | Reference | None = None,
+    ) -> None:
+        """Queue an event about an object; never waits, never fails."""
+        if len(self._queue) >= LONGEST_QUEUE:
+            log.error("too many queued events, dropped %s about %s", reason, obj)
+            return
+        regarding = _as_reference(obj)
+        at = clock.now()
+        other = None if related is None else _as_reference(related)
+        name = self._names.next(regarding.name, at)
+        self._queue.append(Said(regarding, type_, reason, message, action, other, at, name))
+        self._idle.clear()
+        self._ready.set()
+
+    async def flushed(self) -> None:
+        """Return once everything said so far is written or given up."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Write what is queued; returns only by cancellation."""
+        while True:
+            while self._queue:
+                await self._record(self._queue.popleft())
+            self._idle.set()
+            self._ready.clear()
+            await self._ready.wait()
+
+    async def _record(self, said: Said) -> None:
+        raise NotImplementedError
+
+    async def _write(self, event: Obj, patch: Obj | None = None) -> None:
+        """Create the event, or patch the one that is there; what the server refuses is lost."""
+        for attempt in range(TRIES):
+            try:
+                await self._send(event, patch)
+                return
+            except ApiError as error:
+                log.log(_refusal_level(error), "server rejected event %s: %s", event["metadata"]["name"], error)
+                return
+            except OSError as error:
+                log.warning("unable to write event (may retry after sleeping): %s", error)
+            await asyncio.sleep(RETRY_SECONDS * (chance.source().random() if attempt == 0 else 1.0))
+
+    async def _send(self, event: Obj, patch: Obj | None) -> Encoded:
+        meta = event["metadata"]
+        if patch is not None:
+            try:
+                return await self._api.patch(
+                    builtin.EVENTS, meta["name"], meta["namespace"], patch, PatchType.STRATEGIC
+                )
+            except NotFound:
+                log.debug("event %s is gone, creating it again", meta["name"])
+        return await self._api.create(builtin.EVENTS, event, meta["namespace"])
+
+    def _new(self, said: Said) -> Obj:
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": said.name, "namespace": said.namespace},
+            "involvedObject": said.regarding.encode(),
+            "reason": said.reason,
+            "message": said.message,
+            "type": said.type,
+        }
+
+
+class EventRecorder(Recorder):
+    """Counts repeats, combines what is similar, and silences what is too much (tools/record)."""
+
+    def __init__(self, api: Api, component: str, *, host: str = "") -> None:
+        super().__init__(api, component, host=host)
+        self._similar: _Recent[Hashable, _Similar] = _Recent(REMEMBERED)
+        self._seen: _Recent[Hashable, _Seen] = _Recent(REMEMBERED)
+        self._budgets: _Recent[Hashable, _Budget] = _Recent(REMEMBERED)
+
+    async def _record(self, said: Said) -> None:
+        key, message = self._combined(said)
+        seen = self._seen.get(key) or _Seen(said.name, said.at)
+        self._seen.put(key, seen)
+        seen.count += 1
+        if not self._may_speak(said):
+            return
+        event = self._counted(said, message, seen)
+        again = {"count": seen.count, "lastTimestamp": event["lastTimestamp"], "message": message}
+        await self._write(event, again if seen.count > 1 else None)
+
+    def _combined(self, said: Said) -> tuple[Hashable, str]:
+        """The key under which to count, and the message; both general once there are many similar events."""
+        group = (_identity(said.regarding), said.type, said.reason)
+        similar = self._similar.get(group)
+        if similar is None or said.at - similar.last > SIMILAR_SECONDS:
+            similar = _Similar()
+        self._similar.put(group, similar)
+        similar.last = said.at
+        similar.messages[said.message] = None
+        if len(similar.messages) < SIMILAR_EVENTS:
+            return (*group, said.regarding.field_path, said.message), said.message
+        similar.messages.popitem(last=False)
+        return group, f"(combined from similar events): {said.message}"
+
+    def _may_speak(self, said: Said) -> bool:
+        who = (_identity(said.regarding), said.type)
+        budget = self._budgets.get(who) or _Budget(SPAM_BURST, said.at)
+        self._budgets.put(who, budget)
+        return budget.take(said.at)
+
+    def _counted(self, said: Said, message: str, seen: _Seen) -> Obj:
+        source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        return self._new(said) | {
+            "metadata": {"name": seen.name, "namespace": said.namespace},
+            "message": message,
+            "source": source,
+            "firstTimestamp": clock.timestamp(seen.first),
+            "lastTimestamp": clock.timestamp(said.at),
+            "count": seen.count,
+            "eventTime": None,
+            "reportingComponent": self._component,
+            "reportingInstance": self._host,
+        }
+
+
+class SeriesRecorder(Recorder):
+    """Makes a series of what repeats (tools/events), written through core/v1, where the same fields exist."""
+
+    def __init__(self, api: Api, component: str, *, host: str = "") -> None:
+        super().__init__(api, component, host=host)
+        self._seen: dict[Hashable, _Series] = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().run(), name=f"events of {self._component}")
+            group.create_task(self._tend(), name=f"event series of {self._component}")
+
+    async def _record(self, said: Said) -> None:
+        key = (said.regarding, said.related, said.type, said.reason, said.action)
+        series = self._seen.get(key)
+        if series is None:
+            event = self._first(said)
+            self._seen[key] = _Series(event, said.at)
+            await self._write(event)
+            return
+        series.count += 1
+        series.last = said.at
+        if series.count == 2:  # later ones are written by `_tend`
+            await self._write_series(series)
+
+    async def _tend(self) -> None:
+        """Write the counts of running series now and then, and forget those that have ended."""
+        refreshed = clock.now()
+        while True:
+            await asyncio.sleep(SERIES_FINISH_SECONDS)
+            now = clock.now()
+            is_refresh = now - refreshed >= SERIES_REFRESH_SECONDS
+            refreshed = now if is_refresh else refreshed
+            for key, series in list(self._seen.items()):
+                is_over = series.last < now - SERIES_FINISH_SECONDS
+                if is_over:
+                    del self._seen[key]
+                if series.count > 1 and (is_over or is_refresh):
+                    await self._write_series(series)
+
+    async def _write_series(self, series: _Series) -> None:
+        told = {"count": series.count, "lastObservedTime": clock.micro_timestamp(series.last)}
+        await self._write(series.event | {"series": told}, {"series": told})
+
+    def _first(self, said: Said) -> Obj:
+        event = self._new(said) | {
+            "source": {},
+            "firstTimestamp": None,
+            "lastTimestamp": None,
+            "eventTime": clock.micro_timestamp(said.at),
+            "action": said.action,
+            "reportingComponent": self._component,
+            "reportingInstance": f"{self._component}-{self._host}",
+        }
+        if said.related is not None:
+            event["related"] = said.related.encode()
+        return event
+
+
+class _Recent(Generic[K, V]):
+    """A dictionary that forgets what was not used for longest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+
+@dataclass(slots=True)
+class _Similar:
+    last: float = 0.0
+    messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    name: str
+    first: float
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    """A token bucket."""
+
+    tokens: float
+    filled_at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(SPAM_BURST, self.tokens + (now - self.filled_at) * SPAM_REFILL_PER_SECOND)
+        self.filled_at = now
+        if self.tokens < 1.0:
+            return False
+        self.tokens -= 1.0
+        return True
+
+
+@dataclass(slots=True)
+class _Series:
+    event: Obj
+    last: float
+    count: int = 1
+
+
+def _as_reference(obj: Object | Reference) -> Reference:
+    return obj if isinstance(obj, Reference) else reference(obj)
+
+
+def _identity(about: Reference) -> Hashable:
+    """What stays the same while an object changes."""
+    return about.kind, about.api_version, about.namespace, about.name, about.uid
+
+
+class _Names:
+    """`<object>.<nanoseconds in hex>`, never the same twice even where time stands still.
+
+    The digits that a clock does not have differ between components, which may speak about one object at once.
+    """
+
+    def __init__(self, component: str) -> None:
+        self._offset = zlib.crc32(component.encode()) % 1000
+        self._last = 0
+
+    def next(self, about: str, at: float) -> str:
+        self._last = max(int(at * 1e6) * 1000 + self._offset, self._last + 1)
+        made = f"{about}.{self._last:x}"
+        return made if len(made) <= SUBDOMAIN_MAX else chance.uid()
+
+
+def _refusal_level(error: ApiError) -> int:
+    """A terminating namespace refuses events as a matter of course."""
+    expected = isinstance(error, AlreadyExists) or any(one.reason == "NamespaceTerminating" for one in error.causes)
+    return logging.DEBUG if expected else logging.WARNING

@@ -1,0 +1,195 @@
+"""The composition root: which parts run in this process, over which store, in which kind of time.
+
+`fairlead up`, `fairlead simulate` and the pytest fixture are different settings of the same parts; nothing below this
+module knows which of them it is part of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.objects import Obj
+from fairlead.api.scheduling import DEFAULT_SCHEDULER
+from fairlead.client.events import SeriesRecorder
+from fairlead.client.informer import Informers
+from fairlead.client.kubeconfig import render
+from fairlead.controllers.table import ControllerManager
+from fairlead.scheduler.loop import Scheduler
+from fairlead.server.asgi.app import Application
+from fairlead.server.asgi.documents import Documents
+from fairlead.server.asgi.listener import LOOPBACK, bind, serving
+from fairlead.server.assembly import open_registry
+from fairlead.server.auth import certificates, tokens
+from fairlead.server.auth.certificates import write_private
+from fairlead.server.bootstrap import bootstrap
+from fairlead.server.custom_kinds import CustomKinds
+from fairlead.server.registry import Registry
+from fairlead.server.restore import restore
+from fairlead.sim.containers import Pod
+from fairlead.sim.fleet import Fleet
+from fairlead.sim.nodes import Node
+from fairlead.store.base import Store
+from fairlead.store.memory import MemoryStore
+from fairlead.store.sqlite import SQLiteStore
+
+COMPONENTS = ("api", "controllers", "scheduler", "nodes")
+
+
+class DataDirInUse(Exception):
+    """Another process works on the same data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `fairlead up` can be told."""
+
+    data_dir: Path | None = None  # None: keep everything in memory
+    port: int = 6443
+    http_port: int | None = None
+    kubeconfig: Path | None = None
+    nodes: tuple[Obj, ...] = ()
+    imported: tuple[Obj, ...] = ()
+    components: frozenset[str] = frozenset(COMPONENTS)
+    disabled_admission: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A running cluster."""
+
+    registry: Registry
+    custom_kinds: CustomKinds
+    address: str = ""
+    http_address: str = ""
+    kubeconfig: Path | None = None
+    failure: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A part ended: by cancellation all is well, by an exception the cluster has failed."""
+        if not task.cancelled() and (error := task.exception()) and not self.failure.done():
+            self.failure.set_exception(error)
+
+    def count(self, qualified: str) -> int:
+        served = self.registry.catalogue.stored(qualified)
+        return served.cache.count if served else 0
+
+
+@asynccontextmanager
+async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
+    """A whole cluster while the block runs; leaving it stops every part and closes the store."""
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(_store(settings.data_dir))
+        running = await _opened(store, settings)
+        await _listen(settings, running, stack)
+        await stack.enter_async_context(components(running, settings))
+        yield running
+
+
+async def _opened(store: Store, settings: Settings) -> Cluster:
+    """The registry over that store, with what every cluster has and what this one is to begin with."""
+    registry = await open_registry(store, settings.disabled_admission)
+    custom_kinds = CustomKinds(registry)
+    await custom_kinds.settle()
+    await bootstrap(registry)
+    await restore(registry, settings.imported)
+    return Cluster(registry, custom_kinds)
+
+
+@asynccontextmanager
+async def simulation(settings: Settings) -> AsyncIterator[tuple[Registry, Informers]]:
+    """The same cluster without listeners, in memory, for a virtual loop.
+
+    Nodes renew no leases and nobody watches for them: years of silence would have to be filled with heartbeats.
+    """
+    running = await _opened(MemoryStore(), settings)
+    async with components(running, settings, heartbeats=False) as informers:
+        yield running.registry, informers
+    if running.failure.done():
+        running.failure.result()
+
+
+@asynccontextmanager
+async def components(running: Cluster, settings: Settings, *, heartbeats: bool = True) -> AsyncIterator[Informers]:
+    """The controllers, the scheduler and the simulated nodes that were asked for, while the block runs.
+
+    The first of them that fails is told through `running.failure`.
+    """
+    registry, wanted = running.registry, settings.components
+    informers = Informers(registry)
+    informers.of(PODS, Pod)
+    informers.of(NODES, Node)
+    parts: list[Coroutine[Any, Any, None]] = []
+    fleet: Fleet | None = None
+    if "controllers" in wanted:
+        parts.append(ControllerManager(informers, heartbeats=heartbeats).run())
+    if "scheduler" in wanted:
+        recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER)
+        parts += [Scheduler(registry, informers, recorder=recorder).run(), recorder.run()]
+    if "nodes" in wanted:
+        fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
+        parts.append(fleet.run())
+    tasks = [asyncio.create_task(part) for part in (running.custom_kinds.run(), informers.run(), *parts)]
+    for task in tasks:
+        task.add_done_callback(running.ended)
+    try:
+        if fleet is not None:
+            await asyncio.wait([asyncio.create_task(fleet.ready()), *tasks], return_when=asyncio.FIRST_COMPLETED)
+        yield informers
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _store(data_dir: Path | None) -> AsyncIterator[Store]:
+    if data_dir is None:
+        yield MemoryStore()
+        return
+    lock = _locked(data_dir)
+    store = SQLiteStore(data_dir / "fairlead.db")
+    try:
+        yield store
+    finally:
+        await store.close()
+        os.close(lock)
+
+
+def _locked(data_dir: Path) -> int:
+    """Take the data directory for this process alone; the lock goes with the process, however it ends."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise DataDirInUse(f"{data_dir} is in use by another fairlead") from None
+    return lock
+
+
+async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
+    """Open the listeners and write the kubeconfig that lets its owner in."""
+    folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
+    pki = certificates.ensure(folder / "pki")
+    token = tokens.ensure_token(folder / "pki")
+    sock = bind(settings.port)
+    running.address = f"https://{LOOPBACK}:{sock.getsockname()[1]}"
+    running.kubeconfig = settings.kubeconfig or folder / "kubeconfig"
+    config = render(running.address, pki.ca_certificate.read_bytes(), token)
+    write_private(running.kubeconfig, config.encode())
+    documents = Documents(running.registry.catalogue, running.address.removeprefix("https://"))
+    application = Application(running.registry, documents, tokens.TokenAuthenticator(token))
+    await stack.enter_async_context(serving(application, sock, pki))
+    if settings.http_port is not None:
+        plain = bind(settings.http_port)
+        running.http_address = f"http://{LOOPBACK}:{plain.getsockname()[1]}"
+        await stack.enter_async_context(serving(Application(running.registry, documents, tokens.anybody), plain))

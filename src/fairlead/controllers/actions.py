@@ -1,0 +1,163 @@
+"""What a controller may want: the vocabulary between a decision and the runner that carries it out.
+
+A reconcile is a generator. Each `yield` hands an action to the runner and evaluates to its outcome; a refusal of the
+API is raised at the `yield`, and what the controller does not catch makes the runner try the key again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from fairlead.api.errors import ApiError
+from fairlead.api.meta import Object, View
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import DELETE, DeleteOptions, PatchType
+from fairlead.client.events import NORMAL, Reference
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """A resource together with the view through which controllers read it."""
+
+    resource: Resource
+    view: type[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object, in the namespace of its metadata; with `name` and `subresource`, POST to a subresource.
+
+    Outcome: the stored object (`Encoded`).
+    """
+
+    kind: Kind[Any]
+    obj: Obj
+    name: str = ""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Replace an object (a full dict, with the resourceVersion that it was read at). Outcome: `Encoded`."""
+
+    kind: Kind[Any]
+    obj: Obj
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change some fields of exactly this object: the runner adds its uid, so a namesake is never hit.
+
+    With `unchanged`, only if nobody changed it since it was read. Outcome: `Encoded`.
+    """
+
+    kind: Kind[Any]
+    target: Object
+    patch: Obj
+    type: PatchType = PatchType.MERGE
+    subresource: str = ""
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly this object; that it is gone already is fine. Outcome: None."""
+
+    kind: Kind[Any]
+    target: Object
+    options: DeleteOptions = DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Ask the server, not the informer. Outcome: the view; `NotFound` is raised."""
+
+    kind: Kind[Any]
+    name: str
+    namespace: str = ""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListAll:
+    """Ask the server for everything of one kind in a namespace. Outcome: a list of `Encoded`."""
+
+    kind: Kind[Any]
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAll:
+    """Delete everything of one kind in a namespace. Outcome: None."""
+
+    kind: Kind[Any]
+    namespace: str
+    options: DeleteOptions = DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Tell an event, about the object being reconciled unless `about` says otherwise. Outcome: None."""
+
+    reason: str
+    message: str
+    type: str = NORMAL
+    about: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue:
+    """Reconcile this key again after some seconds, whatever else happens. Outcome: None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several actions at once. With `slow_start` in batches of 1, 2, 4, …, ending after a batch with a refusal.
+
+    Outcome: a list of outcomes in order, refusals (`ApiError`) among them; shorter where a slow start ended early.
+    """
+
+    actions: Sequence[Action]
+    slow_start: bool = False
+
+
+Action: TypeAlias = Create | Update | Patch | Delete | Read | ListAll | DeleteAll | Emit | Requeue | Together
+Actions: TypeAlias = Generator[Action, Any, None]
+
+
+def update_status(kind: Kind[T], obj: T, old: View, new: View) -> Actions:
+    """Patch the status of `obj` from `old` to `new`, if they differ."""
+    if old != new:
+        yield Patch(kind, obj, {"status": difference(old, new)}, subresource="status")
+
+
+def difference(old: View, new: View) -> Obj:
+    """A merge patch between two values of one view type; lists are replaced as a whole."""
+    return _difference(msgspec.to_builtins(old), msgspec.to_builtins(new))
+
+
+def _difference(before: Obj, after: Obj) -> Obj:
+    changed: Obj = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        known = before.get(name)
+        if isinstance(value, dict) and isinstance(known, dict):
+            if value != known:
+                changed[name] = _difference(known, value)
+        elif name not in before or value != known:
+            changed[name] = value
+    return changed
+
+
+def refusals(outcomes: Iterable[object]) -> list[ApiError]:
+    """The errors among the outcomes of `Together`."""
+    return [one for one in outcomes if isinstance(one, ApiError)]

@@ -1,0 +1,220 @@
+"""What a controller is, and what it sees of the world.
+
+A controller is written as if the world stood still: it gets one object, reads others through `World`, and yields
+actions (`actions.py`). It never waits and never calls the API; `runner.py` does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from fairlead.api.labels import LabelSelector
+from fairlead.api.meta import Object
+from fairlead.api.resources import Resource
+from fairlead.client.informer import Index, Informer, Informers
+from fairlead.controllers.actions import Actions, Kind, Requeue
+from fairlead.controllers.everything import Everything
+from fairlead.runtime import clock
+
+T = TypeVar("T", bound=Object)
+
+#: Kubernetes runs five workers for most controllers (--concurrent-*-syncs).
+WORKERS = 5
+
+#: How long changes of dependents are gathered before their owner is woken: a thousand pods that become ready
+#: together are one reconcile, not a thousand. Creations and deletions wake at once.
+SETTLE_SECONDS = 0.01
+
+
+class World:
+    """The informers' copy of the cluster, as controllers ask for it."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+        self._known: dict[tuple[str, type], Informer[Any]] = {}
+        self._everything: Everything | None = None
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return clock.now()
+
+    def of(self, kind: Kind[T]) -> Informer[T]:
+        """The informer of a kind; asked for before the informers run, or it stays empty."""
+        found: Informer[T] | None = self._known.get((kind.resource.qualified, kind.view))
+        if found is None:
+            found = self._richer(kind) or self._informers.of(kind.resource, kind.view)
+            self._known[kind.resource.qualified, kind.view] = found
+        return found
+
+    def _richer(self, kind: Kind[T]) -> Informer[T] | None:
+        """Who wants nothing but metadata can share any copy that is kept already."""
+        if kind.view is not Object:
+            return None
+        return next((one for (name, _), one in self._known.items() if name == kind.resource.qualified), None)
+
+    def informer_of(self, kind: Kind[T]) -> Informer[T] | None:
+        """The informer, if anybody reads this kind."""
+        return self._known.get((kind.resource.qualified, kind.view))
+
+    def forget(self, kind: Kind[Any]) -> None:
+        """The kind is not served any more."""
+        if self._known.pop((kind.resource.qualified, kind.view), None) is not None:
+            self._informers.drop(kind.resource, kind.view)
+
+    @property
+    def everything(self) -> Everything:
+        """The informers of all kinds; like `of`, asked for before the informers run."""
+        if self._everything is None:
+            self._everything = Everything(self)
+        return self._everything
+
+    def get(self, kind: Kind[T], key: str) -> T | None:
+        """The object with that `namespace/name` (or name)."""
+        return self.of(kind).get(key)
+
+    def within(self, kind: Kind[T], namespace: str) -> list[T]:
+        """All objects of a namespace, by name."""
+        return _sorted(self._index(kind, "namespace", _namespace_of)[namespace])
+
+    def count(self, kind: Kind[T], namespace: str) -> int:
+        """How many objects a namespace has."""
+        return self._index(kind, "namespace", _namespace_of).count(namespace)
+
+    def owned(self, kind: Kind[T], owner: Object) -> list[T]:
+        """The objects that `owner` controls, by name."""
+        return self.controlled_by(kind, owner.metadata.uid)
+
+    def controlled_by(self, kind: Kind[T], uid: str) -> list[T]:
+        """The objects whose controller has that uid, by name."""
+        return _sorted(self._index(kind, "controller", _controller_of)[uid])
+
+    def orphans(self, kind: Kind[T], namespace: str) -> list[T]:
+        """The objects of a namespace that nobody controls, in no particular order: there may be very many."""
+        return self._index(kind, "controller", _controller_of)[f"{namespace}/"]
+
+    def _index(self, kind: Kind[T], name: str, keys: Callable[[T], Iterable[str]]) -> Index[T]:
+        return self.of(kind).index(name, keys)
+
+
+def _namespace_of(obj: Object) -> tuple[str]:
+    return (obj.metadata.namespace,)
+
+
+def _controller_of(obj: Object) -> tuple[str]:
+    owner = obj.metadata.controller
+    return (owner.uid if owner is not None else f"{obj.metadata.namespace}/",)
+
+
+def _sorted(found: list[T]) -> list[T]:
+    found.sort(key=_name_of)
+    return found
+
+
+def _name_of(obj: Object) -> str:
+    return obj.metadata.name
+
+
+#: Which keys of the controller's own kind a change (old, new) of another object concerns.
+Wakes = Callable[[World, Any, Any], Iterable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Reconcile when something else changes. A kind that is only read, without waking anybody, has no `wakes`."""
+
+    kind: Kind[Any]
+    wakes: Wakes | None = None
+
+
+class Controller(Generic[T]):
+    """One controller. Subclasses set `name`, `kind` and `watches`, and write `reconcile`.
+
+    State kept on the instance must be a cache that can be lost. `name` is also the source component of its events.
+    """
+
+    name: ClassVar[str]
+    kind: Kind[T]
+    watches: Sequence[Watch] = ()
+    workers: ClassVar[int] = WORKERS
+    #: Whether `woken_by` is asked about every change of every kind that is served.
+    follows_everything: ClassVar[bool] = False
+
+    def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
+        """Which keys a change of any object concerns; only for a controller that follows everything."""
+        return ()
+
+    def concerns(self, old: T | None, new: T | None) -> bool:
+        """Whether a change of an object of the controller's own kind is worth a reconcile."""
+        return True
+
+    def reconcile(self, obj: T, world: World) -> Actions:
+        """What to do to bring the world nearer to what `obj` says."""
+        raise NotImplementedError
+
+    def gone(self, key: str, world: World) -> Actions:
+        """What to do when the object of that key does not exist (any more)."""
+        yield from ()
+
+
+class Sweeper(Controller[T]):
+    """A controller that looks at the whole world every few seconds, instead of at an object when it changes.
+
+    `kind` is the kind that it looks at.
+    """
+
+    every_seconds: ClassVar[float]
+    workers = 1
+
+    def sweep(self, world: World) -> Actions:
+        """One look at the world; refusals are told, and the next sweep tries again."""
+        raise NotImplementedError
+
+    def reconcile_all(self, world: World) -> Actions:
+        yield Requeue(self.every_seconds)
+        yield from self.sweep(world)
+
+
+def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = None) -> Wakes:
+    """Wake the object of `kind` that controls what changed, before and after.
+
+    With `selector`, a change of an orphan also wakes everybody who might adopt it.
+    """
+
+    def wakes(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
+        for version in (old, new):
+            if version is not None and (key := _owner_key(kind, version)) is not None:
+                owner = world.get(kind, key)
+                if owner is not None and owner.metadata.uid == _owner_uid(version):
+                    yield key
+        if selector is not None and new is not None and _is_new_to_adopters(old, new):
+            for candidate in world.within(kind, new.metadata.namespace):
+                if selector(candidate).matches(new.metadata.labels):
+                    yield candidate.metadata.key
+
+    return wakes
+
+
+def _owner_key(kind: Kind[Any], obj: Object) -> str | None:
+    owner = obj.metadata.controller
+    if owner is None or owner.kind != kind.resource.kind or not _same_group(owner.api_version, kind):
+        return None
+    return f"{obj.metadata.namespace}/{owner.name}" if kind.resource.namespaced else owner.name
+
+
+def _same_group(api_version: str, kind: Kind[Any]) -> bool:
+    return api_version.rpartition("/")[0] == kind.resource.group
+
+
+def _owner_uid(obj: Object) -> str:
+    owner = obj.metadata.controller
+    return owner.uid if owner is not None else ""
+
+
+def _is_new_to_adopters(old: Object | None, new: Object) -> bool:
+    """Whether an orphan appeared, lost its owner, or carries other labels than before."""
+    if new.metadata.controller is not None:
+        return False
+    return old is None or old.metadata.controller is not None or old.metadata.labels != new.metadata.labels

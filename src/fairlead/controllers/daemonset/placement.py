@@ -1,0 +1,124 @@
+"""On which nodes a daemon set wants a pod, and how its pods are tied to their node.
+
+The scheduler places daemon pods, but this controller decides how many there should be, so it has to know where they
+could go: node name, affinity and taints, but not room (pkg/controller/daemon, `NodeShouldRunDaemonPod`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
+from fairlead.api.workloads import DaemonSet, template_of
+from fairlead.controllers.actions import Kind
+from fairlead.controllers.history import REVISION_LABEL
+from fairlead.controllers.pods import pod_from
+
+GENERATION_ANNOTATION: Final = "deprecated.daemonset.template.generation"
+GENERATION_LABEL: Final = "pod-template-generation"
+
+#: What every daemon pod tolerates: it belongs to the node, in good days and bad.
+_TOLERATED: Final = (
+    ("not-ready", NO_EXECUTE),
+    ("unreachable", NO_EXECUTE),
+    ("disk-pressure", NO_SCHEDULE),
+    ("memory-pressure", NO_SCHEDULE),
+    ("pid-pressure", NO_SCHEDULE),
+    ("unschedulable", NO_SCHEDULE),
+)
+_TOLERATED_BY_HOST_NETWORK: Final = (("network-unavailable", NO_SCHEDULE),)
+
+_NO_EXECUTE: Final = frozenset({NO_EXECUTE})
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the template says about nodes, compiled once for each generation of a daemon set."""
+
+    spec: PodSpec
+
+    def should_run(self, node: Node) -> bool:
+        """Whether a pod should be started there."""
+        return self._may_be_at(node) and first_untolerated(node.spec.taints, self.spec.tolerations or ()) is None
+
+    def may_stay(self, node: Node) -> bool:
+        """Whether a pod that runs there may go on; only a NoExecute taint drives it off."""
+        tolerations = self.spec.tolerations or ()
+        return self._may_be_at(node) and first_untolerated(node.spec.taints, tolerations, _NO_EXECUTE) is None
+
+    def _may_be_at(self, node: Node) -> bool:
+        if self.spec.node_name not in ("", node.metadata.name):
+            return False
+        labels = node.metadata.labels
+        if not (self.spec.node_selector or {}).items() <= labels.items():
+            return False
+        affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
+        if affinity is None or affinity.required is None:
+            return True
+        return any(_term_matches(term, node) for term in affinity.required.node_selector_terms or ())
+
+
+def placement_of(owner: DaemonSet) -> Placement:
+    spec = with_tolerations(template_of(owner.spec.template)).get("spec", {})
+    return Placement(msgspec.convert(spec, PodSpec))
+
+
+def _term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """An empty term matches nothing; a full one wants all that it lists."""
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not expressions and not fields:
+        return False
+    own = {"metadata.name": node.metadata.name}
+    return all(_requirement_met(one, node.metadata.labels) for one in expressions) and all(
+        _requirement_met(one, own) for one in fields
+    )
+
+
+def _requirement_met(one: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    return _OPERATORS[one.operator](labels.get(one.key), one.values or ())
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: _is_number(value) and int(value or 0) > int(values[0]),
+    "Lt": lambda value, values: _is_number(value) and int(value or 0) < int(values[0]),
+}
+
+
+def _is_number(value: str | None) -> bool:
+    return value is not None and value.removeprefix("-").isdecimal()
+
+
+def with_tolerations(template: Obj) -> Obj:
+    """The template with the tolerations of every daemon pod."""
+    spec = template.get("spec", {})
+    tolerations = list(spec.get("tolerations", ()))
+    for name, effect in _TOLERATED + (_TOLERATED_BY_HOST_NETWORK if spec.get("hostNetwork") else ()):
+        toleration = {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+        if toleration not in tolerations:
+            tolerations.append(toleration)
+    return template | {"spec": spec | {"tolerations": tolerations}}
+
+
+def new_pod(kind: Kind[DaemonSet], owner: DaemonSet, hash_: str, node: str) -> Obj:
+    """A pod of the set that can run on that node only."""
+    pod = pod_from(with_tolerations(template_of(owner.spec.template)), kind, owner)
+    labels = pod["metadata"].get("labels", {}) | {REVISION_LABEL: hash_}
+    if (generation := owner.metadata.annotations.get(GENERATION_ANNOTATION)) is not None:
+        labels[GENERATION_LABEL] = generation
+    pod["metadata"]["labels"] = labels
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    affinity = pod["spec"].get("affinity", {})
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod["spec"]["affinity"] = affinity | {"nodeAffinity": affinity.get("nodeAffinity", {}) | required}
+    return pod

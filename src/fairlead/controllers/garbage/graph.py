@@ -1,0 +1,154 @@
+"""Who owns whom: the graph that all owner references of a cluster make.
+
+Every change of every object passes here, so one that touches neither owners nor finalizers must cost next to nothing.
+`change` answers whose fate has to be decided again. Source: pkg/controller/garbagecollector/graph_builder.go.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.resources import Resource
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+
+#: How many uids of removed objects are remembered, so that their dependents need not ask the server.
+REMEMBERED = 500
+
+
+@dataclass(slots=True)
+class Node:
+    """An object as the graph knows it."""
+
+    resource: Resource
+    obj: Object
+
+    @property
+    def is_going(self) -> bool:
+        return self.obj.metadata.deletion_timestamp is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """It is being deleted and stays until its dependents are gone."""
+        return self.is_going and FOREGROUND in self.obj.metadata.finalizers
+
+    @property
+    def is_orphaning(self) -> bool:
+        """It is being deleted and stays until its dependents have forgotten it."""
+        return self.is_going and ORPHAN in self.obj.metadata.finalizers
+
+    def is_where(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether a reference made in `namespace` can mean this object."""
+        meta = self.obj.metadata
+        return meta.name == reference.name and (not self.resource.namespaced or meta.namespace == namespace)
+
+
+class Graph:
+    """Objects by uid, and the dependents of every uid that somebody names as an owner."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._removed: OrderedDict[str, None] = OrderedDict()
+
+    def get(self, uid: str) -> Node | None:
+        return self._nodes.get(uid)
+
+    def was_removed(self, uid: str) -> bool:
+        """Whether the object was seen to go; uids never come back."""
+        return uid in self._removed
+
+    def dependents(self, uid: str) -> list[Node]:
+        """Everything that names this owner, by kind and name."""
+        found = [self._nodes[one] for one in self._dependents.get(uid, ())]
+        return sorted(found, key=lambda node: (node.resource.qualified, node.obj.metadata.key))
+
+    def change(self, resource: Resource, old: Object | None, new: Object | None) -> Iterator[str]:
+        """Take a change over; yields the uids whose fate it concerns."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            yield from self._remove(old.metadata.uid)
+        if new is None:
+            return
+        node = self._nodes.get(new.metadata.uid)
+        if node is None:
+            yield from self._add(Node(resource, new))
+        else:
+            before, node.obj = node.obj, new
+            if _matters(before, new):
+                yield from self._update(node, before)
+
+    def _add(self, node: Node) -> Iterator[str]:
+        uid = node.obj.metadata.uid
+        self._nodes[uid] = node
+        yield from self._link(node, node.obj.metadata.owner_references)
+        if node.is_going:
+            yield from self._started(node, was_waiting=False)
+        for dependent in self.dependents(uid):  # somebody named an owner that was not known yet
+            meta = dependent.obj.metadata
+            if not any(node.is_where(one, meta.namespace) for one in meta.owner_references if one.uid == uid):
+                yield meta.uid
+
+    def _update(self, node: Node, before: Object) -> Iterator[str]:
+        old_references, references = before.metadata.owner_references, node.obj.metadata.owner_references
+        if old_references != references:
+            yield from self._unlink(before)
+            yield from self._link(node, references)
+        if node.is_going:
+            yield from self._started(node, was_waiting=Node(node.resource, before).is_waiting)
+
+    def _remove(self, uid: str) -> Iterator[str]:
+        node = self._nodes.pop(uid, None)
+        if node is None:
+            return
+        self._removed[uid] = None
+        if len(self._removed) > REMEMBERED:
+            self._removed.popitem(last=False)
+        yield from self._unlink(node.obj)
+        yield from (one.obj.metadata.uid for one in self.dependents(uid))
+
+    def _started(self, node: Node, *, was_waiting: bool) -> Iterator[str]:
+        uid = node.obj.metadata.uid
+        if node.is_waiting or node.is_orphaning:
+            yield uid
+        if node.is_waiting and not was_waiting:
+            yield from (one.obj.metadata.uid for one in self.dependents(uid))
+
+    def _link(self, node: Node, references: tuple[OwnerReference, ...]) -> Iterator[str]:
+        """The node itself is concerned if not all its owners are known to be well."""
+        meta = node.obj.metadata
+        is_sure = True
+        for reference in references:
+            self._dependents.setdefault(reference.uid, {})[meta.uid] = None
+            owner = self._nodes.get(reference.uid)
+            if owner is None or owner.is_waiting or not owner.is_where(reference, meta.namespace):
+                is_sure = False
+            if owner is not None and owner.is_waiting:
+                yield reference.uid
+        if not is_sure:
+            yield meta.uid
+
+    def _unlink(self, obj: Object) -> Iterator[str]:
+        """Owners that wait for their dependents may now be free."""
+        for reference in obj.metadata.owner_references:
+            members = self._dependents.get(reference.uid)
+            if members is not None:
+                members.pop(obj.metadata.uid, None)
+                if not members:
+                    del self._dependents[reference.uid]
+            owner = self._nodes.get(reference.uid)
+            if owner is not None and owner.is_waiting:
+                yield reference.uid
+
+
+def _matters(before: Object, after: Object) -> bool:
+    old, new = before.metadata, after.metadata
+    return (
+        old.deletion_timestamp != new.deletion_timestamp
+        or old.finalizers != new.finalizers
+        or old.owner_references != new.owner_references
+    )

@@ -1,0 +1,42 @@
+"""The kinds that controllers read and write, each with the view through which they do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api import builtin
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.jobs import CronJob, Job
+from fairlead.api.meta import Object
+from fairlead.api.namespaces import Namespace
+from fairlead.api.nodes import Node
+from fairlead.api.pods import Pod
+from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.api.services import Endpoints, EndpointSlice, Service
+from fairlead.api.workloads import (
+    ControllerRevision,
+    DaemonSet,
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from fairlead.controllers.actions import Kind
+
+CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, Object)
+CONTROLLER_REVISIONS: Final = Kind(builtin.CONTROLLER_REVISIONS, ControllerRevision)
+CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
+DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
+DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
+ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
+ENDPOINT_SLICES: Final = Kind(builtin.ENDPOINT_SLICES, EndpointSlice)
+JOBS: Final = Kind(builtin.JOBS, Job)
+NAMESPACES: Final = Kind(builtin.NAMESPACES, Namespace)
+NODES: Final = Kind(builtin.NODES, Node)
+PODS: Final = Kind(builtin.PODS, Pod)
+POD_DISRUPTION_BUDGETS: Final = Kind(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+REPLICA_SETS: Final = Kind(builtin.REPLICA_SETS, ReplicaSet)
+REPLICATION_CONTROLLERS: Final = Kind(builtin.REPLICATION_CONTROLLERS, ReplicationController)
+RESOURCE_QUOTAS: Final = Kind(builtin.RESOURCE_QUOTAS, ResourceQuota)
+SERVICES: Final = Kind(builtin.SERVICES, Service)
+STATEFUL_SETS: Final = Kind(builtin.STATEFUL_SETS, StatefulSet)

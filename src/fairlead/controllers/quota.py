@@ -1,0 +1,161 @@
+"""Quotas are recounted: admission only ever adds, so somebody has to notice what is gone.
+
+A recount follows a new or changed quota, an object that is gone, a pod that ends, and, five minutes later, a charge by
+admission that nothing came of. What a pod counts for is remembered by its bytes: a recount looks only at what changed.
+Sources: pkg/controller/resourcequota, pkg/quota/v1/install/update_filter.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.podresources import Amounts
+from fairlead.api.pods import Pod
+from fairlead.api.quantity import ZERO, Quantity
+from fairlead.api.quota import added, counted_on, is_alive, masked, texts, usage
+from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, QuotaSpec, QuotaStatus, ResourceQuota, in_scope
+from fairlead.api.resources import Resource
+from fairlead.controllers import kinds
+from fairlead.controllers.actions import Action, Actions, Kind, ListAll, Patch, Requeue, difference
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.everything import deletable
+from fairlead.controllers.kinds import RESOURCE_QUOTAS
+from fairlead.runtime.clock import parse_timestamp
+
+RESYNC_SECONDS: Final = 300.0
+
+#: Kinds whose objects count for more than one each.
+_MEASURED: Final = frozenset({PODS, SERVICES, CLAIMS})
+
+
+@dataclass(slots=True)
+class _Count:
+    """The last recount of a quota, and when the next one is due."""
+
+    due: float = 0.0
+    used: Mapping[str, str] = field(default_factory=dict)
+    #: What each object counts for, by its bytes, to the quota as it is.
+    known: dict[bytes, Amounts] = field(default_factory=dict)
+    spec: QuotaSpec | None = None
+
+
+class ResourceQuotas(Controller[ResourceQuota]):
+    name = "resourcequota-controller"
+    kind = RESOURCE_QUOTAS
+    follows_everything = True
+
+    def __init__(self) -> None:
+        self._counts: dict[str, _Count] = {}
+        self.watches = (Watch(kinds.PODS, self._pod_changed), Watch(kinds.SERVICES, self._service_changed))
+
+    def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
+        if old is not None and new is None and old.metadata.namespace:
+            yield from self._recount(world, old.metadata.namespace, resource.qualified)
+
+    def _pod_changed(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+        if old is not None and new is not None and (_has_ended(old, new) or _is_resized(old, new)):
+            yield from self._recount(world, new.metadata.namespace, PODS)
+
+    def _service_changed(self, world: World, old: Any, new: Any) -> Iterator[str]:
+        if old is not None and new is not None and old.spec.type != new.spec.type:
+            yield from self._recount(world, new.metadata.namespace, SERVICES)
+
+    def _recount(self, world: World, namespace: str, resource: str) -> Iterator[str]:
+        for quota in world.within(RESOURCE_QUOTAS, namespace):
+            if any(counted_on(name) == resource for name in quota.spec.hard):
+                self._counts.setdefault(quota.metadata.key, _Count()).due = 0.0
+                yield quota.metadata.key
+
+    def gone(self, key: str, world: World) -> Actions:
+        self._counts.pop(key, None)
+        yield from ()
+
+    def reconcile(self, obj: ResourceQuota, world: World) -> Actions:
+        now = world.now
+        count = self._counts.setdefault(obj.metadata.key, _Count())
+        if obj.spec.hard != obj.status.hard or count.due <= now:
+            count.due = math.inf
+            try:
+                yield from _count(obj, count, world)
+            except Exception:
+                count.due = 0.0
+                raise
+        elif obj.status.used != count.used:
+            count.due = min(count.due, now + RESYNC_SECONDS)
+        if count.due < math.inf:
+            yield Requeue(count.due - now)
+
+
+def _count(obj: ResourceQuota, count: _Count, world: World) -> Actions:
+    counted = yield from _total(obj, count, world)
+    left_alone = {name: obj.status.used[name] for name in obj.spec.hard if name in obj.status.used}
+    count.used = left_alone | texts(counted)
+    new = QuotaStatus(hard=obj.spec.hard, used=dict(count.used))
+    if new != obj.status:
+        yield Patch(RESOURCE_QUOTAS, obj, {"status": difference(obj.status, new)}, subresource="status", unchanged=True)
+
+
+def _total(obj: ResourceQuota, count: _Count, world: World) -> Generator[Action, Any, Amounts]:
+    """What the namespace uses of everything that the quota limits; notes when a pod's time will be up."""
+    rows = {resource.qualified: resource for resource in deletable(world)}
+    names_on: dict[str, list[str]] = {}
+    for name in obj.spec.hard:
+        if (on := counted_on(name)) in rows:
+            names_on.setdefault(on, []).append(name)
+    known = count.known if count.spec == obj.spec else {}
+    count.spec, count.known = obj.spec, {}
+    used: Amounts = {}
+    for resource, names in names_on.items():
+        used |= dict.fromkeys(names, ZERO)
+        items: list[Encoded] = yield ListAll(Kind(rows[resource], Object), obj.metadata.namespace)
+        if resource in _MEASURED:
+            for item in items:
+                amounts = known.get(item.raw)
+                if amounts is None:
+                    amounts = _measured(obj, resource, names, item, count, world.now)
+                else:
+                    count.known[item.raw] = amounts
+                used = added(used, amounts)
+        elif not obj.spec.selectors:
+            used |= dict.fromkeys(names, Quantity.of_units(len(items)))
+    return used
+
+
+def _measured(
+    quota: ResourceQuota, resource: str, names: Iterable[str], item: Encoded, count: _Count, now: float
+) -> Amounts:
+    obj = item.obj()
+    amounts: Amounts = {}
+    if in_scope(quota.spec.selectors, resource, obj):
+        amounts = masked(usage(resource, obj, now), names)
+    if resource == PODS and is_alive(obj, now) and (ends_at := _ends_at(obj)) is not None:
+        count.due = min(count.due, ends_at)  # and until then it is measured each time
+    else:
+        count.known[item.raw] = amounts
+    return amounts
+
+
+def _ends_at(pod: Obj) -> float | None:
+    """From when on a pod that is being deleted does not count any more."""
+    meta = metadata(pod)
+    since, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
+    return None if since is None or grace is None else parse_timestamp(since) + float(grace) + 1
+
+
+def _has_ended(old: Pod, new: Pod) -> bool:
+    return new.is_finished and not old.is_finished
+
+
+def _is_resized(old: Pod, new: Pod) -> bool:
+    """A change of its size was begun, given up or completed by its node."""
+    return _resizing(old) != _resizing(new)
+
+
+def _resizing(pod: Pod) -> tuple[str, ...]:
+    return tuple(one.type for one in pod.status.conditions if one.type.startswith("PodResize"))

@@ -1,0 +1,90 @@
+"""Which pod of a set goes first when there are too many (pkg/controller's ActivePodsWithRanks).
+
+What costs least goes first: pods that run nowhere or are not ready, then those that their owner calls cheap, then
+those that crowd a node, then the youngest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+
+from fairlead.api.pods import Pod
+from fairlead.runtime.clock import parse_timestamp
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+_PHASES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    pod: Pod
+    worth: tuple[bool, int, bool, int, int]
+    ready_at: float
+    restarts: int
+    created_at: float
+
+
+def first_to_go(pods: Sequence[Pod], related: Iterable[Pod], count: int, now: float) -> list[Pod]:
+    """The `count` pods to delete; `related` are those that should be spread with them over nodes."""
+    if count >= len(pods):
+        return list(pods)
+    crowd = Counter(pod.spec.node_name for pod in related if pod.is_active)
+    ranks = [_rank(pod, crowd) for pod in pods]
+    ranks.sort(key=cmp_to_key(lambda a, b: _compare(a, b, now)))
+    return [rank.pod for rank in ranks[:count]]
+
+
+def _rank(pod: Pod, crowd: Mapping[str, int]) -> _Rank:
+    condition = pod.ready_condition
+    is_ready = condition is not None and condition.status == "True"
+    node = pod.spec.node_name
+    return _Rank(
+        pod=pod,
+        worth=(bool(node), _PHASES.get(pod.status.phase, 0), is_ready, deletion_cost(pod), -crowd.get(node, 0)),
+        ready_at=_seconds(condition.last_transition_time) if condition is not None and is_ready else 0.0,
+        restarts=max((one.restart_count for one in pod.status.container_statuses), default=0),
+        created_at=_seconds(pod.metadata.creation_timestamp),
+    )
+
+
+def deletion_cost(pod: Pod) -> int:
+    try:
+        return int(pod.metadata.annotations.get(DELETION_COST, "0"))
+    except ValueError:
+        return 0
+
+
+def _compare(a: _Rank, b: _Rank, now: float) -> int:
+    """Negative if `a` goes before `b`."""
+    if a.worth != b.worth:
+        return -1 if a.worth < b.worth else 1
+    if a.ready_at != b.ready_at:
+        return _younger(a, b, a.ready_at, b.ready_at, now)
+    if a.restarts != b.restarts:
+        return b.restarts - a.restarts
+    if a.created_at != b.created_at:
+        return _younger(a, b, a.created_at, b.created_at, now)
+    return 0
+
+
+def _younger(a: _Rank, b: _Rank, since_a: float, since_b: float, now: float) -> int:
+    """The younger one first; ages of one order of magnitude are equal, and the uid decides (KEP-2185)."""
+    if not since_a or not since_b:
+        return -1 if not since_a else 1
+    difference = _magnitude(now - since_a) - _magnitude(now - since_b)
+    if difference:
+        return difference
+    return -1 if a.pod.metadata.uid < b.pod.metadata.uid else 1
+
+
+def _magnitude(age_seconds: float) -> int:
+    return int(math.log2(age_seconds * 1e9)) if age_seconds > 0 else -1
+
+
+def _seconds(text: str | None) -> float:
+    return parse_timestamp(text) if text else 0.0

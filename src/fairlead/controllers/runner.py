@@ -1,0 +1,117 @@
+"""The one shell around all controllers: it queues, waits and tries again, so that they need not.
+
+informers ──wake──▶ queue ──key──▶ worker: wait until own writes are seen ▶ reconcile ▶ carry out actions
+                      ▲                                                        │
+                      └───────── Requeue, or back-off after a refusal ◀────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Generic, TypeVar
+
+from fairlead.api.errors import ApiError, Conflict, NotFound
+from fairlead.api.meta import Object
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Api
+from fairlead.client.events import EventRecorder
+from fairlead.controllers.actions import Actions
+from fairlead.controllers.base import SETTLE_SECONDS, Controller, Sweeper, Watch, World
+from fairlead.controllers.executor import Executor
+from fairlead.controllers.landing import Landing
+from fairlead.runtime.workqueue import WorkQueue
+
+T = TypeVar("T", bound=Object)
+
+log = logging.getLogger(__name__)
+
+
+class Runner(Generic[T]):
+    """Runs one controller. Make it before the informers run, so that they know what is wanted."""
+
+    def __init__(self, controller: Controller[T], api: Api, world: World, recorder: EventRecorder) -> None:
+        self._controller, self._world = controller, world
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._landing = Landing(world)
+        self._executor = Executor(api, controller.kind, self._queue, self._landing, recorder)
+        self._own = world.of(controller.kind)
+        self._watched = [(watch, world.of(watch.kind)) for watch in controller.watches]
+        self._everything = world.everything if controller.follows_everything else None
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._own.synced()
+        for _, informer in self._watched:
+            await informer.synced()
+        if self._everything is not None:
+            await self._everything.synced()
+        self._subscribe()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._controller.workers):
+                group.create_task(self._work(), name=f"{self._controller.name} {number}")
+
+    def _subscribe(self) -> None:
+        if isinstance(self._controller, Sweeper):
+            self._queue.add("")
+            return
+        self._own.subscribe(self._changed)
+        for watch, informer in self._watched:
+            if watch.wakes is not None:
+                informer.subscribe(partial(self._dependent_changed, watch))
+        if self._everything is not None:
+            self._everything.subscribe(self._anything_changed)
+
+    def _anything_changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
+        for key in self._controller.woken_by(self._world, resource, old, new):
+            self._queue.add(key)
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        either = new or old
+        assert either is not None
+        if self._controller.concerns(old, new):
+            self._queue.add(either.metadata.key)
+
+    def _dependent_changed(self, watch: Watch, old: Object | None, new: Object | None) -> None:
+        assert watch.wakes is not None
+        is_update = old is not None and new is not None
+        for key in watch.wakes(self._world, old, new):
+            if is_update:
+                self._queue.add_after(key, SETTLE_SECONDS)
+            else:
+                self._queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._turn(key)
+            finally:
+                self._queue.done(key)
+
+    async def _turn(self, key: str) -> None:
+        """One turn of one key; whatever goes wrong is told and tried again."""
+        name = self._controller.name
+        try:
+            await self._landing.seen(key)
+            obj = self._own.get(key)
+            await self._executor.carry_out(key, obj, self._decide(key, obj))
+        except (Conflict, NotFound) as error:  # somebody was faster; the next turn sees what they did
+            log.debug("%s %s: %s", name, key, error)
+            self._queue.retry(key)
+        except (ApiError, OSError) as error:
+            log.info("%s %s: %s", name, key, error)
+            self._queue.retry(key)
+        except Exception:  # a bug on one object's path must not stop all controllers
+            log.exception("%s %s: unexpected error, trying again", name, key)
+            self._queue.retry(key)
+        else:
+            self._queue.forget(key)
+
+    def _decide(self, key: str, obj: T | None) -> Actions:
+        if isinstance(self._controller, Sweeper):
+            return self._controller.reconcile_all(self._world)
+        if obj is None:
+            return self._controller.gone(key, self._world)
+        return self._controller.reconcile(obj, self._world)

@@ -1,0 +1,230 @@
+"""One turn of one stateful set: in which order its pods come, go and change.
+
+Unless the set is `Parallel`, one pod at a time, and only while all before it are available: first missing replicas
+from the lowest ordinal up, then surplus ones from the highest down, then updates from the highest down to the
+partition (pkg/controller/statefulset/stateful_set_control.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fairlead.api.errors import ApiError
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.workloads import ControllerRevision, RollingUpdate, StatefulSet, StatefulSetStatus
+from fairlead.client.events import WARNING
+from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Patch, Together
+from fairlead.controllers.base import World
+from fairlead.controllers.history import REVISION_LABEL, template_in
+from fairlead.controllers.kinds import CLAIMS, PODS
+from fairlead.controllers.pods import is_available
+from fairlead.controllers.statefulset.identity import (
+    claim_names,
+    is_of_former_pod,
+    missing_labels,
+    new_claims,
+    new_pod,
+    ordinals,
+    pod_name,
+)
+from fairlead.controllers.statefulset.retention import keep_claims
+
+#: A step evaluates to whether the turn ends with it.
+Step: TypeAlias = Generator[Action, Any, bool]
+
+
+@dataclass(slots=True)
+class Revisions:
+    """The revision that pods below the partition have, and the one that the others get."""
+
+    current: ControllerRevision
+    update: ControllerRevision
+
+
+class Update:
+    """The state of one turn."""
+
+    def __init__(self, owner: StatefulSet, pods: dict[int, Pod], revisions: Revisions, world: World) -> None:
+        self._owner, self._revisions, self._world, self._now = owner, revisions, world, world.now
+        self._replicas = {ordinal: pods.get(ordinal) for ordinal in ordinals(owner)}
+        self._condemned = sorted(((o, pod) for o, pod in pods.items() if o not in self._replicas), reverse=True)
+        self._in_order = owner.spec.pod_management_policy != "Parallel"
+        self._deleted_for_update = 0
+
+    def run(self) -> Actions:
+        if self._owner.metadata.is_terminating:
+            return
+        if (yield from self._complete()) or (yield from self._remove_surplus()):
+            return
+        if self._owner.spec.update_strategy.type != "OnDelete":
+            yield from self._renew()
+
+    # -- missing replicas
+
+    def _complete(self) -> Step:
+        """Create what is missing and replace what has ended."""
+        missing: list[int] = []
+        for ordinal, pod in self._replicas.items():
+            if pod is None:
+                if not (yield from self._claims_are_ready(ordinal)):
+                    return True
+                missing.append(ordinal)
+                if self._in_order:
+                    break
+            elif (yield from self._tend(ordinal, pod)):
+                return True
+        failure = yield from self._create(missing)
+        if failure is not None:
+            raise failure
+        return bool(missing) and self._in_order
+
+    def _tend(self, ordinal: int, pod: Pod) -> Step:
+        """Look after an existing pod; in order, nothing else happens until it is available."""
+        if pod.is_finished:
+            if not pod.metadata.is_terminating:
+                yield from self._delete(pod)
+            return self._in_order
+        if pod.status.phase == "Pending" and not (yield from self._claims_are_ready(ordinal)):
+            return True
+        if self._in_order and not self._is_available(pod):
+            return True
+        yield from keep_claims(self._owner, pod, ordinal, self._world)
+        if labels := missing_labels(pod, ordinal):
+            yield Patch(PODS, pod, {"metadata": {"labels": dict(labels)}})
+        return False
+
+    def _create(self, missing: Sequence[int]) -> Generator[Action, Any, ApiError | None]:
+        outcomes = yield Together([Create(PODS, self._new_pod(one)) for one in missing], slow_start=True)
+        told = list(zip(missing, outcomes, strict=False))
+        for ordinal, outcome in told:
+            yield self._pod_event("create", pod_name(self._owner, ordinal), outcome)
+        return next((one for one in outcomes if isinstance(one, ApiError)), None)
+
+    def _new_pod(self, ordinal: int) -> Obj:
+        rolling = self._owner.spec.update_strategy.rolling_update or RollingUpdate()
+        is_old = self._owner.spec.update_strategy.type == "RollingUpdate" and (
+            ordinal < self._owner.spec.ordinals.start + rolling.partition
+        )
+        revision = self._revisions.current if is_old else self._revisions.update
+        return new_pod(self._owner, template_in(revision), revision.metadata.name, ordinal)
+
+    def _claims_are_ready(self, ordinal: int) -> Step:
+        """Whether every claim of the pod exists, after making those that do not."""
+        name = pod_name(self._owner, ordinal)
+        for obj in new_claims(self._owner, ordinal) if claim_names(self._owner, ordinal) else ():
+            claim = self._world.get(CLAIMS, f"{self._owner.metadata.namespace}/{obj['metadata']['name']}")
+            if claim is None:
+                yield from self._create_claim(obj, name)
+            elif self._replicas.get(ordinal) is None and is_of_former_pod(claim, name):
+                return False
+        return True
+
+    def _create_claim(self, obj: Obj, pod: str) -> Actions:
+        about = f"{obj['metadata']['name']}"
+        where = f"Pod {pod} in StatefulSet {self._owner.metadata.name}"
+        try:
+            yield Create(CLAIMS, obj)
+        except ApiError as error:
+            yield Emit("FailedCreate", f"create Claim {about} for {where} failed error: {error}", WARNING)
+            raise
+        yield Emit("SuccessfulCreate", f"create Claim {about} {where} success")
+
+    # -- surplus replicas
+
+    def _remove_surplus(self) -> Step:
+        for ordinal, pod in self._condemned:
+            yield from keep_claims(self._owner, pod, ordinal, self._world)
+        first_unavailable = self._first_unavailable()
+        for _, pod in self._condemned:
+            if pod.metadata.is_terminating:
+                if self._in_order:
+                    return True
+                continue
+            if self._in_order and not self._is_available(pod) and pod is not first_unavailable:
+                return True
+            yield from self._delete(pod)
+            if self._in_order:
+                return True
+        return False
+
+    def _first_unavailable(self) -> Pod | None:
+        """The lowest pod that is not available: it may go even though it is not, or nothing ever would."""
+        for pod in self._replicas.values():
+            if pod is None or not self._is_available(pod):
+                return pod
+        return next((pod for _, pod in reversed(self._condemned) if not self._is_available(pod)), None)
+
+    # -- updates
+
+    def _renew(self) -> Actions:
+        """Delete the highest pod of an old revision, if all above it are renewed and available."""
+        rolling = self._owner.spec.update_strategy.rolling_update or RollingUpdate()
+        for pod in list(self._replicas.values())[rolling.partition :][::-1]:
+            if pod is None:
+                return
+            is_new = pod.metadata.labels.get(REVISION_LABEL) == self._revisions.update.metadata.name
+            if not is_new and not pod.metadata.is_terminating:
+                yield from self._delete(pod)
+                self._deleted_for_update += 1
+                return
+            if not self._is_available(pod):
+                return
+
+    # -- pods
+
+    def _is_available(self, pod: Pod) -> bool:
+        if pod.status.phase != "Running" or pod.metadata.is_terminating:
+            return False
+        return is_available(pod, self._owner.spec.min_ready_seconds, self._now)
+
+    def _delete(self, pod: Pod) -> Actions:
+        try:
+            yield Delete(PODS, pod)
+        except ApiError as error:
+            yield self._pod_event("delete", pod.metadata.name, error)
+            raise
+        yield self._pod_event("delete", pod.metadata.name, None)
+
+    def _pod_event(self, verb: str, pod: str, outcome: object) -> Emit:
+        text = f"{verb} Pod {pod} in StatefulSet {self._owner.metadata.name}"
+        if isinstance(outcome, ApiError):
+            return Emit(f"Failed{verb.title()}", f"{text} failed error: {outcome}", WARNING)
+        return Emit(f"Successful{verb.title()}", f"{text} successful")
+
+    # -- status
+
+    def status(self, collisions: int) -> StatefulSetStatus:
+        """What is there, as of before this turn's changes."""
+        spec = self._owner.spec
+        pods = [pod for pod in self._replicas.values() if pod is not None] + [pod for _, pod in self._condemned]
+        ready = [pod for pod in pods if pod.status.phase == "Running" and pod.is_ready]
+        stays = [pod.metadata.labels.get(REVISION_LABEL) for pod in pods if not pod.metadata.is_terminating]
+        current, update = self._revisions.current.metadata.name, self._revisions.update.metadata.name
+        told = StatefulSetStatus(
+            observed_generation=self._owner.metadata.generation,
+            replicas=len(pods),
+            ready_replicas=len(ready),
+            available_replicas=sum(is_available(pod, spec.min_ready_seconds, self._now) for pod in ready),
+            current_replicas=stays.count(current) - self._deleted_for_update,
+            updated_replicas=stays.count(update),
+            current_revision=current,
+            update_revision=update,
+            collision_count=collisions,
+            conditions=self._owner.status.conditions,
+        )
+        counts = (told.updated_replicas, told.ready_replicas, told.replicas)
+        if spec.update_strategy.type == "RollingUpdate" and all(count == spec.replicas for count in counts):
+            return msgspec.structs.replace(told, current_replicas=told.updated_replicas, current_revision=update)
+        return told
+
+
+def names_in_use(pods: Sequence[Object], revisions: Revisions) -> set[str]:
+    """The revisions that the status or some pod names."""
+    named = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+    return named | {revisions.current.metadata.name, revisions.update.metadata.name}

@@ -1,0 +1,48 @@
+"""All controllers, in one list, and the manager that runs them over one set of informers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fairlead.client.events import EventRecorder
+from fairlead.client.informer import Informers
+from fairlead.controllers.base import Controller, World
+from fairlead.controllers.daemonset import DaemonSets
+from fairlead.controllers.deployment import Deployments
+from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
+from fairlead.controllers.runner import Runner
+from fairlead.controllers.statefulset import StatefulSets
+from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes
+
+#: Every controller, in the order in which they are started. A new controller is a row here.
+CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
+    ReplicationControllers,
+    ReplicaSets,
+    Deployments,
+    StatefulSets,
+    DaemonSets,
+    EphemeralVolumes,
+    ClaimProtection,
+)
+
+
+class ControllerManager:
+    """The controllers over shared informers. Make it before `informers.run()`, then run both."""
+
+    def __init__(
+        self, informers: Informers, controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS
+    ) -> None:
+        world = World(informers)
+        made = [make() for make in controllers]
+        self._recorders = {one.name: EventRecorder(informers.api, one.name) for one in made}
+        self._runners = [Runner(one, informers.api, world, self._recorders[one.name]) for one in made]
+
+    async def run(self) -> None:
+        """Run every controller until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for recorder in self._recorders.values():
+                group.create_task(recorder.run(), name="events")
+            for runner in self._runners:
+                group.create_task(runner.run(), name="controller")

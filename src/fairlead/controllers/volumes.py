@@ -1,0 +1,111 @@
+"""Claims that come and go with pods: made for ephemeral volumes, and kept while a pod uses them.
+
+pkg/controller/volume/ephemeral and pvcprotection. A claim that somebody deletes stays, terminating, until the last
+pod that mounts it has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from fairlead.api.errors import ApiError
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.pods import ABSENT, Pod, Volume
+from fairlead.client.events import WARNING
+from fairlead.controllers.actions import Actions, Create, Emit, Patch
+from fairlead.controllers.base import Controller, Watch, World, owner_of
+from fairlead.controllers.claims import controller_reference, is_controlled_by
+from fairlead.controllers.kinds import CLAIMS, PODS
+
+PROTECTION: Final = "kubernetes.io/pvc-protection"
+
+_decode = msgspec.json.Decoder(dict).decode
+
+
+def claim_of(pod: Pod, volume: Volume) -> str:
+    """The name of the claim behind a volume, or "" for a volume of another sort."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral != ABSENT else ""
+
+
+class EphemeralVolumes(Controller[Pod]):
+    """Makes the claim of each ephemeral volume, owned by its pod."""
+
+    name = "ephemeral_volume"
+    kind = PODS
+    watches = (Watch(CLAIMS, owner_of(PODS)),)
+
+    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
+        return new is not None and any(volume.ephemeral != ABSENT for volume in new.spec.volumes)
+
+    def reconcile(self, obj: Pod, world: World) -> Actions:
+        if obj.metadata.is_terminating:
+            return
+        for volume in obj.spec.volumes:
+            if volume.ephemeral == ABSENT:
+                continue
+            name = claim_of(obj, volume)
+            claim = world.get(CLAIMS, f"{obj.metadata.namespace}/{name}")
+            if claim is None:
+                yield from self._create(volume.name, _new_claim(obj, name, volume.ephemeral))
+            elif not is_controlled_by(claim, obj):
+                where = f"PVC {claim.metadata.key} was not created for pod {obj.metadata.key} (pod is not owner)"
+                yield Emit("FailedBinding", f"ephemeral volume {volume.name}: {where}", WARNING)
+
+    def _create(self, volume: str, claim: Obj) -> Actions:
+        try:
+            yield Create(CLAIMS, claim)
+        except ApiError as error:
+            what = f"ephemeral volume {volume}: create PVC {claim['metadata']['name']}"
+            yield Emit("FailedBinding", f"{what}: {error}", WARNING)
+            raise
+
+
+def _new_claim(pod: Pod, name: str, source: msgspec.Raw) -> Obj:
+    template = _decode(source)["volumeClaimTemplate"]
+    meta = {key: value for key, value in template.get("metadata", {}).items() if key in ("labels", "annotations")}
+    meta |= {
+        "name": name,
+        "namespace": pod.metadata.namespace,
+        "ownerReferences": [controller_reference(PODS, pod)],
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}
+
+
+def _used_claims(pod: Pod) -> list[str]:
+    """Keys of the claims that a pod uses; before it is scheduled nobody has begun to."""
+    if not pod.spec.node_name:
+        return []
+    names = (claim_of(pod, volume) for volume in pod.spec.volumes)
+    return [f"{pod.metadata.namespace}/{name}" for name in names if name]
+
+
+def _freed(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+    """The claims that a pod has let go of by disappearing."""
+    if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        yield from _used_claims(old)
+
+
+class ClaimProtection(Controller[Object]):
+    """Lets a deleted claim go when no pod uses it any more."""
+
+    name = "pvc-protection-controller"
+    kind = CLAIMS
+    watches = (Watch(PODS, _freed),)
+    workers = 1
+
+    def reconcile(self, obj: Object, world: World) -> Actions:
+        is_protected = PROTECTION in obj.metadata.finalizers
+        if not obj.metadata.is_terminating:
+            if not is_protected:
+                yield self._with_finalizers(obj, [*obj.metadata.finalizers, PROTECTION])
+        elif is_protected and not world.of(PODS).index("claim", _used_claims)[obj.metadata.key]:
+            yield self._with_finalizers(obj, [one for one in obj.metadata.finalizers if one != PROTECTION])
+
+    def _with_finalizers(self, claim: Object, finalizers: list[str]) -> Patch:
+        return Patch(CLAIMS, claim, {"metadata": {"finalizers": finalizers}}, unchanged=True)

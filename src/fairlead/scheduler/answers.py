@@ -1,0 +1,150 @@
+"""What the plugins say about every node for one shape, kept and brought up to date.
+
+Between two decisions for pods of one shape hardly anything changes: one pod more on one node. So the answers are kept
+as arrays, and only the rows that the snapshot's journals name are asked about again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.framework import Plugin, Profile, Reads, Weighted
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+
+INFEASIBLE: Final = -1
+
+
+class Answer:
+    """What one plugin says, row by row."""
+
+    __slots__ = ("cells", "is_uneven", "plugin", "reads_cluster", "reads_pods", "weight")
+
+    def __init__(self, place: Weighted, dtype: npt.DTypeLike) -> None:
+        self.plugin: Plugin = place.plugin
+        self.weight = place.weight
+        self.reads_pods = Reads.PODS in self.plugin.reads
+        self.reads_cluster = Reads.CLUSTER in self.plugin.reads
+        #: Whether it tells nodes apart; a relative scorer that does not decides nothing.
+        self.is_uneven = False
+        self.cells: npt.NDArray[Any] = np.zeros(0, dtype=dtype)
+
+
+class Answers:
+    """One shape's masks and scores over all nodes, or over those of `domain` alone."""
+
+    def __init__(self, shape: Shape, profile: Profile, snapshot: Snapshot, domain: Rows | None = None) -> None:
+        self.shape = shape
+        self._snapshot = snapshot
+        self._domain = domain
+        scorers = [Answer(one, np.int64) for one in profile.plugins if one.plugin.scores(shape)]
+        self._filters = [Answer(one, np.bool_) for one in profile.plugins if one.plugin.filters(shape)]
+        #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
+        self._absolute = [one for one in scorers if not one.plugin.normalises]
+        self._relative = [one for one in scorers if one.plugin.normalises]
+        self._ask_everything()
+
+    def refresh(self) -> None:
+        """Catch up with the snapshot."""
+        nodes = self._snapshot.node_changes.since(self._node_position)
+        pods = self._snapshot.pod_changes.since(self._pod_position)
+        if nodes is None or pods is None or self._size != self._snapshot.size:
+            self._ask_everything()
+        elif nodes:
+            self._note_positions()
+            self._ask(_distinct(nodes), _distinct((*nodes, *pods)), slice(None))
+        elif pods:
+            self._note_positions()
+            changed = _distinct(pods)
+            self._ask(None, changed, changed)
+
+    def feasible(self) -> Rows:
+        """The rows that every filter lets pass."""
+        return np.flatnonzero(self._ranked != INFEASIBLE)
+
+    def passed(self, rows: Rows) -> list[tuple[Plugin, Mask]]:
+        """Filter by filter, which of the rows it lets pass."""
+        return [(one.plugin, one.cells[rows]) for one in self._filters]
+
+    def best(self) -> Rows:
+        """The feasible rows with the highest total; none if none is feasible."""
+        telling = [one for one in self._relative if one.is_uneven]
+        if not telling:
+            best = self._ranked.max()
+            return np.flatnonzero(self._ranked == best) if best != INFEASIBLE else np.zeros(0, dtype=np.intp)
+        rows = self.feasible()
+        if not len(rows):
+            return rows
+        totals = self._ranked[rows]
+        for one in telling:
+            totals += one.weight * one.plugin.normalise(one.cells[rows])
+        best_rows: Rows = rows[totals == totals.max()]
+        return best_rows
+
+    def scores(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
+        """Plugin by plugin the weighted scores of the rows, which must be all the feasible ones."""
+        for one in (*self._absolute, *self._relative):
+            yield one.plugin.name, one.weight * one.plugin.normalise(one.cells[rows])
+
+    def _ask_everything(self) -> None:
+        self._size = self._snapshot.size
+        for one in (*self._filters, *self._absolute, *self._relative):
+            one.cells = np.zeros(self._size, dtype=one.cells.dtype)
+        #: The sum of the absolute scores, `INFEASIBLE` where the pod cannot go.
+        self._ranked: Ints = np.full(self._size, INFEASIBLE, dtype=np.int64)
+        self._note_positions()
+        rows = self._rows()
+        self._ask(rows, rows, slice(None))
+
+    def _rows(self) -> Rows:
+        return self._snapshot.rows() if self._domain is None else self._domain
+
+    def _note_positions(self) -> None:
+        self._node_position = self._snapshot.node_changes.position
+        self._pod_position = self._snapshot.pod_changes.position
+
+    def _ask(self, nodes: Rows | None, changed: Rows, touched: Rows | slice) -> None:
+        """Ask again about the rows whose node changed, and about those and the ones whose pods `changed`.
+
+        `touched` are the rows whose totals may differ afterwards.
+        """
+        shape, snapshot = self.shape, self._snapshot
+        feasible = snapshot.alive[touched]
+        for one in self._filters:
+            rows = self._stale(one, nodes, changed)
+            if rows is not None:
+                one.cells[rows] = one.plugin.filter(shape, snapshot, rows)
+            feasible = feasible & one.cells[touched]
+        total: Ints | int = 0
+        for one in self._absolute:
+            rows = self._stale(one, nodes, changed)
+            if rows is not None:
+                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
+            total = total + one.weight * one.cells[touched]
+        self._ranked[touched] = np.where(feasible, total, INFEASIBLE)
+        for one in self._relative:
+            rows = self._stale(one, nodes, changed)
+            if rows is not None:
+                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
+                one.is_uneven = _is_uneven(one.cells[self._rows()])
+
+    def _stale(self, one: Answer, nodes: Rows | None, changed: Rows) -> Rows | None:
+        """The rows to ask this plugin about."""
+        if nodes is None:
+            return changed if one.reads_pods else None
+        if one.reads_cluster:
+            return self._rows()
+        return changed if one.reads_pods else nodes
+
+
+def _distinct(rows: Iterable[int]) -> Rows:
+    return np.array(list(set(rows)), dtype=np.intp)
+
+
+def _is_uneven(scores: Ints) -> bool:
+    return bool(len(scores)) and bool((scores != scores[0]).any())

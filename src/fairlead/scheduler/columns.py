@@ -1,0 +1,115 @@
+"""Columns: what is known of all nodes, one number per node and array.
+
+A loop over five thousand node objects for every pod would make the scheduler slow however clever the rest is. Here a
+node is a row number, a fact about nodes is an array, and a question about all nodes is one array operation.
+Amounts are int64 in declared units, never floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+#: Row numbers, the argument of every vectorised question.
+Rows: TypeAlias = npt.NDArray[np.intp]
+
+V = TypeVar("V", bound=Hashable)
+
+
+def grown(column: npt.NDArray[Any], size: int, fill: int = 0) -> npt.NDArray[Any]:
+    """A longer copy of a column."""
+    longer = np.full(size, fill, dtype=column.dtype)
+    longer[: len(column)] = column
+    return longer
+
+
+class Amounts:
+    """One int64 column per resource name, made when the name first appears."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._columns: dict[str, Ints] = {}
+
+    def __getitem__(self, name: str) -> Ints:
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = np.zeros(self._size, dtype=np.int64)
+        return found
+
+    def add(self, row: int, amounts: dict[str, int], sign: int) -> None:
+        for name, amount in amounts.items():
+            self[name][row] += sign * amount
+
+    def replace(self, row: int, amounts: dict[str, int]) -> None:
+        for column in self._columns.values():
+            column[row] = 0
+        self.add(row, amounts, 1)
+
+    def grow(self, size: int) -> None:
+        self._size = size
+        self._columns = {name: grown(column, size) for name, column in self._columns.items()}
+
+
+class Codes(Generic[V]):
+    """A column of values that are no numbers, such as those of a label: each distinct value has a code."""
+
+    def __init__(self, size: int) -> None:
+        self.codes: Ints = np.full(size, -1, dtype=np.int64)
+        self.values: list[V] = []
+        self._code_of: dict[V, int] = {}
+
+    def __setitem__(self, row: int, value: V | None) -> None:
+        self.codes[row] = -1 if value is None else self._code(value)
+
+    def _code(self, value: V) -> int:
+        code = self._code_of.get(value)
+        if code is None:
+            code = self._code_of[value] = len(self.values)
+            self.values.append(value)
+        return code
+
+    def map(self, rows: Rows, question: Callable[[V | None], int]) -> Ints:
+        """The question's answer for each row; it is asked once per distinct value."""
+        codes = self.codes[rows]
+        if len(self.values) <= len(rows):
+            # The answer for "no value" stands last, where index -1 finds it.
+            answers = [question(value) for value in (*self.values, None)]
+            return np.array(answers, dtype=np.int64)[codes]
+        known = {code: question(None if code < 0 else self.values[code]) for code in set(codes.tolist())}
+        return np.array([known[code] for code in codes.tolist()], dtype=np.int64)
+
+    def grow(self, size: int) -> None:
+        self.codes = grown(self.codes, size, fill=-1)
+
+
+class Journal:
+    """Which rows changed, in order, so that each reader catches up from where it stopped."""
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._forgotten = 0
+
+    @property
+    def position(self) -> int:
+        return self._forgotten + len(self._rows)
+
+    def mark(self, row: int) -> None:
+        self._rows.append(row)
+
+    def since(self, position: int) -> list[int] | None:
+        """The rows that changed since then, some perhaps twice; None if that is forgotten."""
+        if position < self._forgotten:
+            return None
+        return self._rows[position - self._forgotten :]
+
+    def trim(self, longest: int) -> None:
+        """Forget the older half when it has become cheaper to look at everything than to read it."""
+        if len(self._rows) > 2 * longest:
+            drop = len(self._rows) - longest
+            del self._rows[:drop]
+            self._forgotten += drop

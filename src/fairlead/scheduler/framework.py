@@ -1,0 +1,176 @@
+"""What a scheduler plugin is: the extension points, and what flows between them.
+
+    pre_enqueue ─▶ (queue) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise ─▶ (assume, bind)
+
+A plugin answers for many nodes at once: `filter` returns a mask over the rows it is asked about, `score` an array of
+integers. "Does not fit" is a value; an exception is a bug. Which plugins run, in which order and with which weights, is
+the list in `fairlead.scheduler.plugins`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import ClassVar, Final
+
+import numpy as np
+
+from fairlead.api.scheduling import Node, Pod
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+
+MAX_NODE_SCORE: Final = 100
+
+
+class Reads(Flag):
+    """What the answer of a plugin for one node depends on, beside the pod: that alone makes it stale."""
+
+    NODE = auto()  # the node itself
+    PODS = auto()  # the pods on the node
+    CLUSTER = auto()  # other nodes
+
+
+class Event(Flag):
+    """Changes that may let a refused pod fit (`ClusterEvent`)."""
+
+    NODE_ADDED = auto()
+    NODE_ALLOCATABLE = auto()
+    NODE_LABELS = auto()
+    NODE_TAINTS = auto()  # or cordoned no longer
+    NODE_REMOVED = auto()
+    POD_PLACED = auto()
+    POD_REMOVED = auto()
+    POD_LABELS = auto()
+    POD_SCALED_DOWN = auto()
+    OWN_TOLERATIONS = auto()  # of the refused pod itself
+    OWN_GATES = auto()
+    OWN_SCALED_DOWN = auto()
+
+
+NO_EVENT: Final = Event(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened: the events it counts as, and the object before and after."""
+
+    events: Event
+    old_node: Node | None = None
+    new_node: Node | None = None
+    old_shape: Shape | None = None
+    new_shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a pod cannot go anywhere, said before nodes are looked at."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Only these nodes come into question."""
+
+    names: frozenset[str]
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Why the nodes that a plugin filtered out do not do."""
+
+    reasons: Counter[str]
+    #: Of the rows asked about: those that evicting pods cannot help.
+    unresolvable: Mask
+
+
+class Plugin:
+    """Base of all plugins: it takes part nowhere. Override what the plugin is about."""
+
+    name: ClassVar[str]
+    reads: ClassVar[Reads] = Reads.NODE
+    #: Text for a node that `filter` leaves out, and whether evicting pods might help; see `refusals`.
+    reason: ClassVar[str] = ""
+    is_resolvable: ClassVar[bool] = False
+    #: Whether scores mean something only beside those of the other feasible nodes; see `normalise`.
+    normalises: ClassVar[bool] = False
+    #: The changes after which a pod refused by this plugin may be worth another try; see `helps`.
+    events: ClassVar[Event] = NO_EVENT
+
+    def pre_enqueue(self, pod: Pod) -> Refused | None:
+        """Why the pod must not even be tried yet."""
+        return None
+
+    def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
+        """Refuse the pod outright, or say that only some nodes come into question."""
+        return None
+
+    def filters(self, shape: Shape) -> bool:
+        """Whether `filter` has anything to say about such pods."""
+        return False
+
+    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Which of the rows will do."""
+        raise NotImplementedError
+
+    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
+        """Why the rows that `filter` left out will not do."""
+        return Refusals(Counter({self.reason: len(rows)}), np.full(len(rows), not self.is_resolvable))
+
+    def scores(self, shape: Shape) -> bool:
+        """Whether `score` has anything to say about such pods."""
+        return False
+
+    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+        """How good each row is, in whole numbers; 0 to 100 after `normalise`."""
+        raise NotImplementedError
+
+    def normalise(self, scores: Ints) -> Ints:
+        """The scores of all feasible nodes brought to 0…100, if `normalises`. Equal scores must come out equal:
+        a scorer that finds all nodes alike is left out of the choice.
+        """
+        return scores
+
+    def helps(self, change: Change, shape: Shape) -> bool:
+        """Whether this change, one of `events`, may let a pod of that shape pass this plugin (`QueueingHintFn`)."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A plugin's place in a profile. The weight counts only if it scores."""
+
+    plugin: Plugin
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins of one scheduler, in the order in which they are asked."""
+
+    plugins: Sequence[Weighted]
+
+    def pre_enqueue(self, pod: Pod) -> tuple[Plugin, Refused] | None:
+        """The first plugin that holds the pod back, and why."""
+        for place in self.plugins:
+            refused = place.plugin.pre_enqueue(pod)
+            if refused is not None:
+                return place.plugin, refused
+        return None
+
+    def named(self, names: frozenset[str]) -> list[Plugin]:
+        return [place.plugin for place in self.plugins if place.plugin.name in names]
+
+
+def normalise_to_best(scores: Ints) -> Ints:
+    """The best becomes 100, the others their share of it (plugins/helper/normalize_score.go)."""
+    best = scores.max(initial=0)
+    return scores * MAX_NODE_SCORE // best if best else scores
+
+
+def normalise_reversed(scores: Ints) -> Ints:
+    """0 becomes 100, the largest becomes 0."""
+    return MAX_NODE_SCORE - normalise_to_best(scores)

@@ -1,0 +1,18 @@
+"""A pod with scheduling gates waits until somebody has removed them all (KEP-3521)."""
+
+from __future__ import annotations
+
+from fairlead.api.scheduling import Pod
+from fairlead.scheduler.framework import Event, Plugin, Refused
+
+
+class SchedulingGates(Plugin):
+    name = "SchedulingGates"
+    events = Event.OWN_GATES
+
+    def pre_enqueue(self, pod: Pod) -> Refused | None:
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return None
+        listed = " ".join(gate.name for gate in gates)
+        return Refused(f"waiting for scheduling gates: [{listed}]")

@@ -1,0 +1,1 @@
+"""Plugins about the node itself, whoever runs on it."""

@@ -1,0 +1,195 @@
+"""Node selectors and node affinity: which labels, or names, a node must or should have (NodeAffinity).
+
+Terms are alternatives; within a term every expression must hold. A term without expressions matches nothing, and so
+does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from fairlead.api.scheduling import Node, NodeSelectorRequirement, NodeSelectorTerm
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refused, normalise_to_best
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+
+NAME_FIELD: Final = "metadata.name"
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+
+Verdict = Callable[[str | None], bool]
+
+
+class NodeAffinity(Plugin):
+    name = "NodeAffinity"
+    reason = "node(s) didn't match Pod's node affinity/selector"
+    normalises = True
+    events = Event.NODE_ADDED | Event.NODE_LABELS
+
+    def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
+        terms = _required_terms(shape)
+        named = [_named(term) for term in terms or ()]
+        names = [one for one in named if one is not None]
+        if not named or len(names) < len(named):
+            return None
+        allowed = frozenset[str]().union(*names)
+        return Narrowed(allowed) if allowed else Refused("pod affinity terms conflict")
+
+    def filters(self, shape: Shape) -> bool:
+        return bool(shape.node_selector) or _required_terms(shape) is not None
+
+    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+        mask = np.ones(len(rows), dtype=np.bool_)
+        for key, value in shape.node_selector.items():
+            mask &= _label_mask(snapshot, rows, key, _in((value,)))
+        terms = _required_terms(shape)
+        if terms is not None:
+            mask &= _any_term(terms, snapshot, rows)
+        return mask
+
+    def scores(self, shape: Shape) -> bool:
+        return bool(shape.affinity.node_affinity and shape.affinity.node_affinity.preferred)
+
+    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+        """The sum of the weights of the terms that the node matches."""
+        preferred = (shape.affinity.node_affinity and shape.affinity.node_affinity.preferred) or ()
+        total = np.zeros(len(rows), dtype=np.int64)
+        for one in preferred:
+            total += one.weight * _term_mask(one.preference, snapshot, rows)
+        return total
+
+    def normalise(self, scores: Ints) -> Ints:
+        return normalise_to_best(scores)
+
+    def helps(self, change: Change, shape: Shape) -> bool:
+        if change.new_node is None or not matches(shape, change.new_node):
+            return False
+        return change.old_node is None or not matches(shape, change.old_node)
+
+
+def _required_terms(shape: Shape) -> Sequence[NodeSelectorTerm] | None:
+    affinity = shape.affinity.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    return affinity.required.node_selector_terms or ()
+
+
+def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
+    """The node names that a term allows; None for any."""
+    allowed: frozenset[str] | None = None
+    for one in term.match_fields or ():
+        if one.key == NAME_FIELD and one.operator == "In":
+            values = frozenset(one.values or ())
+            allowed = values if allowed is None else allowed & values
+    return allowed
+
+
+# --- many nodes at once ---------------------------------------------------------------------------------------------
+
+
+def _any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) -> Mask:
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        mask |= _term_mask(term, snapshot, rows)
+    return mask
+
+
+def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
+    mask = np.full(len(rows), bool(term.match_expressions or term.match_fields))
+    for one in term.match_expressions or ():
+        mask &= _label_mask(snapshot, rows, one.key, verdict_of(one))
+    for one in term.match_fields or ():
+        verdict = field_verdict_of(one)
+        mask &= np.fromiter((verdict(snapshot.names[row]) for row in rows), dtype=np.bool_, count=len(rows))
+    return mask
+
+
+def _label_mask(snapshot: Snapshot, rows: Rows, key: str, verdict: Verdict) -> Mask:
+    mask: Mask = snapshot.labels(key).map(rows, verdict) != 0
+    return mask
+
+
+# --- one node -------------------------------------------------------------------------------------------------------
+
+
+def matches(shape: Shape, node: Node) -> bool:
+    """Whether the node meets the selector and what the affinity requires."""
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+        return False
+    terms = _required_terms(shape)
+    return terms is None or any(_matches_term(term, node) for term in terms)
+
+
+def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    labels = node.metadata.labels
+    return all(verdict_of(one)(labels.get(one.key)) for one in term.match_expressions or ()) and all(
+        field_verdict_of(one)(node.metadata.name) for one in term.match_fields or ()
+    )
+
+
+# --- one expression -------------------------------------------------------------------------------------------------
+
+
+def verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
+    """Whether a label's value (None: absent) meets the requirement."""
+    make = _OPERATORS.get(requirement.operator)
+    return make(requirement.values or ()) if make else _never
+
+
+def field_verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
+    """Fields know two operators and one value; the only field of a node is its name."""
+    if requirement.operator not in ("In", "NotIn") or len(requirement.values or ()) != 1:
+        return _never
+    verdict = verdict_of(requirement)
+    return verdict if requirement.key == NAME_FIELD else lambda _: verdict("")
+
+
+def _never(_: str | None) -> bool:
+    return False
+
+
+def _in(values: Sequence[str]) -> Verdict:
+    return lambda found: found in values if found is not None else False
+
+
+def _not_in(values: Sequence[str]) -> Verdict:
+    return (lambda found: found not in values) if values else _never
+
+
+def _ordered(is_met: Callable[[int, int], bool]) -> Callable[[Sequence[str]], Verdict]:
+    def make(values: Sequence[str]) -> Verdict:
+        bound = _integer(values[0]) if len(values) == 1 else None
+        if bound is None:
+            return _never
+
+        def verdict(found: str | None) -> bool:
+            value = None if found is None else _integer(found)
+            return value is not None and is_met(value, bound)
+
+        return verdict
+
+    return make
+
+
+def _integer(text: str) -> int | None:
+    """An int64, as Go reads it."""
+    value = int(text) if _INTEGER(text) else None
+    return value if value is not None and -(2**63) <= value < 2**63 else None
+
+
+_OPERATORS: Mapping[str, Callable[[Sequence[str]], Verdict]] = {
+    "In": _in,
+    "NotIn": _not_in,
+    "Exists": lambda _: lambda found: found is not None,
+    "DoesNotExist": lambda _: lambda found: found is None,
+    "Gt": _ordered(lambda value, bound: value > bound),
+    "Lt": _ordered(lambda value, bound: value < bound),
+}

@@ -1,0 +1,68 @@
+"""Taints keep pods away that do not tolerate them, or make a node less welcome (TaintToleration)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fairlead.api.scheduling import Taint, Toleration
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.framework import Change, Event, Plugin, normalise_reversed
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+
+#: Taints with these effects keep a pod away; `PreferNoSchedule` only costs score.
+BINDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+
+
+class TaintToleration(Plugin):
+    name = "TaintToleration"
+    reason = "node(s) had untolerated taint(s)"
+    normalises = True
+    events = Event.NODE_ADDED | Event.NODE_TAINTS | Event.OWN_TOLERATIONS
+
+    def filters(self, shape: Shape) -> bool:
+        return True
+
+    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+        mask: Mask = snapshot.taints.map(rows, lambda taints: _admits(taints or (), shape)) != 0
+        return mask
+
+    def scores(self, shape: Shape) -> bool:
+        return True
+
+    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+        """How many unwelcoming taints the pod does not tolerate."""
+        tolerations = [one for one in shape.tolerations if one.effect in ("", PREFER_NO_SCHEDULE)]
+        return snapshot.taints.map(rows, lambda taints: _unwelcoming(taints or (), tolerations))
+
+    def normalise(self, scores: Ints) -> Ints:
+        return normalise_reversed(scores)
+
+    def helps(self, change: Change, shape: Shape) -> bool:
+        if change.new_node is None:
+            return True
+        was_admitted = change.old_node is not None and _admits(change.old_node.taints, shape)
+        return not was_admitted and _admits(change.new_node.taints, shape)
+
+
+def _admits(taints: Sequence[Taint], shape: Shape) -> bool:
+    return all(is_tolerated(one, shape.tolerations) for one in taints if one.effect in BINDING_EFFECTS)
+
+
+def _unwelcoming(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
+    return sum(one.effect == PREFER_NO_SCHEDULE and not is_tolerated(one, tolerations) for one in taints)
+
+
+def is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    return any(tolerates(one, taint) for one in tolerations)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """An empty effect or key matches every one (`ToleratesTaint`; `Lt` and `Gt` are alpha and off)."""
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"

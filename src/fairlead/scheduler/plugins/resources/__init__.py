@@ -1,0 +1,1 @@
+"""Plugins about what pods request and nodes offer."""

@@ -1,0 +1,263 @@
+"""The pods that wait: who is tried next, who is tried later, and who only when something has changed.
+
+                     ┌─────────────── update, or an event that helps ───────────────┐
+                     ▼                                     │ backing off            │
+    add ──▶ ACTIVE ──pop──▶ (tried) ──refused──▶ UNSCHEDULABLE ──────▶ BACKOFF ─────┘(timer, or nothing else to do)
+     │                          └──error──▶ ERROR ──(timer)──▶ ACTIVE
+     └─gated─▶ GATED ──gates gone──▶ ACTIVE
+
+Active pods go by priority, then by the time since which they wait (S3-15). A pod that was refused waits for a change
+that may help with what refused it, at most five minutes; and it backs off one second, doubling to ten (S3-11). Back-off
+ends on whole seconds, and a pod that backs off is taken early when nothing else waits (pkg/scheduler/backend/queue
+with queueing hints and SchedulerPopFromBackoffQ). Refused pods are kept by shape: a hint is asked once for a kind.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from fairlead.api.scheduling import Pod
+from fairlead.scheduler.framework import Change, Event, Profile
+from fairlead.scheduler.shape import Shape
+
+FIRST_BACKOFF_SECONDS: Final = 1.0
+LONGEST_BACKOFF_SECONDS: Final = 10.0
+LONGEST_UNSCHEDULABLE_SECONDS: Final = 300.0
+FLUSH_SECONDS: Final = 30.0
+#: The clock may be this early when a timer fires.
+_TICK = 1e-3
+
+
+class Place(Enum):
+    ACTIVE = auto()
+    BACKOFF = auto()
+    ERROR = auto()
+    UNSCHEDULABLE = auto()
+    GATED = auto()
+    NOWHERE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A pod in the queue."""
+
+    pod: Pod
+    shape: Shape
+    key: str
+    #: Since when it waits: its creation, or its last refusal.
+    since: float
+    number: int
+    place: Place = Place.NOWHERE
+    refused_by: frozenset[str] = frozenset()
+    refusals: int = 0
+    errors_in_a_row: int = 0
+    backoff_until: float = 0.0
+    #: Grows whenever the pod is put somewhere: heap entries with an older one are void.
+    ticket: int = 0
+
+    @property
+    def rank(self) -> tuple[int, float, int]:
+        return -self.pod.priority, self.since, self.number
+
+
+class SchedulingQueue:
+    """Waiting pods by key. Every method is told the time; nothing here waits."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._waiting: dict[str, Waiting] = {}
+        self._heaps: dict[Place, list[tuple[float, tuple[int, float, int], int, Waiting]]] = {
+            Place.ACTIVE: [],
+            Place.BACKOFF: [],
+            Place.ERROR: [],
+        }
+        self._unschedulable: dict[tuple[Shape, frozenset[str]], dict[str, Waiting]] = {}
+        self._number = 0
+        self._flush_at = 0.0
+        self._counts = dict.fromkeys(Place, 0)
+        self._of_interest = _events_of(profile)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def count(self, place: Place) -> int:
+        """How many pods are there (`scheduler_pending_pods`)."""
+        return self._counts[place]
+
+    def get(self, key: str) -> Waiting | None:
+        return self._waiting.get(key)
+
+    # --- pods come and go -------------------------------------------------------------------------------------------
+
+    def add(self, pod: Pod, shape: Shape, now: float) -> None:
+        """A pod that has never been tried."""
+        self._number += 1
+        one = Waiting(pod, shape, pod.metadata.key, now, self._number)
+        self._waiting[one.key] = one
+        self._activate(one)
+
+    def remove(self, key: str) -> None:
+        """The pod is gone, or no longer ours to place."""
+        one = self._waiting.pop(key, None)
+        if one is not None:
+            self._put(one, Place.NOWHERE)
+
+    def update(self, pod: Pod, shape: Shape, events: Event, now: float) -> None:
+        """The pod itself has changed; `events` says in which of the ways that could help it."""
+        one = self._waiting.get(pod.metadata.key)
+        if one is None:
+            self.add(pod, shape, now)
+            return
+        place = one.place
+        if place is Place.UNSCHEDULABLE:
+            self._put(one, Place.NOWHERE)
+        one.pod, one.shape = pod, shape
+        if place is Place.GATED:
+            if events & Event.OWN_GATES:
+                self._activate(one)
+        elif place is Place.UNSCHEDULABLE:
+            helped = self._is_helped(Change(events, new_shape=shape), shape, one.refused_by)
+            if helped:
+                self._try_again(one, now)
+            else:
+                self._put(one, Place.UNSCHEDULABLE)
+
+    # --- trying -----------------------------------------------------------------------------------------------------
+
+    def pop(self) -> Waiting | None:
+        """The next pod to try. It is out of the queue until the caller gives it back: `refused` or `failed`."""
+        for place in (Place.ACTIVE, Place.BACKOFF):
+            one = self._first(place)
+            if one is not None:
+                heapq.heappop(self._heaps[place])
+                self._put(one, Place.NOWHERE)
+                del self._waiting[one.key]
+                return one
+        return None
+
+    def refused(self, one: Waiting, plugins: frozenset[str], now: float) -> None:
+        """No node would do, by the word of these plugins."""
+        one.refused_by = plugins
+        one.refusals += 1
+        one.errors_in_a_row = 0
+        self._back_off(one, one.refusals, now)
+        self._waiting[one.key] = one
+        self._put(one, Place.UNSCHEDULABLE)
+
+    def failed(self, one: Waiting, now: float) -> None:
+        """Trying it went wrong, by nobody's word; it is tried again after its back-off and not before."""
+        one.refused_by = frozenset()
+        one.errors_in_a_row += 1
+        self._back_off(one, one.errors_in_a_row, now)
+        self._waiting[one.key] = one
+        self._put(one, Place.ERROR)
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def moved(self, change: Change, now: float) -> None:
+        """Something happened: try again whom it may help."""
+        if not change.events & self._of_interest:
+            return
+        for (shape, plugins), pods in list(self._unschedulable.items()):
+            if self._is_helped(change, shape, plugins):
+                for one in list(pods.values()):
+                    self._try_again(one, now)
+
+    def tick(self, now: float) -> None:
+        """Let those go on whose time has come."""
+        for place in (Place.BACKOFF, Place.ERROR):
+            while (one := self._first(place)) is not None and not _is_backing_off(one, now):
+                heapq.heappop(self._heaps[place])
+                self._put(one, Place.ACTIVE)
+        if now >= self._flush_at:
+            self._flush_at = _next_flush(now)
+            overdue = now - LONGEST_UNSCHEDULABLE_SECONDS
+            for pods in list(self._unschedulable.values()):
+                for one in [one for one in pods.values() if one.since < overdue]:
+                    self._try_again(one, now)
+
+    def next_tick(self, now: float) -> float | None:
+        """When `tick` has something to do again; None while nothing waits for time to pass."""
+        firsts = (self._first(place) for place in (Place.BACKOFF, Place.ERROR))
+        times = [one.backoff_until + 1.0 for one in firsts if one is not None]
+        if self._unschedulable:
+            times.append(_next_flush(now))
+        return min(times, default=None)
+
+    # --- within -----------------------------------------------------------------------------------------------------
+
+    def _activate(self, one: Waiting) -> None:
+        """Into the active queue, unless a plugin holds the pod back."""
+        held = self._profile.pre_enqueue(one.pod)
+        if held is not None:
+            one.refused_by = frozenset({held[0].name})
+        self._put(one, Place.ACTIVE if held is None else Place.GATED)
+
+    def _try_again(self, one: Waiting, now: float) -> None:
+        if _is_backing_off(one, now):
+            self._put(one, Place.BACKOFF)
+        else:
+            self._put(one, Place.ACTIVE)
+
+    def _back_off(self, one: Waiting, count: int, now: float) -> None:
+        seconds = min(FIRST_BACKOFF_SECONDS * 2 ** min(count - 1, 30), LONGEST_BACKOFF_SECONDS)
+        one.since = now
+        one.backoff_until = math.floor(now + seconds + _TICK)
+
+    def _is_helped(self, change: Change, shape: Shape, plugins: frozenset[str]) -> bool:
+        """Whether the change matters to one of the plugins that refused."""
+        return any(
+            change.events & plugin.events and plugin.helps(change, shape) for plugin in self._profile.named(plugins)
+        )
+
+    def _put(self, one: Waiting, place: Place) -> None:
+        """The only way from one place to another."""
+        if one.place is Place.UNSCHEDULABLE:
+            self._leave_unschedulable(one)
+        self._counts[one.place] -= 1
+        self._counts[place] += 1
+        one.place = place
+        one.ticket += 1
+        heap = self._heaps.get(place)
+        if heap is not None:
+            until = 0.0 if place is Place.ACTIVE else one.backoff_until
+            heapq.heappush(heap, (until, one.rank, one.ticket, one))
+        elif place is Place.UNSCHEDULABLE:
+            self._unschedulable.setdefault((one.shape, one.refused_by), {})[one.key] = one
+
+    def _leave_unschedulable(self, one: Waiting) -> None:
+        kind = (one.shape, one.refused_by)
+        pods = self._unschedulable[kind]
+        del pods[one.key]
+        if not pods:
+            del self._unschedulable[kind]
+
+    def _first(self, place: Place) -> Waiting | None:
+        """The head of a heap, which stays there; void entries before it are dropped."""
+        heap = self._heaps[place]
+        while heap:
+            _, _, ticket, one = heap[0]
+            if one.place is place and one.ticket == ticket:
+                return one
+            heapq.heappop(heap)
+        return None
+
+
+def _is_backing_off(one: Waiting, now: float) -> bool:
+    """The whole second in which back-off ends still belongs to it."""
+    return one.backoff_until >= math.floor(now + _TICK)
+
+
+def _next_flush(now: float) -> float:
+    return (math.floor(now / FLUSH_SECONDS) + 1) * FLUSH_SECONDS
+
+
+def _events_of(profile: Profile) -> Event:
+    found = Event(0)
+    for place in profile.plugins:
+        found |= place.plugin.events
+    return found

@@ -1,0 +1,204 @@
+"""The shape of a pod: everything about it that decides where it fits.
+
+Thousands of pods come from few templates. Pods of one shape are equal to the scheduler, so masks and scores are
+worked out once per shape and kept; a pod costs one look-up by its encoded spec.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resource, pod_requests
+from fairlead.api.quantity import Quantity, parse
+from fairlead.api.scheduling import Affinity, Container, ContainerStatus, Pod, Toleration
+
+#: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
+UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
+
+#: Shapes that were not seen for longest are forgotten beyond this number; pods keep theirs.
+REMEMBERED = 4096
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    ip: str
+    protocol: str
+    port: int
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
+
+    requests: dict[str, int]
+    #: What it counts for in the scores of others once it is placed.
+    nonzero_requests: dict[str, int]
+    #: What it counts for in its own NodeResourcesFit score, where pod-level requests are not looked at.
+    score_requests: dict[str, int]
+    tolerations: tuple[Toleration, ...]
+    node_selector: dict[str, str]
+    affinity: Affinity
+    host_ports: tuple[HostPort, ...]
+    images: tuple[str, ...]
+    container_count: int
+
+
+class Shapes:
+    """Every shape seen lately, by its encoding."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Shape] = OrderedDict()
+
+    def of(self, pod: Pod) -> Shape:
+        """The one shape that all pods like this share."""
+        spec, status = pod.spec, pod.status
+        decisive: list[Any] = [
+            spec.containers,
+            spec.init_containers,
+            spec.volumes,
+            spec.overhead,
+            spec.resources,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+        ]
+        if spec.node_name and (status.container_statuses or status.init_container_statuses):
+            decisive += (status.container_statuses, status.init_container_statuses, is_resize_infeasible(pod))
+        key = _encode(decisive)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = shape_of(pod)
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return found
+
+
+def shape_of(pod: Pod) -> Shape:
+    """Work the shape of one pod out."""
+    spec = pod.spec
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    plain = _plain_spec(pod)
+    requests = pod_requests(plain)
+    resources = plain.pop("resources", None)
+    with_defaults = _with_unsaid(plain, UNSAID)
+    return Shape(
+        requests=_counted(requests),
+        nonzero_requests=_nonzero(plain, resources, requests),
+        score_requests=_counted(pod_requests(with_defaults)),
+        tolerations=spec.tolerations or (),
+        node_selector=spec.node_selector or {},
+        affinity=spec.affinity or Affinity(),
+        host_ports=_host_ports(pod),
+        images=_images(pod, containers),
+        container_count=len(containers),
+    )
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """The node will never grant the resize that the spec asks for."""
+    pending = pod.condition("PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
+
+
+def is_scalar(name: str) -> bool:
+    """Extended resources, huge pages and attachable volumes (`IsScalarResourceName`)."""
+    if "/" in name:
+        return not name.startswith("requests.")
+    return is_hugepages(name) or name.startswith("attachable-volumes-")
+
+
+def amount_of(name: str, quantity: Quantity) -> int:
+    """A quantity in the unit that the scheduler counts that resource in."""
+    return quantity.milli if name == "cpu" else quantity.units
+
+
+def is_counted(name: str) -> bool:
+    return name in ("cpu", "memory", "ephemeral-storage") or is_scalar(name)
+
+
+def _counted(amounts: Amounts) -> dict[str, int]:
+    counted = ((name, amount_of(name, quantity)) for name, quantity in amounts.items() if is_counted(name))
+    return {name: amount for name, amount in counted if amount > 0}
+
+
+def _nonzero(plain: Obj, resources: Obj | None, requests: Amounts) -> dict[str, int]:
+    """cpu and memory with the defaults for containers that say nothing, unless the pod level says it for them."""
+    has_pod_level = any(is_pod_level_resource(name) for name in (resources or {}).get("requests") or ())
+    unsaid = {name: text for name, text in UNSAID.items() if name not in requests} if has_pod_level else UNSAID
+    spec = _with_unsaid(plain, unsaid) | ({"resources": resources} if resources else {})
+    return {name: amount for name, amount in _counted(pod_requests(spec)).items() if name in UNSAID}
+
+
+def _with_unsaid(spec: Obj, unsaid: dict[str, str]) -> Obj:
+    """The spec with these requests for every container that does not name the resource."""
+    changed = dict(spec)
+    for field in ("containers", "initContainers"):
+        if spec.get(field):
+            changed[field] = [one | {"resources": {"requests": unsaid | _requests(one)}} for one in spec[field]]
+    return changed
+
+
+def _requests(container: Obj) -> dict[str, str]:
+    return (container.get("resources") or {}).get("requests") or {}
+
+
+def _plain_spec(pod: Pod) -> Obj:
+    """The spec as a dict, with what the node has granted to each container where that counts instead."""
+    spec: Obj = msgspec.to_builtins(pod.spec)
+    granted = {one.name: one for one in (*(pod.status.container_statuses or ()), *_sidecar_statuses(pod))}
+    if pod.spec.node_name and granted:
+        infeasible = is_resize_infeasible(pod)
+        for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+            status = granted.get(container.get("name", ""))
+            if status is not None and status.resources is not None:
+                container["resources"] = {"requests": _effective(_requests(container), status, infeasible)}
+    return spec
+
+
+def _sidecar_statuses(pod: Pod) -> list[ContainerStatus]:
+    sidecars = {one.name for one in pod.spec.init_containers or () if one.restart_policy == "Always"}
+    return [one for one in pod.status.init_container_statuses or () if one.name in sidecars]
+
+
+def _effective(asked: dict[str, str], status: ContainerStatus, infeasible: bool) -> dict[str, str]:
+    """The largest of what is asked, granted and in force; a resize that cannot be granted does not count."""
+    sources = [(status.resources.requests if status.resources else None) or {}, status.allocated_resources or {}]
+    if not infeasible:
+        sources.append(asked)
+    effective: dict[str, str] = {}
+    for source in sources:
+        for name, text in source.items():
+            if name not in effective or parse(text) > parse(effective[name]):
+                effective[name] = text
+    return effective
+
+
+def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """The ports taken on the node while the pod runs: an ordinary init container's are not."""
+    sidecars = (one for one in pod.spec.init_containers or () if one.restart_policy == "Always")
+    return tuple(
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*sidecars, *pod.spec.containers)
+        for port in container.ports or ()
+        if port.host_port > 0
+    )
+
+
+def _images(pod: Pod, containers: tuple[Container, ...]) -> tuple[str, ...]:
+    """Every image the pod names, container by container."""
+    of_volumes = (one.image.reference for one in pod.spec.volumes or () if one.image is not None)
+    return tuple(normalized_image(name) for name in (*(one.image for one in containers), *of_volumes))
+
+
+def normalized_image(name: str) -> str:
+    """With the tag that is meant where none is written, as nodes report it."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,0 +1,226 @@
+"""The cluster as the scheduler believes it to be: nodes, the pods on them, and the pods it has just placed.
+
+    (unknown) ──assume──▶ assumed ──place (the watch confirms)──▶ placed
+                             │forget (binding failed)                │remove
+                             ▼                                       ▼
+                          (unknown)                              (unknown)
+
+A decision must count every pod that was decided on before, whether or not the server has answered yet; so a pod is
+assumed at once and confirmed or forgotten later. Changes are written to journals, by which cached answers catch up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairlead.api.quantity import parse
+from fairlead.api.scheduling import Node, Taint
+from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
+from fairlead.scheduler.images import Images
+from fairlead.scheduler.ports import UsedPorts
+from fairlead.scheduler.shape import Shape, amount_of, is_counted
+
+FIRST_SIZE = 64
+
+
+@dataclass(slots=True)
+class Placed:
+    """A pod on a node."""
+
+    uid: str
+    row: int
+    shape: Shape
+    is_assumed: bool
+
+
+class Snapshot:
+    """Columns over nodes; `node_changes` and `pod_changes` tell which rows to look at again."""
+
+    def __init__(self) -> None:
+        size = FIRST_SIZE
+        self.size = size
+        self.count = 0
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        #: Rows that are nodes: a row without one is free, or holds pods of a node that is not known (yet).
+        self.alive: Mask = np.zeros(size, dtype=np.bool_)
+        self.unschedulable: Mask = np.zeros(size, dtype=np.bool_)
+        self.taints: Codes[tuple[Taint, ...]] = Codes(size)
+        self.allocatable = Amounts(size)
+        self.requested = Amounts(size)
+        self.nonzero_requested = Amounts(size)
+        self.allowed_pods: Ints = np.zeros(size, dtype=np.int64)
+        self.pod_count: Ints = np.zeros(size, dtype=np.int64)
+        self.images = Images()
+        self.ports = UsedPorts()
+        self.node_changes = Journal()
+        self.pod_changes = Journal()
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._labels: dict[str, Codes[str]] = {}
+        self._pods: dict[str, Placed] = {}
+        self._alive_rows: Rows | None = None
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def rows(self) -> Rows:
+        """The rows of all nodes."""
+        if self._alive_rows is None:
+            self._alive_rows = np.flatnonzero(self.alive)
+        return self._alive_rows
+
+    def row_of(self, name: str) -> int | None:
+        """The row of a node that exists."""
+        row = self._rows.get(name)
+        return row if row is not None and self.alive[row] else None
+
+    def labels(self, key: str) -> Codes[str]:
+        """The column of a label; made when somebody first asks for that label."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = Codes(self.size)
+            for row, node in enumerate(self.nodes):
+                if node is not None:
+                    column[row] = node.metadata.labels.get(key)
+        return column
+
+    def placed(self, key: str) -> Placed | None:
+        """The pod of that `namespace/name`, if it is on a node."""
+        return self._pods.get(key)
+
+    @property
+    def pods_placed(self) -> int:
+        return len(self._pods)
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """A node appeared or changed."""
+        name = node.metadata.name
+        row = self._row_for(name)
+        if not self.alive[row]:
+            self.alive[row] = True
+            self.count += 1
+            self._alive_rows = None
+        known = self.nodes[row]
+        if known is not None:
+            self.images.remove(row, known)
+        self.nodes[row] = node
+        self.images.add(row, node)
+        self.unschedulable[row] = node.spec.unschedulable
+        self.taints[row] = node.taints
+        self.allowed_pods[row] = allowed_pods_of(node)
+        self.allocatable.replace(row, allocatable_of(node))
+        for key, column in self._labels.items():
+            column[row] = node.metadata.labels.get(key)
+        self.node_changes.mark(row)
+        self.node_changes.trim(self.size)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone; its pods keep the row until they are gone too."""
+        row = self.row_of(name)
+        if row is None:
+            return
+        known = self.nodes[row]
+        if known is not None:
+            self.images.remove(row, known)
+        self.nodes[row] = None
+        self.alive[row] = False
+        self.count -= 1
+        self._alive_rows = None
+        self.node_changes.mark(row)
+        self._release(row)
+
+    def _row_for(self, name: str) -> int:
+        row = self._rows.get(name)
+        if row is None:
+            if self._free:
+                row = self._free.pop()
+                self.names[row] = name
+            else:
+                row = len(self.names)
+                self.names.append(name)
+                self.nodes.append(None)
+                if row == self.size:
+                    self._grow(2 * self.size)
+            self._rows[name] = row
+        return row
+
+    def _release(self, row: int) -> None:
+        """Let a row be used again that has neither a node nor pods."""
+        if not self.alive[row] and not self.pod_count[row]:
+            del self._rows[self.names[row]]
+            self._free.append(row)
+
+    def _grow(self, size: int) -> None:
+        self.size = size
+        self.alive = grown(self.alive, size)
+        self.unschedulable = grown(self.unschedulable, size)
+        self.allowed_pods = grown(self.allowed_pods, size)
+        self.pod_count = grown(self.pod_count, size)
+        for amounts in (self.allocatable, self.requested, self.nonzero_requested):
+            amounts.grow(size)
+        self.taints.grow(size)
+        for column in self._labels.values():
+            column.grow(size)
+
+    # --- pods -------------------------------------------------------------------------------------------------------
+
+    def assume(self, key: str, uid: str, shape: Shape, row: int) -> None:
+        """A decision was made; the server does not know yet."""
+        self._count_in(key, Placed(uid, row, shape, is_assumed=True))
+
+    def forget(self, key: str, uid: str) -> bool:
+        """The decision came to nothing. False if the pod is no longer assumed."""
+        placed = self._pods.get(key)
+        if placed is None or placed.uid != uid or not placed.is_assumed:
+            return False
+        self._count_out(key)
+        return True
+
+    def place(self, key: str, uid: str, shape: Shape, node_name: str) -> None:
+        """The server says that the pod is on that node."""
+        row = self._row_for(node_name)
+        known = self._pods.get(key)
+        if known is not None:
+            if known.uid == uid and known.row == row and known.shape is shape:
+                known.is_assumed = False
+                return
+            self._count_out(key)
+            row = self._row_for(node_name)
+        self._count_in(key, Placed(uid, row, shape, is_assumed=False))
+
+    def remove(self, key: str) -> None:
+        """The server says that the pod is gone or has finished."""
+        if key in self._pods:
+            self._count_out(key)
+
+    def _count_in(self, key: str, placed: Placed) -> None:
+        self._pods[key] = placed
+        self._count(placed, 1)
+
+    def _count_out(self, key: str) -> None:
+        placed = self._pods.pop(key)
+        self._count(placed, -1)
+        self._release(placed.row)
+
+    def _count(self, placed: Placed, sign: int) -> None:
+        row, shape = placed.row, placed.shape
+        self.requested.add(row, shape.requests, sign)
+        self.nonzero_requested.add(row, shape.nonzero_requests, sign)
+        self.pod_count[row] += sign
+        if shape.host_ports:
+            self.ports.count(row, shape.host_ports, sign)
+        self.pod_changes.mark(row)
+        self.pod_changes.trim(self.size)
+
+
+def allocatable_of(node: Node) -> dict[str, int]:
+    """What a node offers to pods, in the units of the scheduler."""
+    return {name: amount_of(name, parse(text)) for name, text in node.status.allocatable.items() if is_counted(name)}
+
+
+def allowed_pods_of(node: Node) -> int:
+    return parse(node.status.allocatable.get("pods", "0")).units

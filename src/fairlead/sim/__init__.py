@@ -1,0 +1,1 @@
+"""Simulated nodes, and workloads to put on them."""

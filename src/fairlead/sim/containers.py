@@ -1,0 +1,330 @@
+"""What a simulated pod does on its node, decided purely: state in, next status and wake-up time out.
+
+    bound ─▶ (refused) ─▶ Failed
+      └────▶ starting ─▶ Running ─▶ (declared lifetime over) ─▶ Succeeded | Failed | restarted
+                            └─────▶ (deleted) ─▶ stopping ─▶ gone
+
+How long a container takes to start, lives and takes to stop, and how it exits, a pod declares by annotation. Everything
+else follows from its spec, its status and the time, so a simulated node can be stopped and started at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import Condition, Object, View
+from fairlead.api.objects import Obj
+from fairlead.runtime.clock import parse_timestamp, timestamp
+
+START_SECONDS = "sim.fairlead.dev/start-seconds"
+LIFETIME_SECONDS = "sim.fairlead.dev/lifetime-seconds"
+EXIT_CODE = "sim.fairlead.dev/exit-code"
+STOP_SECONDS = "sim.fairlead.dev/stop-seconds"
+
+FINISHED = ("Succeeded", "Failed")
+#: The kubelet's restart back-off: the first restart at once, then 10 s doubling to 300 s (S0-64).
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 300.0
+
+
+class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    image: str = ""
+    restart_policy: str | None = None
+    resources: dict[str, Any] | None = None
+
+
+class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    node_name: str = ""
+    restart_policy: str = "Always"
+    host_network: bool = False
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str] | None = None
+    resources: dict[str, Any] | None = None
+
+
+class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    started_at: str | None = None
+
+
+class State(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    running: Running | None = None
+
+
+class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    restart_count: int = 0
+    state: State = State()
+
+
+class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    phase: str = ""
+    start_time: str | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    """A pod as a simulated node sees it."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status.phase in FINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a pod declares of its containers. Seconds; a lifetime of None never ends."""
+
+    start: float = 0.0
+    lifetime: float | None = None
+    exit_code: int = 0
+    stop: float = 0.0
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, str]) -> Behaviour:
+        """From annotations; one that is no number counts as not given."""
+        if not annotations:
+            return _DEFAULT
+        return cls(
+            _number(annotations.get(START_SECONDS)) or 0.0,
+            _number(annotations.get(LIFETIME_SECONDS)),
+            int(_number(annotations.get(EXIT_CODE)) or 0),
+            _number(annotations.get(STOP_SECONDS)) or 0.0,
+        )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+_DEFAULT = Behaviour()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod runs."""
+
+    host_ip: str
+    pod_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do now, and when to look again (seconds since the epoch; None: at the next change)."""
+
+    status: Obj | None = None
+    is_gone: bool = False
+    wake_at: float | None = None
+
+
+def step(pod: Pod, seen_at: float, deleted_at: float | None, place: Place, now: float) -> Step:
+    """The next step of an admitted pod that the node first saw at `seen_at`, and saw deleted at `deleted_at`."""
+    behaviour = Behaviour.of(pod.metadata.annotations)
+    if deleted_at is not None:
+        return _stopping(pod, behaviour, deleted_at, now)
+    if pod.is_finished:
+        return Step()
+    if pod.status.phase != "Running":
+        start_at = seen_at + behaviour.start
+        if now < start_at:
+            return Step(wake_at=start_at)
+        return _started(pod, behaviour, place, now)
+    return _running(pod, behaviour, place, now)
+
+
+def _stopping(pod: Pod, behaviour: Behaviour, deleted_at: float, now: float) -> Step:
+    grace = pod.metadata.deletion_grace_period_seconds or 0
+    stop_at = deleted_at + min(behaviour.stop, grace)
+    if now < stop_at and not pod.is_finished:
+        return Step(wake_at=stop_at)
+    return Step(is_gone=True)
+
+
+def _started(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+    moment = timestamp(now)
+    status = _status(pod, "Running", moment, place, is_ready=True)
+    status["containerStatuses"] = [
+        _container(one, {"running": {"startedAt": moment}}, is_ready=True) for one in pod.spec.containers
+    ]
+    if pod.spec.init_containers:
+        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
+        status["initContainerStatuses"] = [
+            _container(one, ended, is_ready=True, has_started=False)
+            if one.restart_policy != "Always"
+            else _container(one, {"running": {"startedAt": moment}}, is_ready=True)
+            for one in pod.spec.init_containers
+        ]
+    return Step(status, wake_at=None if behaviour.lifetime is None else now + behaviour.lifetime)
+
+
+def _running(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+    if behaviour.lifetime is None:
+        return Step()
+    began = next((one.state.running.started_at for one in pod.status.container_statuses if one.state.running), None)
+    if began is None:
+        return _restarted(pod, behaviour, place, now)
+    ends_at = parse_timestamp(began) + behaviour.lifetime
+    if now < ends_at:
+        return Step(wake_at=ends_at)
+    failed = behaviour.exit_code != 0
+    policy = pod.spec.restart_policy
+    if policy == "Always" or (policy == "OnFailure" and failed):
+        return _crashed(pod, behaviour, place, now)
+    status = _status(pod, "Failed" if failed else "Succeeded", timestamp(now), place, is_ready=False)
+    if not failed:
+        for condition in status["conditions"]:
+            if condition["type"] in ("Ready", "ContainersReady"):
+                condition["reason"] = "PodCompleted"
+    ended = _terminated(behaviour, began, now)
+    status["containerStatuses"] = [
+        _container(one, ended, restarts, is_ready=False, has_started=False)
+        for one, restarts in zip(pod.spec.containers, _restarts(pod), strict=True)
+    ]
+    return Step(status)
+
+
+def _crashed(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+    """A container that ended and is to run again: at once the first time, after a back-off from then on."""
+    restarts = _restarts(pod)
+    if not any(restarts):
+        return _restarted(pod, behaviour, place, now)
+    wait = _backoff(max(restarts))
+    name, namespace = pod.metadata.name, pod.metadata.namespace
+    status = _status(pod, "Running", timestamp(now), place, is_ready=False)
+    began = next((one.state.running.started_at for one in pod.status.container_statuses if one.state.running), None)
+    status["containerStatuses"] = [
+        _container(
+            one,
+            {
+                "waiting": {
+                    "reason": "CrashLoopBackOff",
+                    "message": f"back-off {_short(wait)} restarting failed container={one.name} "
+                    f"pod={name}_{namespace}({pod.metadata.uid})",
+                }
+            },
+            count,
+            is_ready=False,
+            has_started=False,
+            last=_terminated(behaviour, began or timestamp(now), now),
+        )
+        for one, count in zip(pod.spec.containers, restarts, strict=True)
+    ]
+    return Step(status, wake_at=now + wait)
+
+
+def _restarted(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+    moment = timestamp(now)
+    status = _status(pod, "Running", moment, place, is_ready=True)
+    ended = _terminated(behaviour, moment, now)
+    status["containerStatuses"] = [
+        _container(one, {"running": {"startedAt": moment}}, count + 1, is_ready=True, last=ended)
+        for one, count in zip(pod.spec.containers, _restarts(pod), strict=True)
+    ]
+    lifetime = behaviour.lifetime
+    return Step(status, wake_at=None if lifetime is None else now + lifetime)
+
+
+def _backoff(restarts: int) -> float:
+    return float(min(FIRST_BACKOFF_SECONDS * 2 ** (restarts - 1), LONGEST_BACKOFF_SECONDS))
+
+
+def _short(seconds: float) -> str:
+    """A Go duration of whole seconds: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _restarts(pod: Pod) -> list[int]:
+    known = {one.name: one.restart_count for one in pod.status.container_statuses}
+    return [known.get(one.name, 0) for one in pod.spec.containers]
+
+
+def _terminated(behaviour: Behaviour, began: str, now: float) -> Obj:
+    code = behaviour.exit_code
+    return {
+        "terminated": {
+            "exitCode": code,
+            "reason": "Error" if code else "Completed",
+            "startedAt": began,
+            "finishedAt": timestamp(now),
+        }
+    }
+
+
+def _container(
+    container: Container,
+    state: Obj,
+    restarts: int = 0,
+    *,
+    is_ready: bool,
+    has_started: bool = True,
+    last: Obj | None = None,
+) -> Obj:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": f"fairlead-sim://{container.image}",
+        "containerID": f"fairlead-sim://{container.name}",
+        "ready": is_ready,
+        "started": has_started,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": last or {},
+    }
+
+
+def _status(pod: Pod, phase: str, moment: str, place: Place, *, is_ready: bool) -> Obj:
+    known = {one.type: one for one in pod.status.conditions}
+    is_finished = phase in FINISHED
+    wanted = {
+        "PodReadyToStartContainers": not is_finished,
+        "Initialized": True,
+        "Ready": is_ready,
+        "ContainersReady": is_ready,
+        "PodScheduled": True,
+    }
+    conditions = []
+    for kind, holds in wanted.items():
+        status = "True" if holds else "False"
+        old = known.pop(kind, None)
+        since = old.last_transition_time if old and old.status == status and old.last_transition_time else moment
+        condition: Obj = {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+        if pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
+        conditions.append(condition)
+    conditions.extend(_kept(one) for one in known.values())
+    ip = place.host_ip if pod.spec.host_network else (pod.status.pod_ip or place.pod_ip)
+    return {
+        "phase": phase,
+        "observedGeneration": pod.metadata.generation,
+        "conditions": conditions,
+        "hostIP": place.host_ip,
+        "hostIPs": [{"ip": place.host_ip}],
+        "podIP": ip,
+        "podIPs": [{"ip": ip}],
+        "startTime": pod.status.start_time or moment,
+    }
+
+
+def _kept(condition: Condition) -> Obj:
+    """A condition that somebody else set (DisruptionTarget)."""
+    kept = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+    }
+    return {key: value for key, value in kept.items() if value}

@@ -1,0 +1,246 @@
+"""Simulated nodes: one fleet, not a task each.
+
+All nodes share one pod informer, one queue and one heap of timers, so ten thousand of them cost what their pods do. The
+fleet registers its nodes, keeps their leases, and walks every pod that is bound to one of them through the states of
+`containers.py`. It writes through `Api` alone, like a kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from fairlead.api.builtin import LEASES, NODES, PODS
+from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import pod_requests
+from fairlead.api.verbs import Api, DeleteOptions, PatchType
+from fairlead.client.events import EventRecorder, reference
+from fairlead.client.informer import Informers
+from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
+from fairlead.runtime.workqueue import WorkQueue
+from fairlead.sim.admission import Ledger, amounts
+from fairlead.sim.containers import Place, Pod, step
+from fairlead.sim.nodes import address_of, registered
+
+#: How many writes the fleet has under way at once.
+WORKERS = 64
+#: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
+LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
+EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
+LEASE_NAMESPACE = "kube-node-lease"
+
+log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """Nodes that take time and resources, and nothing else."""
+
+    def __init__(
+        self, api: Api, informers: Informers, nodes: Iterable[Obj], *, heartbeats: bool = True, events: bool = True
+    ) -> None:
+        self._api = api
+        self._manifests = {node["metadata"]["name"]: node for node in nodes}
+        self._numbers = {name: number for number, name in enumerate(self._manifests, 1)}
+        self._ledgers = {name: Ledger(_allocatable(node)) for name, node in self._manifests.items()}
+        self._heartbeats = heartbeats
+        self._recorder = EventRecorder(api, "kubelet") if events else None
+        self._budget = _Budget()
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._seen: dict[str, float] = {}  # uid -> when its node first saw it
+        self._deleted: dict[str, float] = {}  # uid -> when its node first saw it deleted
+        self._addresses: dict[str, int] = {}  # uid -> number of its address
+        self._last_address = 0
+        self._pods = informers.of(PODS, Pod)
+        #: Set once every node is there and Ready.
+        self.registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Be these nodes, until cancelled. The informers must be running."""
+        await self._register_all()
+        await self._pods.synced()
+        self._pods.subscribe(self._noticed)
+        self.registered.set()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work(), name="node worker")
+            if self._heartbeats:
+                group.create_task(self._renew(), name="node leases")
+            if self._recorder:
+                group.create_task(self._recorder.run(), name="node events")
+
+    async def ready(self) -> None:
+        """Return once every node is there and Ready."""
+        await self.registered.wait()
+
+    # -- nodes
+
+    async def _register_all(self) -> None:
+        for name, manifest in self._manifests.items():
+            await self._register(registered(manifest, self._numbers[name], timestamp()))
+            if self._heartbeats:
+                await self._create_lease(name)
+
+    async def _register(self, manifest: Obj) -> None:
+        """Create the node, or take over the one of that name that is there from before."""
+        try:
+            await self._api.create(NODES, manifest)
+        except AlreadyExists:
+            name = manifest["metadata"]["name"]
+            labels = {"metadata": {"labels": manifest["metadata"]["labels"]}}
+            await self._api.patch(NODES, name, "", labels)
+            await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
+
+    async def _create_lease(self, name: str) -> None:
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
+        try:
+            await self._api.create(LEASES, {"metadata": {"name": name}, "spec": spec}, LEASE_NAMESPACE)
+        except AlreadyExists:
+            await self._renew_lease(name)
+
+    async def _renew(self) -> None:
+        """Renew every lease once in ten seconds, spread over them."""
+        while True:
+            began = now()
+            for name in self._manifests:
+                await self._renew_lease(name)
+                await asyncio.sleep(0)
+            await asyncio.sleep(max(RENEW_SECONDS - (now() - began), 0.1))
+
+    async def _renew_lease(self, name: str) -> None:
+        try:
+            await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
+        except NotFound:
+            await self._create_lease(name)
+        except ApiError as error:
+            log.warning("lease of %s: %s", name, error)
+
+    # -- pods
+
+    def _noticed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if pod.spec.node_name not in self._ledgers:
+            return
+        if new is None:
+            self._forget(pod)
+        else:
+            self._queue.add(pod.metadata.key)
+
+    def _forget(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._ledgers[pod.spec.node_name].release(uid)
+        for memory in (self._seen, self._deleted, self._addresses):
+            memory.pop(uid, None)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._sync(key)
+            except (NotFound, Conflict):
+                pass  # it changed under our hands: the informer will tell
+            except ApiError as error:
+                log.warning("pod %s: %s", key, error)
+                self._queue.retry(key)
+            else:
+                self._queue.forget(key)
+            finally:
+                self._queue.done(key)
+
+    async def _sync(self, key: str) -> None:
+        pod = self._pods.get(key)
+        if pod is None:
+            return
+        uid, moment = pod.metadata.uid, now()
+        seen_at = self._seen.setdefault(uid, moment)
+        deleted_at = self._deleted.setdefault(uid, moment) if pod.metadata.is_terminating else None
+        if pod.is_finished:
+            self._ledgers[pod.spec.node_name].release(uid)
+        elif deleted_at is None and await self._refused(pod):
+            return
+        next_ = step(pod, seen_at, deleted_at, self._place(pod), moment)
+        if next_.is_gone:
+            await self._remove(pod)
+        elif next_.status is not None:
+            await self._report(pod, next_.status)
+        if next_.wake_at is not None:
+            self._queue.add_after(key, next_.wake_at - moment)
+
+    async def _refused(self, pod: Pod) -> bool:
+        ledger, uid = self._ledgers[pod.spec.node_name], pod.metadata.uid
+        if uid in ledger.held:
+            return False
+        wanted = wants(pod)
+        if pod.status.phase == "Running":
+            ledger.hold(uid, wanted)
+            return False
+        refusal = ledger.admit(uid, wanted)
+        if refusal is None:
+            return False
+        if self._recorder:
+            self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
+        await self._report(pod, refusal.status() | {"startTime": timestamp()})
+        return True
+
+    async def _report(self, pod: Pod, status: Obj) -> None:
+        meta = pod.metadata
+        patch = {"metadata": {"uid": meta.uid}, "status": status}
+        await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        if self._recorder and status.get("phase") == "Running" and pod.status.phase != "Running":
+            self._announce(pod)
+
+    def _announce(self, pod: Pod) -> None:
+        """The events that a kubelet records when it starts containers (S0-77), as far as its budget reaches."""
+        assert self._recorder is not None
+        for container in pod.spec.containers:
+            if not self._budget.spend(3):
+                return
+            about = reference(pod, PODS, f"spec.containers{{{container.name}}}")
+            said = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+            self._recorder.event(about, "Normal", "Pulled", said)
+            self._recorder.event(about, "Normal", "Created", "Container created")
+            self._recorder.event(about, "Normal", "Started", "Container started")
+
+    async def _remove(self, pod: Pod) -> None:
+        meta = pod.metadata
+        options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
+        await self._api.delete(PODS, meta.name, meta.namespace, options)
+
+    def _place(self, pod: Pod) -> Place:
+        number = self._addresses.get(pod.metadata.uid)
+        if number is None:
+            self._last_address += 1
+            number = self._addresses[pod.metadata.uid] = self._last_address
+        pod_ip = f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
+        return Place(address_of(self._numbers[pod.spec.node_name]), pod_ip)
+
+
+class _Budget:
+    """How many events may be recorded: the kubelet's --event-qps and --event-burst, for the fleet as a whole."""
+
+    def __init__(self) -> None:
+        self._left, self._at = float(EVENT_BURST), 0.0
+
+    def spend(self, amount: int) -> bool:
+        moment = monotonic()
+        self._left = min(self._left + (moment - self._at) * EVENTS_PER_SECOND, EVENT_BURST)
+        self._at = moment
+        if self._left < amount:
+            return False
+        self._left -= amount
+        return True
+
+
+def _allocatable(node: Obj) -> dict[str, int]:
+    status = node.get("status") or {}
+    return amounts(status.get("allocatable") or status.get("capacity") or {})
+
+
+def wants(pod: Pod) -> dict[str, int]:
+    """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
+    spec: Obj = msgspec.to_builtins(pod.spec)
+    return {name: amount.milli if name == "cpu" else amount.units for name, amount in pod_requests(spec).items()}

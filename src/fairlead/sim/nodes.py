@@ -1,0 +1,139 @@
+"""What a simulated node says of itself: the manifest that a kubelet would register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from fairlead import COMPATIBILITY_VERSION
+from fairlead.api.meta import Object, View
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.quantity import canonical
+
+#: Reports that are true of every healthy node: type -> (status, reason, message).
+CONDITIONS: Mapping[str, tuple[str, str, str]] = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+EPHEMERAL_STORAGE = "100Gi"
+
+
+class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    """A node as the books see it."""
+
+    status: NodeStatus = NodeStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """The size of a simulated node, as quantities. Raises ValueError for a malformed one."""
+
+    cpu: str = "4"
+    memory: str = "16Gi"
+    pods: int = 110
+
+    def __post_init__(self) -> None:
+        for text in (self.cpu, self.memory):
+            canonical(text)
+
+    def amounts(self) -> dict[str, str]:
+        return {
+            "cpu": canonical(self.cpu),
+            "memory": canonical(self.memory),
+            "ephemeral-storage": EPHEMERAL_STORAGE,
+            "pods": str(self.pods),
+        }
+
+
+def node(name: str, amounts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Obj:
+    """A node manifest of that capacity, all of it allocatable."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**default_labels(name), **(labels or {})}},
+        "spec": {},
+        "status": {"capacity": dict(amounts), "allocatable": dict(amounts)},
+    }
+
+
+def uniform(count: int, shape: NodeShape, prefix: str = "node") -> list[Obj]:
+    """`node-1` … `node-N`, all of one shape."""
+    return [node(f"{prefix}-{number}", shape.amounts()) for number in range(1, count + 1)]
+
+
+def default_labels(name: str) -> dict[str, str]:
+    """The labels that a kubelet gives its node."""
+    return {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
+
+
+def registered(manifest: Obj, number: int, moment: str) -> Obj:
+    """The manifest as the node agent registers it: labelled, ready, with an address and a version."""
+    meta = metadata(manifest)
+    name = meta["name"]
+    status = dict(manifest.get("status") or {})
+    status.setdefault("allocatable", dict(status.get("capacity") or {}))
+    status["conditions"] = ready_conditions(moment)
+    status["addresses"] = [
+        {"type": "InternalIP", "address": address_of(number)},
+        {"type": "Hostname", "address": name},
+    ]
+    status["nodeInfo"] = _INFO
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {**default_labels(name), **(meta.get("labels") or {})},
+            "annotations": meta.get("annotations") or {},
+        },
+        "spec": manifest.get("spec") or {},
+        "status": status,
+    }
+
+
+def ready_conditions(moment: str) -> list[Obj]:
+    """The conditions of a healthy node, all in force since `moment` (RFC 3339)."""
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": moment,
+            "lastTransitionTime": moment,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, (status, reason, message) in CONDITIONS.items()
+    ]
+
+
+def address_of(number: int) -> str:
+    """The address of the n-th node: 172.16.0.0/12."""
+    return f"172.{16 + (number >> 16 & 15)}.{number >> 8 & 255}.{number & 255}"
+
+
+_INFO: Obj = {
+    "machineID": "",
+    "systemUUID": "",
+    "bootID": "",
+    "kernelVersion": "simulated",
+    "osImage": "Fairlead simulated node",
+    "containerRuntimeVersion": "fairlead-sim://1.0",
+    "kubeletVersion": f"v{COMPATIBILITY_VERSION}.0",
+    "kubeProxyVersion": "",
+    "operatingSystem": "linux",
+    "architecture": "amd64",
+}

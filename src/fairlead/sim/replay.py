@@ -1,0 +1,76 @@
+"""A workload replayed in virtual time: the same components as `fairlead up`, and a clock that jumps.
+
+Pods arrive when the workload says so and run as long as they declare. The run is over when nothing is left to happen,
+or at a given time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from fairlead.api.builtin import PODS
+from fairlead.api.errors import ApiError
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.verbs import Api
+from fairlead.client.informer import Informers
+from fairlead.runtime.clock import monotonic
+from fairlead.sim.containers import Behaviour, Pod
+from fairlead.sim.openb import Arrival
+
+#: When nothing happened for this long, nothing will: twice the scheduler's longest patience (5 minutes).
+SETTLED_SECONDS = 600.0
+
+
+class Refused(Exception):
+    """The server did not take a pod of the workload."""
+
+
+class Endings:
+    """Knows whether a running pod still has its end before it."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._to_come: set[str] = set()
+        self._changed = asyncio.Event()
+        informers.of(PODS, Pod).subscribe(self._pod)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        self._changed.set()
+        pod = new or old
+        assert pod is not None
+        lives = new is not None and new.spec.node_name and not new.is_finished
+        if lives and Behaviour.of(pod.metadata.annotations).lifetime is not None:
+            self._to_come.add(pod.metadata.key)
+        else:
+            self._to_come.discard(pod.metadata.key)
+
+    async def settled(self) -> None:
+        """Return once no end is to come and nothing has happened for a while."""
+        while True:
+            self._changed.clear()
+            if self._to_come:
+                await self._changed.wait()
+                continue
+            try:
+                async with asyncio.timeout(SETTLED_SECONDS):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+
+async def arrive(api: Api, arrivals: Sequence[Arrival]) -> None:
+    """Create each pod when its time comes, counted from now."""
+    began = monotonic()
+    for arrival in arrivals:
+        delay = began + arrival.at - monotonic()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        await _create(api, arrival.pod)
+
+
+async def _create(api: Api, pod: Obj) -> None:
+    namespace = metadata(pod).get("namespace", "default")
+    try:
+        await api.create(PODS, pod, namespace)
+    except ApiError as error:
+        raise Refused(f"pod {metadata(pod).get('name')}: {error}") from error

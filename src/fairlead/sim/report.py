@@ -1,0 +1,147 @@
+"""What came of a simulated run: how many pods ran, who waited, how full the cluster was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.objects import Obj
+from fairlead.client.informer import Informers
+from fairlead.runtime.clock import now, parse_timestamp, timestamp
+from fairlead.sim.admission import amounts
+from fairlead.sim.containers import FINISHED, Pod
+from fairlead.sim.fleet import wants
+from fairlead.sim.nodes import Node
+
+#: How many of the longest waits are told.
+LONGEST_WAITS = 10
+#: Into how many equal parts of the run utilisation is averaged.
+UTILISATION_SLOTS = 24
+
+
+@dataclass(slots=True)
+class Usage:
+    """The integral of what is requested of one resource over time, in parts of the run."""
+
+    capacity: int = 0
+    requested: int = 0
+    peak: int = 0
+    area: float = 0.0
+    samples: list[tuple[float, int]] = field(default_factory=list)
+
+
+class Observer:
+    """Watches a run through informers and keeps the books of it. `summary` may be asked for at any time."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.began = now()
+        self._digest = hashlib.sha256()
+        self._usage: dict[str, Usage] = {}
+        self._created: dict[str, float] = {}
+        self._waits: dict[str, float] = {}
+        self._held: dict[str, Mapping[str, int]] = {}
+        self._placed = 0
+        self._finished: dict[str, int] = dict.fromkeys(FINISHED, 0)
+        informers.of(NODES, Node).subscribe(self._node)
+        informers.of(PODS, Pod).subscribe(self._pod)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        for node, sign in ((old, -1), (new, 1)):
+            if node is not None:
+                for name, amount in amounts(node.status.allocatable).items():
+                    if name != "pods":
+                        self._usage.setdefault(name, Usage()).capacity += sign * amount
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        key, moment = pod.metadata.key, now()
+        if old is None:
+            self._created[key] = moment
+        if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
+            self._bound(key, new, moment)
+        if new is None or (new.is_finished and not (old and old.is_finished)):
+            self._ended(key, new, moment)
+        phase = new.status.phase if new else "gone"
+        self._digest.update(f"{moment:.3f} {key} {pod.spec.node_name} {phase}\n".encode())
+
+    def _bound(self, key: str, pod: Pod, moment: float) -> None:
+        self._placed += 1
+        self._waits[key] = moment - self._created.get(key, moment)
+        self._held[key] = wants(pod)
+        self._change(self._held[key], 1, moment)
+
+    def _ended(self, key: str, pod: Pod | None, moment: float) -> None:
+        if (held := self._held.pop(key, None)) is not None:
+            self._change(held, -1, moment)
+        if pod is not None:
+            self._finished[pod.status.phase] += 1
+        else:
+            self._created.pop(key, None)
+
+    def _change(self, amounts_: Mapping[str, int], sign: int, moment: float) -> None:
+        for name, amount in amounts_.items():
+            usage = self._usage.setdefault(name, Usage())
+            usage.requested += sign * amount
+            usage.peak = max(usage.peak, usage.requested)
+            usage.samples.append((moment, usage.requested))
+
+    @property
+    def digest(self) -> str:
+        """Of everything that happened to every pod, in order: equal runs have equal digests."""
+        return self._digest.hexdigest()
+
+    def summary(self, informers: Informers) -> Obj:
+        """The whole run as data."""
+        end = now()
+        pods = list(informers.of(PODS, Pod))
+        waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_finished]
+        waits = dict(self._waits)
+        for pod in waiting:
+            waits[pod.metadata.key] = end - parse_timestamp(pod.metadata.creation_timestamp)
+        longest = sorted(waits.items(), key=lambda one: (-one[1], one[0]))[:LONGEST_WAITS]
+        return {
+            "began": timestamp(self.began),
+            "ended": timestamp(end),
+            "seconds": round(end - self.began, 3),
+            "nodes": len(informers.of(NODES, Node)),
+            "created": len(self._created),
+            "placed": self._placed,
+            "succeeded": self._finished["Succeeded"],
+            "failed": self._finished["Failed"],
+            "waiting": len(waiting),
+            "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],
+            "utilisation": {name: self._utilisation(usage, end) for name, usage in sorted(self._usage.items())},
+            "digest": self.digest,
+        }
+
+    def _utilisation(self, usage: Usage, end: float) -> Obj:
+        slots = _averages(usage.samples, self.began, end)
+        capacity = usage.capacity or 1
+        return {
+            "capacity": usage.capacity,
+            "mean": round(sum(slots) / len(slots) / capacity, 4) if slots else 0.0,
+            "peak": round(usage.peak / capacity, 4),
+            "overTime": [round(one / capacity, 4) for one in slots],
+        }
+
+
+def _averages(samples: list[tuple[float, int]], began: float, end: float) -> list[float]:
+    """The time-weighted mean of a step function in each of the equal parts of [began, end)."""
+    if end <= began:
+        return []
+    width = (end - began) / UTILISATION_SLOTS
+    areas = [0.0] * UTILISATION_SLOTS
+    at, level = began, 0
+    for moment, value in [*samples, (end, 0)]:
+        while at < moment:
+            slot = min(int((at - began) / width), UTILISATION_SLOTS - 1)
+            until = min(moment, began + (slot + 1) * width)
+            if until <= at:  # rounding put the boundary where we stand
+                until = moment
+            areas[slot] += level * (until - at)
+            at = until
+        level = value
+    return [area / width for area in areas]

@@ -1,0 +1,139 @@
+"""The runner wakes, waits and tries again, so that controllers need not (architecture: patterns)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from fairlead.api import builtin
+from fairlead.api.errors import ServiceUnavailable
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import WATCH, WatchEvent, WatchQuery
+from fairlead.client.informer import Informers
+from fairlead.controllers.actions import Actions, Create, Delete, Kind, Requeue, Together
+from fairlead.controllers.base import Controller, Watch, World, owner_of
+from fairlead.controllers.claims import controller_reference
+from fairlead.controllers.table import ControllerManager
+from fairlead.runtime.clock import monotonic
+from fairlead.runtime.loops import run_virtual
+from fairlead.testing.memory_api import MemoryApi
+
+SECRETS, MAPS = Kind(builtin.SECRETS, Object), Kind(builtin.CONFIG_MAPS, Object)
+
+
+class SlowWatch(MemoryApi):
+    """Informers learn of everything a second late."""
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
+    ) -> AsyncIterator[WatchEvent]:
+        async for event in super().watch(resource, namespace, query):
+            await asyncio.sleep(1)
+            yield event
+
+
+class Keeper(Controller[Object]):
+    """Keeps as many config maps for each secret as its annotation says."""
+
+    name, kind = "keeper", SECRETS
+    watches = (Watch(MAPS, owner_of(SECRETS)),)
+
+    def __init__(self) -> None:
+        self.turns: list[tuple[float, str]] = []
+
+    def reconcile(self, obj: Object, world: World) -> Actions:
+        self.turns.append((monotonic(), obj.metadata.name))
+        wanted = obj.metadata.annotations["wanted"]
+        if wanted == "a bug":
+            raise KeyError(wanted)
+        if wanted == "a refusal" and len(self.turns) < 4:
+            raise ServiceUnavailable("later")
+        if wanted == "patience":
+            yield Requeue(60)
+            return
+        have, count = world.owned(MAPS, obj), int(wanted) if wanted.isdecimal() else 0
+        owner = controller_reference(SECRETS, obj)
+        meta = {"generateName": "m-", "namespace": "n", "ownerReferences": [owner]}
+        yield Together([Create(MAPS, {"metadata": dict(meta)}) for _ in range(count - len(have))])
+        yield Together([Delete(MAPS, one) for one in have[count:]])
+
+
+def run(test: Callable[[MemoryApi, Keeper], Awaitable[None]], api: MemoryApi) -> None:
+    async def main() -> None:
+        keeper, informers = Keeper(), Informers(api)
+        manager = ControllerManager(informers, [lambda: keeper])
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
+        await asyncio.sleep(2)
+        await test(api, keeper)
+        for task in tasks:
+            assert not task.done()
+            task.cancel()
+
+    run_virtual(main())
+
+
+def secret(name: str, wanted: str) -> Obj:
+    return {"metadata": {"name": name, "annotations": {"wanted": wanted}}}
+
+
+async def count(api: MemoryApi) -> int:
+    return len((await api.list(builtin.CONFIG_MAPS, "n")).items)
+
+
+def test_a_key_waits_until_its_own_writes_are_seen() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "3"), "n")
+        await asyncio.sleep(1.5)
+        for number in range(5):  # changes that arrive before the config maps do must not make more of them
+            await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
+        await asyncio.sleep(20)
+        assert await count(api) == 3
+        await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"annotations": {"wanted": "1"}}})
+        await asyncio.sleep(20)
+        assert await count(api) == 1
+
+    run(test, SlowWatch())
+
+
+def test_changes_of_many_dependents_are_one_turn() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "50"), "n")
+        await asyncio.sleep(1)
+        keeper.turns.clear()
+        for item in (await api.list(builtin.CONFIG_MAPS, "n")).items:
+            await api.patch(builtin.CONFIG_MAPS, item.view(Object).metadata.name, "n", {"data": {"a": "b"}})
+        await asyncio.sleep(1)
+        assert len(keeper.turns) == 1
+
+    run(test, MemoryApi())
+
+
+def test_a_refused_key_is_tried_again_ever_later() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "a refusal"), "n")
+        await asyncio.sleep(1)
+        waits = [round(b[0] - a[0], 3) for a, b in zip(keeper.turns, keeper.turns[1:], strict=False)]
+        assert waits == [0.005, 0.01, 0.02]
+
+    run(test, MemoryApi())
+
+
+def test_a_bug_on_one_key_does_not_stop_the_others() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("bad", "a bug"), "n")
+        await api.create(builtin.SECRETS, secret("good", "2"), "n")
+        await asyncio.sleep(1)
+        assert await count(api) == 2
+
+    run(test, MemoryApi())
+
+
+def test_a_key_can_ask_to_be_looked_at_later() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "patience"), "n")
+        await asyncio.sleep(150)
+        assert [round(at) - round(keeper.turns[0][0]) for at, _ in keeper.turns] == [0, 60, 120]
+
+    run(test, MemoryApi())

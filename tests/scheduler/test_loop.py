@@ -1,0 +1,310 @@
+"""The scheduler at work, in virtual time over an Api that is only a store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduler_world import node_obj, pod_obj
+
+from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import ServiceUnavailable
+from fairlead.api.resources import Resource
+from fairlead.client.events import SeriesRecorder
+from fairlead.client.informer import Informers
+from fairlead.runtime import chance, loops
+from fairlead.scheduler.loop import Scheduler
+from fairlead.testing.memory_api import MemoryApi
+
+Obj = dict[str, Any]
+
+NO_ROOM = (
+    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
+    "1 No preemption victims found for incoming pod."
+)
+
+
+class FlakyApi(MemoryApi):
+    """Refuses the first so many bindings."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    async def create(self, resource: Resource, obj: Obj, namespace: str = "", **more: Any) -> Encoded:
+        if more.get("subresource") == "binding":
+            await asyncio.sleep(0.01)
+            if self.refusals > 0:
+                self.refusals -= 1
+                raise ServiceUnavailable("try later")
+        return await super().create(resource, obj, namespace, **more)
+
+
+class Running:
+    """A cluster in which a scheduler runs."""
+
+    def __init__(self, api: FlakyApi) -> None:
+        self.api = api
+        self.informers = Informers(api)
+        self.recorder = SeriesRecorder(api, "default-scheduler")
+        self.scheduler = Scheduler(api, self.informers, recorder=self.recorder)
+
+    async def add_node(self, name: str = "n1", **more: Any) -> None:
+        await self.api.create(builtin.NODES, node_obj(name, **more))
+
+    async def add_pod(self, name: str, **more: Any) -> None:
+        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+
+    async def pod(self, name: str) -> Obj:
+        return (await self.api.get(builtin.PODS, name, "default")).obj()
+
+    async def node_of(self, name: str) -> str | None:
+        found: str | None = (await self.pod(name))["spec"].get("nodeName")
+        return found
+
+    async def conditions(self, name: str) -> list[Obj]:
+        found: list[Obj] = (await self.pod(name)).get("status", {}).get("conditions", [])
+        return found
+
+    async def events(self) -> list[Obj]:
+        await self.recorder.flushed()
+        return [one.obj() for one in (await self.api.list(builtin.EVENTS)).items]
+
+    async def placements(self) -> dict[str, str]:
+        pods = [one.obj() for one in (await self.api.list(builtin.PODS)).items]
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"]}
+
+
+def in_cluster(story: Callable[[Running], Awaitable[None]], *, refusals: int = 0) -> None:
+    """Play a story in virtual time."""
+
+    async def play() -> None:
+        chance.seed(1)
+        running = Running(FlakyApi(refusals))
+        parts = (running.informers.run(), running.recorder.run(), running.scheduler.run())
+        tasks = [asyncio.create_task(one) for one in parts]
+        await story(running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    loops.run_virtual(play())
+
+
+def test_a_pod_is_bound_and_the_event_says_where() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node()
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(1)
+        assert await cluster.node_of("w") == "n1"
+        (event,) = await cluster.events()
+        assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
+        assert event["message"] == "Successfully assigned default/w to n1"
+        assert event["involvedObject"]["kind"] == "Pod"
+
+    in_cluster(story)
+
+
+def test_a_pod_that_fits_nowhere_is_told_by_condition_and_event() -> None:
+    """S0-67, S0-68."""
+
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("old", cpu=1, nodeName="n1")
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(1)
+        (condition,) = await cluster.conditions("w")
+        assert condition == {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": NO_ROOM,
+            "lastProbeTime": None,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1,
+        }
+        (event,) = await cluster.events()
+        assert (event["type"], event["reason"], event["action"]) == ("Warning", "FailedScheduling", "Scheduling")
+        assert event["message"] == NO_ROOM
+
+    in_cluster(story)
+
+
+def test_the_condition_is_written_only_when_it_says_something_new() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("w", cpu=2)
+        await asyncio.sleep(1)
+        version = (await cluster.pod("w"))["metadata"]["resourceVersion"]
+        await asyncio.sleep(1000)  # tried again every five minutes
+        assert (await cluster.pod("w"))["metadata"]["resourceVersion"] == version
+        assert {event["reason"] for event in await cluster.events()} == {"FailedScheduling"}
+        assert len(await cluster.events()) > 1
+
+    in_cluster(story)
+
+
+def test_a_new_node_and_a_deleted_pod_make_room() -> None:
+    """S0-14, S0-71."""
+
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("old", cpu=1, nodeName="n1")
+        await cluster.add_pod("w", cpu=1)
+        await cluster.add_pod("x", cpu=1)
+        await asyncio.sleep(20)
+        await cluster.add_node("n2", cpu=1)
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("w") == "n2"
+        await cluster.api.delete(builtin.PODS, "old", "default")
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("x") == "n1"
+
+    in_cluster(story)
+
+
+def test_finished_pods_make_room() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("old", cpu=1, nodeName="n1")
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(20)
+        await cluster.api.patch(builtin.PODS, "old", "default", {"status": {"phase": "Succeeded"}})
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("w") == "n1"
+
+    in_cluster(story)
+
+
+def test_a_large_pod_of_high_priority_does_not_block_small_ones() -> None:
+    """S3-16."""
+
+    async def story(cluster: Running) -> None:
+        await cluster.add_pod("large", cpu=9, priority=100)
+        await cluster.add_pod("small", cpu=1)
+        await cluster.add_node()
+        await asyncio.sleep(5)
+        assert await cluster.placements() == {"small": "n1"}
+
+    in_cluster(story)
+
+
+def test_without_nodes_a_pod_is_tried_again_by_back_off() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_pod("w")
+        await asyncio.sleep(0.1)
+        assert (await cluster.conditions("w"))[0]["message"] == "no nodes available to schedule pods"
+        await cluster.add_node()
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("w") is None
+        await asyncio.sleep(3)
+        assert await cluster.node_of("w") == "n1"
+
+    in_cluster(story)
+
+
+def test_pods_of_other_schedulers_are_left_alone_and_still_take_room() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("foreign", cpu=1, schedulerName="other")
+        await asyncio.sleep(1)
+        assert await cluster.placements() == {}
+        await cluster.api.patch(builtin.PODS, "foreign", "default", {"spec": {"nodeName": "n1"}})
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(1)
+        assert await cluster.placements() == {"foreign": "n1"}
+
+    in_cluster(story)
+
+
+def test_a_gated_pod_is_tried_when_its_gates_are_gone() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node()
+        await cluster.add_pod("w", schedulingGates=[{"name": "test.dev/g"}])
+        await asyncio.sleep(600)
+        assert (await cluster.node_of("w"), await cluster.events()) == (None, [])
+        await cluster.api.patch(builtin.PODS, "w", "default", {"spec": {"schedulingGates": None}})
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("w") == "n1"
+
+    in_cluster(story)
+
+
+def test_a_refused_binding_gives_the_room_back_and_is_tried_again() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(0.1)
+        assert cluster.scheduler.snapshot.pods_placed == 0
+        (condition,) = await cluster.conditions("w")
+        assert (condition["reason"], condition["message"]) == (
+            "SchedulerError",
+            'running Bind plugin "DefaultBinder": try later',
+        )
+        await asyncio.sleep(3)
+        assert await cluster.node_of("w") == "n1"
+
+    in_cluster(story, refusals=1)
+
+
+def test_a_pod_deleted_while_it_is_being_bound_is_forgotten() -> None:
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("w", cpu=1)
+        await asyncio.sleep(0.001)
+        assert cluster.scheduler.snapshot.pods_placed == 1
+        await cluster.api.delete(builtin.PODS, "w", "default")
+        await cluster.add_pod("x", cpu=1)
+        await asyncio.sleep(5)
+        assert await cluster.placements() == {"x": "n1"}
+
+    in_cluster(story)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([300, 400, 700, 1000]), st.integers(0, 3)), max_size=30),
+    st.integers(0, 10),
+)
+def test_no_node_is_ever_overcommitted(arrivals: list[tuple[int, int]], refusals: int) -> None:
+    """S0-50, whatever arrives when, and however many bindings fail; and everything that fits is placed in the end."""
+
+    async def story(cluster: Running) -> None:
+        for name in ("n1", "n2", "n3"):
+            await cluster.add_node(name, cpu=2)
+        asked = {}
+        for number, (cpu_milli, pause) in enumerate(arrivals):
+            asked[f"p{number}"] = cpu_milli
+            await cluster.add_pod(f"p{number}", cpu=f"{cpu_milli}m")
+            await asyncio.sleep(pause / 100)
+        await asyncio.sleep(120)
+        placements = await cluster.placements()
+        used = {
+            name: sum(asked[pod] for pod, where in placements.items() if where == name) for name in ("n1", "n2", "n3")
+        }
+        assert max(used.values()) <= 2000
+        waiting = [cpu for pod, cpu in asked.items() if pod not in placements]
+        assert min(waiting, default=9999) > 2000 - min(used.values())
+
+    in_cluster(story, refusals=refusals)
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    outcomes: list[dict[str, str]] = []
+
+    async def story(cluster: Running) -> None:
+        for number in range(20):
+            await cluster.add_node(f"n{number}")
+        for number in range(100):
+            await cluster.add_pod(f"p{number}", cpu="100m")
+        await asyncio.sleep(5)
+        outcomes.append(await cluster.placements())
+
+    in_cluster(story)
+    in_cluster(story)
+    assert len(outcomes[0]) == 100
+    assert outcomes[0] == outcomes[1]

@@ -1,0 +1,171 @@
+"""Which nodes a pod may go to by what the nodes are: cordons, taints, labels, names, ports, images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scheduler_world import Cluster, node, pod
+
+HOST = "kubernetes.io/hostname"
+MIB = 1024 * 1024
+
+
+def taint(text: str) -> dict[str, str]:
+    """`key=value:Effect`."""
+    head, _, effect = text.partition(":")
+    key, _, value = head.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def test_cordoned_node_takes_only_pods_that_tolerate_it() -> None:
+    """S0-04."""
+    cluster = Cluster(node(unschedulable=True))
+    assert cluster.message(pod()) == "0/1 nodes are available: 1 node(s) were unschedulable."
+    tolerant = pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])
+    assert cluster.feasible(tolerant) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "feasible"),
+    [
+        ([], {"free", "slow"}),
+        ([{"key": "team", "value": "red", "effect": "NoSchedule"}], {"free", "slow", "red"}),
+        ([{"key": "team", "operator": "Exists", "effect": "NoExecute"}], {"free", "slow", "fled"}),
+        ([{"key": "team", "operator": "Exists"}], {"free", "slow", "red", "fled"}),
+        ([{"operator": "Exists"}], {"free", "slow", "red", "fled"}),
+        ([{"key": "team", "operator": "Gt", "value": "1"}], {"free", "slow"}),
+    ],
+)
+def test_taints_keep_away_who_does_not_tolerate_them(tolerations: list[Any], feasible: set[str]) -> None:
+    cluster = Cluster(
+        node("free"),
+        node("slow", taints=[taint("slow=:PreferNoSchedule")]),
+        node("red", taints=[taint("team=red:NoSchedule")]),
+        node("fled", taints=[taint("team=blue:NoExecute")]),
+    )
+    assert cluster.feasible(pod(tolerations=tolerations)) == feasible
+
+
+def test_each_unwelcoming_taint_costs_score() -> None:
+    cluster = Cluster(
+        node("none"),
+        node("one", taints=[taint("a=:PreferNoSchedule")]),
+        node("three", taints=[taint(f"{key}=:PreferNoSchedule") for key in "abc"]),
+    )
+    assert cluster.scores(pod(cpu=1), "TaintToleration") == {"none": 300, "one": 201, "three": 0}
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "feasible"),
+    [
+        ("In", ["ssd", "nvme"], {"n1", "n3"}),
+        ("NotIn", ["ssd"], {"n2", "n3", "n4"}),
+        ("Exists", None, {"n1", "n2", "n3"}),
+        ("DoesNotExist", None, {"n4"}),
+        ("In", [], set()),
+        ("Like", ["ssd"], set()),
+    ],
+)
+def test_required_affinity_matches_labels(operator: str, values: list[str] | None, feasible: set[str]) -> None:
+    disks = {"n1": "ssd", "n2": "hdd", "n3": "nvme"}
+    cluster = Cluster(*(node(name, labels={"disk": disk}) for name, disk in disks.items()), node("n4"))
+    expression = {"key": "disk", "operator": operator} | ({} if values is None else {"values": values})
+    assert cluster.feasible(pod(affinity=required([{"matchExpressions": [expression]}]))) == feasible
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "feasible"),
+    [("Gt", "8", {"n2"}), ("Lt", "16", {"n1"}), ("Gt", "many", set()), ("Lt", "+16", {"n1"})],
+)
+def test_affinity_compares_whole_numbers(operator: str, bound: str, feasible: set[str]) -> None:
+    cores = {"n1": "8", "n2": "16", "n3": "many", "n4": "1_0"}
+    cluster = Cluster(*(node(name, labels={"cores": text}) for name, text in cores.items()), node("n5"))
+    expression = {"key": "cores", "operator": operator, "values": [bound]}
+    assert cluster.feasible(pod(affinity=required([{"matchExpressions": [expression]}]))) == feasible
+
+
+def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
+    cluster = Cluster(node("n1", labels={"a": "1"}), node("n2", labels={"b": "1"}), node("n3"))
+    exists = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} for key in "ab"]
+    assert cluster.feasible(pod(affinity=required([*exists, {}]))) == {"n1", "n2"}
+    assert cluster.feasible(pod(affinity=required([{}]))) == set()
+
+
+def test_node_selector_and_affinity_must_both_hold() -> None:
+    cluster = Cluster(node("n1", labels={"a": "1", "b": "1"}), node("n2", labels={"a": "1"}))
+    both = pod(nodeSelector={"a": "1"}, affinity=required([{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]))
+    assert cluster.feasible(both) == {"n1"}
+
+
+def test_affinity_to_names_narrows_the_nodes() -> None:
+    """The nodes that were never looked at are counted apart from those that were."""
+    cluster = Cluster(node("n1"), node("n2"), node("n3"))
+    by_name = required([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}])
+    assert cluster.feasible(pod(affinity=by_name)) == {"n2"}
+    assert cluster.message(pod(affinity=by_name, cpu=5)) == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def test_affinity_to_two_names_at_once_is_a_conflict() -> None:
+    cluster = Cluster(node("n1"), node("n2"))
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
+    assert cluster.message(pod(affinity=required([{"matchFields": fields}]))) == (
+        "0/2 nodes are available: pod affinity terms conflict. not found"
+    )
+
+
+def test_preferred_weights_add_up_and_are_normalised_to_the_best() -> None:
+    cluster = Cluster(node("n1", labels={"a": "1"}), node("n2", labels={"a": "1", "b": "1"}), node("n3"))
+    preferred = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+        for weight, key in ((30, "a"), (50, "b"))
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    assert cluster.scores(pod(affinity=affinity), "NodeAffinity") == {"n1": 2 * 37, "n2": 200, "n3": 0}
+
+
+@pytest.mark.parametrize(
+    ("taken", "wanted", "fits"),
+    [
+        ({"hostPort": 80}, {"hostPort": 80}, False),
+        ({"hostPort": 80}, {"hostPort": 81}, True),
+        ({"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, True),
+        ({"hostPort": 80, "hostIP": "127.0.0.1"}, {"hostPort": 80, "hostIP": "127.0.0.2"}, True),
+        ({"hostPort": 80, "hostIP": "127.0.0.1"}, {"hostPort": 80}, False),
+        ({"containerPort": 80}, {"containerPort": 80}, True),
+    ],
+)
+def test_host_ports_clash_by_address_protocol_and_number(taken: Any, wanted: Any, fits: bool) -> None:
+    cluster = Cluster(node())
+    cluster.place(pod("old", ports=[taken]), "n1")
+    assert bool(cluster.feasible(pod(ports=[wanted]))) is fits
+    cluster.snapshot.remove("default/old")
+    assert cluster.feasible(pod(ports=[wanted])) == {"n1"}
+
+
+def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
+    cluster = Cluster(node())
+    cluster.place(pod("old", ports=[9000]), "n1")
+    init = {"name": "i", "ports": [{"hostPort": 9000}]}
+    assert cluster.feasible(pod(initContainers=[init])) == {"n1"}
+    assert cluster.feasible(pod(initContainers=[init | {"restartPolicy": "Always"}])) == set()
+
+
+def test_image_counts_by_size_and_spread() -> None:
+    """The first node to report an image fixes its size for all."""
+    cluster = Cluster(
+        node("n1", images={"registry.test/app:latest": 500 * MIB}),
+        node("n2", images={"registry.test/app:latest": 5 * MIB}),
+        node("n3"),
+        node("n4"),
+    )
+    untagged = pod(image="registry.test/app")
+    assert cluster.scores(untagged, "ImageLocality") == {"n1": 23, "n2": 23, "n3": 0, "n4": 0}
+    cluster.snapshot.remove_node("n4")
+    assert cluster.scores(untagged, "ImageLocality") == {"n1": 31, "n2": 31, "n3": 0}
+
+
+def required(terms: list[Any]) -> dict[str, Any]:
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

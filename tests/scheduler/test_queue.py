@@ -1,0 +1,192 @@
+"""Who is tried next: priority, age, back-off, and the changes that wake a refused pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scheduler_world import node, pod
+
+from fairlead.scheduler.changes import node_changed
+from fairlead.scheduler.framework import Change, Event
+from fairlead.scheduler.plugins import DEFAULT_PROFILE
+from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
+from fairlead.scheduler.shape import shape_of
+
+FIT = frozenset({"NodeResourcesFit"})
+
+
+class Line:
+    """A queue, spoken to by names."""
+
+    def __init__(self) -> None:
+        self.queue = SchedulingQueue(DEFAULT_PROFILE)
+
+    def add(self, name: str, now: float, **more: Any) -> None:
+        one = pod(name, **more)
+        self.queue.add(one, shape_of(one), now)
+
+    def pop(self) -> Waiting:
+        found = self.queue.pop()
+        assert found is not None
+        return found
+
+    def names(self) -> list[str]:
+        """Everybody who can be tried now, in order."""
+        names = []
+        while (one := self.queue.pop()) is not None:
+            names.append(one.pod.metadata.name)
+        return names
+
+    def refuse_all(self, now: float, plugins: frozenset[str] = FIT) -> None:
+        waiting = []
+        while (one := self.queue.pop()) is not None:
+            waiting.append(one)
+        for one in waiting:
+            self.queue.refused(one, plugins, now)
+
+
+def test_higher_priority_goes_first_then_who_waits_longer() -> None:
+    """S3-15."""
+    line = Line()
+    for at, (name, priority) in enumerate([("a", 0), ("b", 10), ("c", 0), ("d", -5), ("e", 10)]):
+        line.add(name, now=100.0 + at, priority=priority)
+    assert line.names() == ["b", "e", "a", "c", "d"]
+
+
+def test_a_refused_pod_waits_for_a_change_that_helps() -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    line.refuse_all(now=100.0)
+    line.queue.moved(node_changed(None, node("small", cpu=1)), now=110.0)
+    line.queue.moved(node_changed(node(cpu=4), node(cpu=4, labels={"x": "y"})), now=110.0)
+    assert line.names() == []
+    line.queue.moved(node_changed(None, node("large", cpu=2)), now=110.0)
+    assert line.names() == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "change"),
+    [
+        ("NodeResourcesFit", node_changed(node(cpu=1), node(cpu=2))),
+        ("NodeResourcesFit", Change(Event.POD_REMOVED, old_shape=shape_of(pod()))),
+        ("NodeUnschedulable", node_changed(node(unschedulable=True), node())),
+        ("TaintToleration", node_changed(node(taints=[{"key": "k", "effect": "NoSchedule"}]), node())),
+        ("NodeAffinity", node_changed(node(), node(labels={"a": "1"}))),
+        ("NodePorts", Change(Event.POD_REMOVED, old_shape=shape_of(pod(ports=[80])))),
+    ],
+)
+def test_each_plugin_names_the_change_that_may_help(plugin: str, change: Change) -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2, ports=[80], nodeSelector={"a": "1"})
+    line.refuse_all(now=100.0, plugins=frozenset({plugin}))
+    line.queue.moved(change, now=110.0)
+    assert line.names() == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "change"),
+    [
+        ("NodeUnschedulable", node_changed(None, node(unschedulable=True))),
+        ("TaintToleration", node_changed(node(), node(labels={"a": "1"}))),
+        ("NodeAffinity", node_changed(node(), node(labels={"a": "2"}))),
+        ("NodeAffinity", Change(Event.POD_REMOVED, old_shape=shape_of(pod()))),
+        ("NodePorts", Change(Event.POD_REMOVED, old_shape=shape_of(pod(ports=[81])))),
+        ("NodeResourcesFit", Change(Event.POD_PLACED, new_shape=shape_of(pod()))),
+    ],
+)
+def test_other_changes_let_a_refused_pod_sleep(plugin: str, change: Change) -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2, ports=[80], nodeSelector={"a": "1"})
+    line.refuse_all(now=100.0, plugins=frozenset({plugin}))
+    line.queue.moved(change, now=110.0)
+    assert line.names() == []
+
+
+def test_back_off_doubles_from_one_to_ten_seconds() -> None:
+    """S3-11; it ends on whole seconds, so the second in which it ends still counts."""
+    line, now, waits = Line(), 100.0, []
+    line.add("w", now=now, cpu=2)
+    for _ in range(6):
+        one = line.pop()
+        line.queue.refused(one, FIT, now)
+        waits.append(one.backoff_until - now)
+        now += 20.0
+        line.queue.moved(node_changed(None, node(cpu=2)), now)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_a_pod_that_backs_off_is_tried_early_when_nothing_else_waits() -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    line.refuse_all(now=100.0)
+    line.queue.moved(node_changed(None, node(cpu=2)), now=100.2)
+    assert line.queue.count(Place.BACKOFF) == 1
+    line.add("x", now=100.3, priority=-10)
+    assert line.names() == ["x", "w"]
+
+
+def test_a_pod_whose_back_off_is_over_goes_before_a_more_important_one_that_still_waits() -> None:
+    line = Line()
+    line.add("old", now=100.0, cpu=1)
+    line.refuse_all(now=100.0)
+    line.add("new", now=105.0, cpu=1, priority=50)
+    line.refuse_all(now=105.0)
+    line.queue.moved(node_changed(None, node(cpu=2)), now=105.5)
+    assert line.names() == ["old", "new"]
+
+
+def test_an_error_is_tried_again_by_time_alone() -> None:
+    line = Line()
+    line.add("w", now=100.0)
+    line.queue.failed(line.pop(), now=100.0)
+    assert line.names() == []
+    assert line.queue.next_tick(100.0) == 102.0
+    line.queue.tick(101.5)
+    assert line.names() == []
+    line.queue.tick(102.0)
+    assert line.names() == ["w"]
+
+
+def test_a_refused_pod_is_tried_again_after_five_minutes_whatever_happens() -> None:
+    line = Line()
+    line.add("w", now=0.0, cpu=2)
+    line.refuse_all(now=0.0)
+    for now in range(0, 301, 30):
+        line.queue.tick(float(now))
+    assert line.names() == []
+    line.queue.tick(330.0)
+    assert line.names() == ["w"]
+
+
+def test_a_gated_pod_waits_until_its_gates_are_gone() -> None:
+    line = Line()
+    line.add("w", now=100.0, schedulingGates=[{"name": "test.dev/g"}])
+    line.queue.moved(node_changed(None, node()), now=101.0)
+    line.queue.tick(1000.0)
+    assert (line.names(), line.queue.count(Place.GATED)) == ([], 1)
+    free = pod("w")
+    line.queue.update(free, shape_of(free), Event.OWN_GATES, now=1001.0)
+    assert line.names() == ["w"]
+
+
+def test_a_new_toleration_wakes_a_pod_that_a_taint_refused() -> None:
+    line = Line()
+    line.add("w", now=100.0)
+    line.refuse_all(now=100.0, plugins=frozenset({"TaintToleration"}))
+    tolerant = pod("w", tolerations=[{"operator": "Exists"}])
+    line.queue.update(tolerant, shape_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
+    assert line.names() == ["w"]
+
+
+def test_a_removed_pod_is_nowhere() -> None:
+    line = Line()
+    for name in "abc":
+        line.add(name, now=100.0, cpu=1)
+    line.queue.remove("default/b")
+    assert line.names() == ["a", "c"]
+    line.add("d", now=100.0, cpu=1)
+    line.refuse_all(now=101.0)
+    line.queue.remove("default/d")
+    line.queue.moved(node_changed(None, node()), now=110.0)
+    assert (line.names(), len(line.queue)) == ([], 0)
