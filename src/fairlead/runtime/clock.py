@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
+
+import uvloop
 
 _wall_offset = time.time() - time.monotonic()
 
@@ -22,13 +25,19 @@ def monotonic() -> float:
 def now() -> float:
     """Seconds since the Unix epoch, on the loop's clock."""
     loop = asyncio.get_running_loop()
-    epoch = getattr(loop, "epoch", None)  # a VirtualLoop says when its second zero was
-    return loop.time() + (_wall_offset if epoch is None else epoch)
+    if type(loop) is uvloop.Loop:
+        return loop.time() + _wall_offset
+    return loop.time() + getattr(loop, "epoch", _wall_offset)  # a VirtualLoop says when its second zero was
 
 
 def timestamp(at: float | None = None) -> str:
     """A `metav1.Time`: RFC 3339 in UTC, whole seconds. Without an argument: now."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now() if at is None else at))
+    return _second(int(now() if at is None else at))
+
+
+@lru_cache(maxsize=16)
+def _second(at: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def micro_timestamp(at: float | None = None) -> str:

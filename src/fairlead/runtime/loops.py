@@ -62,6 +62,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, epoch: float = DEFAULT_EPOCH) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
+        # A timer is due within this much of now. asyncio's own nanosecond is lost in rounding after half a year.
+        self._clock_resolution = 1e-6
         self.epoch = epoch
 
     def time(self) -> float:

@@ -10,7 +10,7 @@ being worked on queues it once more when the worker is done.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -29,7 +29,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._ready = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait, each to be woken by one key
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -44,7 +44,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting[key] = None
-            self._ready.set()
+            self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Add the key later; of several timers for a key, the earliest wins."""
@@ -79,11 +79,25 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """The next key; the caller must call `done` with it."""
         while not self._waiting:
-            self._ready.clear()
-            await self._ready.wait()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake_one()  # it was woken for a key that somebody else must now take
+                raise
         key, _ = self._waiting.popitem(last=False)
         self._working.add(key)
         return key
+
+    def _wake_one(self) -> None:
+        """Wake one worker: waking all of them for one key costs more than the work."""
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
 
     def done(self, key: K) -> None:
         self._working.discard(key)

@@ -44,6 +44,7 @@ async def serving(application: Application, sock: socket.socket, pki: Pki | None
         application,
         http=Protocol,
         ws="none",
+        proxy_headers=False,
         lifespan="off",
         log_config=None,
         access_log=False,
