@@ -27,11 +27,9 @@ from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
 from fairlead.server.asgi.listener import LOOPBACK, bind, serving
-from fairlead.server.assembly import open_registry
+from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.certificates import write_private
-from fairlead.server.bootstrap import bootstrap
-from fairlead.server.custom_kinds import CustomKinds
 from fairlead.server.registry import Registry
 from fairlead.server.restore import restore
 from fairlead.sim.containers import Pod
@@ -66,12 +64,15 @@ class Settings:
 class Cluster:
     """A running cluster."""
 
-    registry: Registry
-    custom_kinds: CustomKinds
+    server: Server
     address: str = ""
     http_address: str = ""
     kubeconfig: Path | None = None
     failure: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+    @property
+    def registry(self) -> Registry:
+        return self.server.registry
 
     def ended(self, task: asyncio.Task[None]) -> None:
         """A part ended: by cancellation all is well, by an exception the cluster has failed."""
@@ -95,13 +96,11 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
 
 
 async def _opened(store: Store, settings: Settings) -> Cluster:
-    """The registry over that store, with what every cluster has and what this one is to begin with."""
-    registry = await open_registry(store, settings.disabled_admission)
-    custom_kinds = CustomKinds(registry)
-    await custom_kinds.settle()
-    await bootstrap(registry)
-    await restore(registry, settings.imported)
-    return Cluster(registry, custom_kinds)
+    """The server over that store, with what this cluster is to begin with."""
+    server = Server(store)
+    await server.open(settings.disabled_admission)
+    await restore(server.registry, settings.imported)
+    return Cluster(server)
 
 
 @asynccontextmanager
@@ -137,7 +136,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())
-    tasks = [asyncio.create_task(part) for part in (running.custom_kinds.run(), informers.run(), *parts)]
+    tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
     try:

@@ -1,13 +1,17 @@
-"""Puts a registry together: the built-in kinds over a store, with their behaviour and their admission chain."""
+"""Puts the API server together: the built-in kinds over a store, their behaviour, and their admission chain."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
 from fairlead.server.admission import chain
+from fairlead.server.bootstrap import bootstrap
 from fairlead.server.cache import Cache
+from fairlead.server.custom_kinds import CustomKinds
+from fairlead.server.expiry import EventExpiry
 from fairlead.server.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.server.kinds.service_addresses import ServiceAddresses
 from fairlead.server.normalise import zero_object
@@ -19,13 +23,28 @@ from fairlead.server.targets import target_of
 from fairlead.store.base import Store
 
 
-async def open_registry(store: Store, disabled_admission: Iterable[str] = ()) -> Registry:
-    """The registry of all built-in kinds, loaded. Raises ValueError for an unknown admission plugin."""
-    registry = Registry(store, builtin_catalogue(), VIEWS, ACTIONS)
-    addresses = ServiceAddresses()
-    registry.observers["services"] = addresses.observe
-    await registry.open(chain.build(registry, registry, disabled_admission, [addresses]))
-    return registry
+class Server:
+    """The API server of one process, without its listeners."""
+
+    def __init__(self, store: Store) -> None:
+        self.registry = Registry(store, builtin_catalogue(), VIEWS, ACTIONS)
+        self._addresses = ServiceAddresses()
+        self.registry.observers["services"] = self._addresses.observe
+        self._expiry = EventExpiry(self.registry)
+        self._custom_kinds = CustomKinds(self.registry)
+
+    async def open(self, disabled_admission: Iterable[str] = ()) -> None:
+        """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin."""
+        registry = self.registry
+        await registry.open(chain.build(registry, registry, disabled_admission, [self._addresses]))
+        await self._custom_kinds.settle()
+        await bootstrap(registry)
+
+    async def run(self) -> None:
+        """What the server does by itself, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._custom_kinds.run(), name="custom kinds")
+            group.create_task(self._expiry.run(), name="event expiry")
 
 
 _ORDINARY = Strategy()
@@ -51,3 +70,10 @@ def _version(row: Resource, stored: Resource) -> Version:
     if row is not stored:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
     return Version(row, target_of(row).normalise, to_stored, from_stored, prefix=prefix_of(row))
+
+
+async def open_registry(store: Store, disabled_admission: Iterable[str] = ()) -> Registry:
+    """The registry of an opened server, for those who need no more of it."""
+    server = Server(store)
+    await server.open(disabled_admission)
+    return server.registry

@@ -6,8 +6,11 @@ from fairlead.api.builtin import NAMESPACES, PRIORITY_CLASSES
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.server.kinds.service_addresses import SERVICE_NETWORK
 from fairlead.server.registry import Registry
+from fairlead.server.restore import restore
 
+KUBERNETES_ADDRESS = str(SERVICE_NETWORK[1])
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 #: Name -> (value, description): S3-02.
 SYSTEM_PRIORITY_CLASSES = {
@@ -30,6 +33,31 @@ async def bootstrap(registry: Registry) -> None:
         await _ensure(
             registry, PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}
         )
+
+    await restore(registry, [_kubernetes_service()])
+
+
+def _kubernetes_service() -> Obj:
+    """The API server's own service, at the first address of the service network."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": KUBERNETES_ADDRESS,
+            "clusterIPs": [KUBERNETES_ADDRESS],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster",
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+        },
+    }
 
 
 async def _ensure(registry: Registry, resource: Resource, obj: Obj, namespace: str = "") -> None:

@@ -25,6 +25,7 @@ from fairlead.server.kinds.namespaces import finalized, validate_finalize
 from fairlead.server.kinds.pods import SUBRESOURCES, PodSubresource, assign, check_binding
 from fairlead.server.kinds.scale import scale_of, scaled, validate_scale
 from fairlead.server.request import Write
+from fairlead.server.reviews import access_review, rules_review, subject_review, token_review
 from fairlead.server.served import Normalise, Served, Version
 from fairlead.server.targets import target_of
 from fairlead.server.views import STATUS, View
@@ -157,4 +158,10 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("pods", "binding"): bind,
     ("bindings", ""): bind,
     ("pods", "eviction"): evict_pod,
+    ("selfsubjectreviews.authentication.k8s.io", ""): subject_review,
+    ("tokenreviews.authentication.k8s.io", ""): token_review,
+    ("localsubjectaccessreviews.authorization.k8s.io", ""): access_review,
+    ("selfsubjectaccessreviews.authorization.k8s.io", ""): access_review,
+    ("subjectaccessreviews.authorization.k8s.io", ""): access_review,
+    ("selfsubjectrulesreviews.authorization.k8s.io", ""): rules_review,
 }
