@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def simulate(
         began = time.perf_counter()
         chance.seed(seed)
         try:
-            summary = run_virtual(replay(settings, coming, limit))
+            summary = run_virtual(replay(settings, coming, limit, Progress(len(coming), is_quiet=quiet)))
         except Refused as error:
             raise Failure(str(error)) from None
     summary["seed"] = seed
@@ -92,16 +93,35 @@ def simulate(
     click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else told(summary, took))
 
 
-async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None) -> Obj:
+class Progress:
+    """Tells a person at a terminal how far the run is, twice a second."""
+
+    def __init__(self, total: int, *, is_quiet: bool) -> None:
+        self._total, self._told_at = total, 0.0
+        self._is_shown = not is_quiet and sys.stderr.isatty()
+
+    def __call__(self, count: int, at: float) -> None:
+        if self._is_shown and time.perf_counter() - self._told_at > 0.5:
+            self._told_at = time.perf_counter()
+            click.echo(f"\r{_span(at):>10} · {count:,} of {self._total:,} pods\x1b[K", err=True, nl=False)
+
+    def done(self) -> None:
+        """Clear the line."""
+        if self._is_shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: Progress) -> Obj:
     """One run, from the first arrival to the end; what came of it."""
     async with simulation(settings) as (registry, informers):
         observer, endings = Observer(informers), Endings(informers)
         try:
             async with asyncio.timeout(limit):
-                await arrive(registry, coming)
+                await arrive(registry, coming, progress)
                 await endings.settled()
         except TimeoutError:
             pass  # the limit is an end like any other
+        progress.done()
         return observer.summary(informers)
 
 

@@ -7,7 +7,7 @@ or at a given time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError
@@ -58,10 +58,11 @@ class Endings:
                 return
 
 
-async def arrive(api: Api, arrivals: Sequence[Arrival]) -> None:
-    """Create each pod when its time comes, counted from now."""
+async def arrive(api: Api, arrivals: Sequence[Arrival], on_arrival: Callable[[int, float], None]) -> None:
+    """Create each pod when its time comes, counted from now; tell how many came before it, and when it does."""
     began = monotonic()
-    for arrival in arrivals:
+    for count, arrival in enumerate(arrivals):
+        on_arrival(count, arrival.at)
         delay = began + arrival.at - monotonic()
         if delay > 0:
             await asyncio.sleep(delay)

@@ -1,0 +1,70 @@
+"""Generates docs/reference.md from the code: `python -m docs.build`. A test fails when the file is out of date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fairlead.api.builtin import RESOURCES
+from fairlead.cli.main import main
+from fairlead.server.admission.chain import PLUGINS
+
+REFERENCE = Path(__file__).parent / "reference.md"
+
+
+def reference() -> str:
+    """The whole reference as Markdown."""
+    return "\n".join(
+        [
+            "# Reference",
+            "",
+            "Generated from the code by `python -m docs.build`; do not edit.",
+            "",
+            *_commands(),
+            *_plugins(),
+            *_kinds(),
+        ]
+    )
+
+
+def _commands() -> list[str]:
+    lines = ["## Commands", ""]
+    context = click.Context(main, info_name="fairlead", max_content_width=100)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        help_ = command.get_help(click.Context(command, parent=context, info_name=name, max_content_width=100))
+        lines += [f"### fairlead {name}", "", "```", help_.strip(), "```", ""]
+    return lines
+
+
+def _plugins() -> list[str]:
+    lines = [
+        "## Admission plugins",
+        "",
+        "In the order in which they run. `--disable-admission-plugins` takes these names.",
+        "",
+        "| plugin | state |",
+        "|---|---|",
+    ]
+    lines += [f"| {name} | {make if isinstance(make, str) else 'on'} |" for name, make in PLUGINS]
+    return [*lines, ""]
+
+
+def _kinds() -> list[str]:
+    lines = [
+        "## Kinds",
+        "",
+        "| resource | version | kind | scope | short | subresources |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in RESOURCES:
+        scope = "namespaced" if row.namespaced else "cluster"
+        cells = [row.qualified, row.version, row.kind, scope, " ".join(row.short_names), " ".join(row.subresources)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(reference())
