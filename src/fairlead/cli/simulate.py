@@ -15,6 +15,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained
 from fairlead.cli.inputs import arrivals, imported_objects, node_objects
+from fairlead.cli.options import cluster_options
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
@@ -28,26 +29,11 @@ _SECONDS = (86400, 3600, 60, 1)
 
 
 @click.command(short_help="Replay a workload in virtual time.")
-@click.option(
-    "--nodes-from",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The nodes: YAML (kubectl get nodes -o yaml) or an openb node list (CSV).",
-)
-@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Without a file: how many nodes.")
-@click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each.")
-@click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each.")
-@click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each.")
+@cluster_options
 @click.option(
     "--pods-from",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The pods and when they come: an openb pod list (CSV), or YAML (all come at once).",
-)
-@click.option(
-    "--import",
-    "dumps",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True,
-    help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
 @click.option("--until", metavar="DURATION", help="Stop after this much virtual time (90s, 12h, 7d). Default: the end.")

@@ -14,6 +14,7 @@ import click
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli.failures import WrongUsage, explained
 from fairlead.cli.inputs import imported_objects, node_objects
+from fairlead.cli.options import cluster_options
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.sim.nodes import NodeShape
@@ -41,22 +42,7 @@ DEFAULT_DATA_DIR = Path(".fairlead")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to write the kubeconfig.  [default: DATA-DIR/kubeconfig]",
 )
-@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="How many simulated nodes.")
-@click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each.")
-@click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each.")
-@click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each.")
-@click.option(
-    "--nodes-from",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take the nodes from a file instead: YAML (kubectl get nodes -o yaml) or an openb node list (CSV).",
-)
-@click.option(
-    "--import",
-    "dumps",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True,
-    help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
-)
+@cluster_options
 @click.option(
     "--components",
     default=",".join(COMPONENTS),

@@ -1,0 +1,39 @@
+"""Options that several commands share: which nodes there are, and what is there to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_OPTIONS = (
+    click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="How many simulated nodes."),
+    click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each."),
+    click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each."),
+    click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each."),
+    click.option(
+        "--nodes-from",
+        type=_FILE,
+        help="Take the nodes from a file instead: YAML (kubectl get nodes -o yaml) or an openb node list (CSV).",
+    ),
+    click.option(
+        "--import",
+        "dumps",
+        type=_FILE,
+        multiple=True,
+        help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
+    ),
+)
+
+
+def cluster_options(command: Command) -> Command:
+    """The options above, in this order in the help."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
