@@ -16,13 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairlead.api.builtin import NODES, PODS
+from fairlead.api.builtin import NODES, PODS, SERVICE_ACCOUNTS
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
+from fairlead.api.verbs import WatchQuery
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import render
-from fairlead.controllers.table import ControllerManager
+from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
@@ -127,26 +129,36 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     informers.of(PODS, Pod)
     informers.of(NODES, Node)
     parts: list[Coroutine[Any, Any, None]] = []
-    fleet: Fleet | None = None
+    ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
-        parts.append(ControllerManager(informers, heartbeats=heartbeats).run())
+        ready.append(_exists(registry, SERVICE_ACCOUNTS, "default", "default"))
+        parts.append(ControllerManager(informers, CONTROLLERS if heartbeats else without_heartbeats()).run())
     if "scheduler" in wanted:
         recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER)
         parts += [Scheduler(registry, informers, recorder=recorder).run(), recorder.run()]
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())
+        ready.append(fleet.ready())
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
+    readying: asyncio.Future[Any] = asyncio.gather(*ready)
     try:
-        if fleet is not None:
-            await asyncio.wait([asyncio.create_task(fleet.ready()), *tasks], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([readying, *tasks], return_when=asyncio.FIRST_COMPLETED)
         yield informers
     finally:
+        readying.cancel()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(readying, *tasks, return_exceptions=True)
+
+
+async def _exists(registry: Registry, resource: Resource, name: str, namespace: str) -> None:
+    """Return once the object is there: without the default service account no pod can be created."""
+    query = WatchQuery(fields=f"metadata.name={name}")
+    async for _ in registry.watch(resource, namespace, query):
+        return
 
 
 @asynccontextmanager

@@ -74,7 +74,8 @@ async def cluster(controllers: Iterable[Made], namespaces: Iterable[str] = ("n",
     logging.raiseExceptions = False  # a task that is cancelled late has nowhere to log to
     registry = await open_registry(MemoryStore(), ["ServiceAccount"])
     for name in namespaces:
-        await registry.create(builtin.NAMESPACES, {"metadata": {"name": name}})
+        if registry.find(builtin.NAMESPACES.qualified, name) is None:
+            await registry.create(builtin.NAMESPACES, {"metadata": {"name": name}})
     informers = Informers(registry)
     manager = ControllerManager(informers, controllers)
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]

@@ -17,10 +17,30 @@ class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     taints: tuple[Taint, ...] = ()
 
 
+class NodeCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True):
+    last_heartbeat_time: str | None = None
+
+
 class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    def condition(self, type_: str) -> NodeCondition | None:
+        return next((one for one in self.status.conditions if one.type == type_), None)
+
+    @property
+    def ready_status(self) -> str | None:
+        """`True`, `False`, `Unknown`, or None while nobody has said anything."""
+        ready = self.condition("Ready")
+        return ready.status if ready is not None else None
+
+    @property
+    def zone(self) -> str:
+        """Nodes that fail together: those of one zone of one region."""
+        labels = self.metadata.labels
+        region, zone = (labels.get(f"topology.kubernetes.io/{one}", "") for one in ("region", "zone"))
+        return f"{region}:{zone}" if region or zone else ""

@@ -7,6 +7,9 @@ import msgspec
 from fairlead.api.meta import Object, View
 
 
+_NOTHING = msgspec.Raw(b"null")
+
+
 class ServicePort(View, frozen=True, rename="camel", gc=False, kw_only=True):
     name: str = ""
     protocol: str = "TCP"
@@ -35,10 +38,10 @@ class Service(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 class Endpoints(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     """The addresses of a service in their old form; undecoded, for they are compared as a whole."""
 
-    subsets: msgspec.Raw | None = None
+    subsets: msgspec.Raw = _NOTHING
 
 
 class EndpointSlice(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     address_type: str = ""
-    endpoints: msgspec.Raw | None = None
-    ports: msgspec.Raw | None = None
+    endpoints: msgspec.Raw = _NOTHING
+    ports: msgspec.Raw = _NOTHING

@@ -100,7 +100,10 @@ WATCH = WatchQuery()
 
 
 class Api(Protocol):
-    """The Kubernetes API. Every refusal is an `ApiError`; `resource` says which kind."""
+    """The Kubernetes API. Every refusal is an `ApiError`; `resource` says which kind.
+
+    An object that is handed over for writing belongs to the `Api` from then on: callers who keep theirs give a copy.
+    """
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded: ...
 

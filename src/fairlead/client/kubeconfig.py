@@ -41,8 +41,8 @@ def render(server: str, ca: bytes | None, token: str, name: str = "fairlead") ->
 
 
 def load(path: Path, context: str = "") -> Access:
-    """The current (or named) context of a kubeconfig; KeyError or StopIteration never escape: ValueError says why."""
-    config = yaml.safe_load(path.read_text()) or {}
+    """The current (or named) context of a kubeconfig; ValueError says what is wrong with it."""
+    config = _read(path)
     wanted = context or config.get("current-context") or ""
     chosen = _named(config, "contexts", wanted).get("context") or {}
     cluster = _named(config, "clusters", chosen.get("cluster", "")).get("cluster") or {}
@@ -61,11 +61,20 @@ def load(path: Path, context: str = "") -> Access:
     )
 
 
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not YAML: {error}") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is not a kubeconfig")
+    return config
+
+
 def _named(config: dict[str, Any], section: str, name: str) -> dict[str, Any]:
     for entry in config.get(section) or ():
-        if entry.get("name") == name:
-            found: dict[str, Any] = entry
-            return found
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return entry
     raise ValueError(f"the kubeconfig has no entry {name!r} under {section!r}")
 
 
@@ -73,5 +82,6 @@ def _pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:
     if inline := entry.get(f"{key}-data"):
         return base64.b64decode(inline)
     if file := entry.get(key):
-        return (path.parent / file).read_bytes()
+        found: bytes = (path.parent / file).read_bytes()
+        return found
     return None

@@ -12,6 +12,7 @@ from fairlead.api.namespaces import Namespace
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.api.secrets import Secret
 from fairlead.api.services import Endpoints, EndpointSlice, Service
 from fairlead.api.workloads import (
     ControllerRevision,
@@ -31,6 +32,7 @@ DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
 ENDPOINT_SLICES: Final = Kind(builtin.ENDPOINT_SLICES, EndpointSlice)
 JOBS: Final = Kind(builtin.JOBS, Job)
+LEASES: Final = Kind(builtin.LEASES, Object)
 NAMESPACES: Final = Kind(builtin.NAMESPACES, Namespace)
 NODES: Final = Kind(builtin.NODES, Node)
 PODS: Final = Kind(builtin.PODS, Pod)
@@ -38,5 +40,7 @@ POD_DISRUPTION_BUDGETS: Final = Kind(builtin.POD_DISRUPTION_BUDGETS, PodDisrupti
 REPLICA_SETS: Final = Kind(builtin.REPLICA_SETS, ReplicaSet)
 REPLICATION_CONTROLLERS: Final = Kind(builtin.REPLICATION_CONTROLLERS, ReplicationController)
 RESOURCE_QUOTAS: Final = Kind(builtin.RESOURCE_QUOTAS, ResourceQuota)
+SECRETS: Final = Kind(builtin.SECRETS, Secret)
+SERVICE_ACCOUNTS: Final = Kind(builtin.SERVICE_ACCOUNTS, Object)
 SERVICES: Final = Kind(builtin.SERVICES, Service)
 STATEFUL_SETS: Final = Kind(builtin.STATEFUL_SETS, StatefulSet)

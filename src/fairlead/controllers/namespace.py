@@ -123,7 +123,8 @@ def _write_status(obj: Namespace, new: Any) -> Generator[Action, Any, Namespace]
 
 def _finalized(obj: Namespace) -> dict[str, Any]:
     kept = [one for one in obj.spec.finalizers if one != FINALIZER]
-    meta = {name: value for name, value in msgspec.to_builtins(obj.metadata).items() if value}
+    told = msgspec.json.decode(msgspec.json.encode(obj.metadata))
+    meta = {name: value for name, value in told.items() if value}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {"finalizers": kept}}
 
 

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.controllers.base import Controller, World
+from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.deployment import Deployments
+from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
+from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
+from fairlead.controllers.garbage import GarbageCollector
+from fairlead.controllers.job import Jobs, OrphanedJobPods
+from fairlead.controllers.namespace import Namespaces
+from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
+from fairlead.controllers.podgc import PodGarbage
+from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
 from fairlead.controllers.runner import Runner
+from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
 from fairlead.controllers.statefulset import StatefulSets
+from fairlead.controllers.ttl import FinishedJobs
 from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes
 
 #: Every controller, in the order in which they are started. A new controller is a row here.
@@ -25,7 +37,29 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     DaemonSets,
     EphemeralVolumes,
     ClaimProtection,
+    Jobs,
+    OrphanedJobPods,
+    FinishedJobs,
+    CronJobs,
+    NodeLifecycle,
+    TaintEviction,
+    PodGarbage,
+    ServiceEndpoints,
+    ServiceSlices,
+    MirroredSlices,
+    DisruptionBudgets,
+    StaleDisruptions,
+    DefaultServiceAccounts,
+    TokenSecrets,
+    Namespaces,
+    ResourceQuotas,
+    GarbageCollector,
 )
+
+
+def without_heartbeats() -> tuple[Callable[[], Controller[Any]], ...]:
+    """The same controllers for a cluster whose nodes renew no leases: they are as healthy as their status says."""
+    return tuple(partial(NodeLifecycle, heartbeats=False) if make is NodeLifecycle else make for make in CONTROLLERS)
 
 
 class ControllerManager:

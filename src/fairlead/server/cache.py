@@ -103,12 +103,12 @@ Sink = Callable[[EventType, Change], None]
 
 
 class Watcher:
-    """Somebody who is told about a kind. `sink` is called in order and must not block."""
+    """Somebody who is told about a kind. `sink` is called in order and must not block; `end` when that is all."""
 
-    __slots__ = ("matches", "namespace", "sink")
+    __slots__ = ("end", "matches", "namespace", "sink")
 
-    def __init__(self, namespace: str, matches: Matches | None, sink: Sink) -> None:
-        self.namespace, self.matches, self.sink = namespace, matches, sink
+    def __init__(self, namespace: str, matches: Matches | None, sink: Sink, end: Callable[[], None]) -> None:
+        self.namespace, self.matches, self.sink, self.end = namespace, matches, sink, end
 
     def tell(self, change: Change) -> None:
         entry = change.new or change.old
@@ -185,6 +185,12 @@ class Cache:
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.pop(watcher, None)
 
+    def end_watches(self) -> None:
+        """The kind is served differently now, or no more: whoever watches it has to ask again."""
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers:
+            watcher.end()
+
     @property
     def watchers(self) -> int:
         return len(self._watchers)
@@ -222,7 +228,7 @@ class Cache:
             self._remove(old)
         else:
             return
-        self.revision = revision
+        self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
         change = Change(revision, old, new)
         self._remember(change)
         for watcher in list(self._watchers):

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
+from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime.clock import timestamp
@@ -36,12 +37,19 @@ class CustomKinds:
         self._registry = registry
         self._changed: asyncio.Queue[str] = asyncio.Queue()
         self._shapes: dict[str, Obj] = {}  # name -> the spec that is being served
-        registry.observers[_QUALIFIED] = lambda namespace, name, raw: self._changed.put_nowait(name)
+        registry.observers[_QUALIFIED] = self._observe
+
+    def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
+        served = self._registry.catalogue.stored(name)
+        if raw and served and b'"deletionTimestamp":' in raw:
+            served.is_terminating = bool(metadata(Encoded(raw).obj()).get("deletionTimestamp"))
+        self._changed.put_nowait(name)
 
     async def settle(self) -> None:
-        """Serve what the store already knows, before the first request."""
+        """Serve what the store already knows, before the first request; `run` goes on where a crash left off."""
         for entry in list(self._registry.each(_QUALIFIED)):
             crd = entry.obj()
+            self._changed.put_nowait(metadata(crd)["name"])
             if naming.is_true(crd["status"], "Established"):
                 await self._serve(crd)
 
@@ -58,7 +66,10 @@ class CustomKinds:
     async def _follow(self, name: str) -> None:
         entry = self._registry.find(_QUALIFIED, name)
         if entry is None:
+            served = self._registry.catalogue.stored(name)
             self._registry.catalogue.remove(name)
+            if served is not None:
+                served.cache.end_watches()
             self._shapes.pop(name, None)
             self._wake_others(name)
             return
@@ -88,6 +99,7 @@ class CustomKinds:
         kind = custom_kind(crd)
         known = self._registry.catalogue.stored(name)
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
+        served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))
         if known is None:
             for key, record in await self._registry.store.scan(f"/{name}/"):
                 _, _, namespace, object_name = key.split("/")
@@ -95,6 +107,7 @@ class CustomKinds:
             served.cache.forget_before(self._registry.revision)
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
+        served.cache.end_watches()
         self._shapes[name] = crd["spec"]
 
     async def _empty(self, crd: Obj) -> None:

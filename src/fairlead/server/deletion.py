@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from fairlead.api.errors import Conflict
+from fairlead.api.errors import BadRequest, Conflict
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime.clock import parse_timestamp, timestamp
+from fairlead.server.gonumbers import parse_bool, parse_int
 from fairlead.server.strategies import Strategy
 
 ORPHAN = "orphan"
@@ -50,29 +51,34 @@ def check_preconditions(obj: Obj, kind: str, options: DeleteOptions) -> None:
 def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> Outcome:
     """Change the object as its deletion demands and say what is left to do."""
     meta = metadata(obj)
+    asked = options.grace_period_seconds
+    if asked is not None and asked < 0:
+        asked = 1
     graceful = False
     if strategy.deletes_gracefully:
-        if meta.get("deletionTimestamp"):
-            if not _shortens(meta, options.grace_period_seconds):
+        if not meta.get("deletionTimestamp"):
+            _mark(meta, strategy.grace_period_seconds(obj, asked), now)
+            graceful = True
+        elif meta.get("deletionGracePeriodSeconds"):
+            if not _shortens(meta, asked, now):
                 return Outcome.PENDING
-        else:
-            _mark(meta, strategy.grace_period_seconds(obj, options.grace_period_seconds), now)
-        graceful = True
+            graceful = True
+        # marked for removal at once and yet still there: a crash came between; go on as if nobody were at it
     finalizers = _finalizers(meta, options.propagation_policy, orphans_by_default=strategy.orphans_by_default)
-    changed = finalizers != meta.get("finalizers", [])
-    if finalizers:
+    changed = set(finalizers) != set(meta.get("finalizers", ()))
+    if changed and finalizers:
         meta["finalizers"] = finalizers
-    else:
+    elif changed:
         meta.pop("finalizers", None)
     held = bool(finalizers) or strategy.holds_deletion(obj)
-    if not graceful and not held and not changed:
+    if not graceful and not held:
         return Outcome.REMOVE
     if not meta.get("deletionTimestamp"):
         _mark(meta, 0, now)
         strategy.mark_deleted(obj)
     if held or meta.get("deletionGracePeriodSeconds", 0) > 0:
         return Outcome.MARK
-    return Outcome.MARK_AND_REMOVE if graceful else Outcome.REMOVE
+    return Outcome.MARK_AND_REMOVE
 
 
 def is_finished(obj: Obj, strategy: Strategy) -> bool:
@@ -86,22 +92,29 @@ def is_finished(obj: Obj, strategy: Strategy) -> bool:
     )
 
 
-def _shortens(meta: Obj, asked: int | None) -> bool:
-    """A deletion under way may only be made shorter."""
-    current = meta.get("deletionGracePeriodSeconds", 0)
+def _shortens(meta: Obj, asked: int | None, now: float) -> bool:
+    """A deletion under way may only be made shorter, and not to end before now."""
+    current = meta["deletionGracePeriodSeconds"]
     if asked is None or asked >= current:
         return False
-    began = parse_timestamp(meta["deletionTimestamp"]) - current
-    meta["deletionTimestamp"] = timestamp(began + asked)
+    ends = parse_timestamp(meta["deletionTimestamp"]) - _wrapped(current) + _wrapped(asked)
+    if ends < now:
+        ends, asked = now, min(asked, 1)  # somebody else still has to finish it, unless it is to end at once
+    meta["deletionTimestamp"] = timestamp(ends)
     meta["deletionGracePeriodSeconds"] = asked
     return True
 
 
 def _mark(meta: Obj, grace_seconds: int, now: float) -> None:
-    meta["deletionTimestamp"] = timestamp(now + grace_seconds)
+    meta["deletionTimestamp"] = timestamp(now + _wrapped(grace_seconds))
     meta["deletionGracePeriodSeconds"] = grace_seconds
     if meta.get("generation", 0) > 0:
         meta["generation"] += 1
+
+
+def _wrapped(seconds: int) -> float:
+    """Seconds as Go adds them to a time: nanoseconds in 64 bits, so that 292 years and more wrap around."""
+    return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 1e9
 
 
 def _finalizers(meta: Obj, policy: str | None, *, orphans_by_default: bool) -> list[str]:
@@ -119,7 +132,7 @@ def _finalizers(meta: Obj, policy: str | None, *, orphans_by_default: bool) -> l
 
 
 def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
-    """The options of a DELETE from its body, or from the query where there is no body."""
+    """The options of a DELETE from its body, or from the query where it has no body."""
     errors = Errors()
     dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
     if dry_run and dry_run != ["All"]:
@@ -127,7 +140,7 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
     if orphan is None and query.get("orphanDependents"):
-        orphan = query["orphanDependents"] == "true"
+        orphan = parse_bool(query["orphanDependents"])
     if policy is not None and orphan is not None:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
     elif policy is not None and policy not in POLICIES:
@@ -136,8 +149,8 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         policy = "Orphan" if orphan else "Background"
     errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")
     grace = body.get("gracePeriodSeconds")
-    if grace is None and query.get("gracePeriodSeconds"):
-        grace = int(query["gracePeriodSeconds"])
+    if grace is None and "gracePeriodSeconds" in query:
+        grace = _seconds(query["gracePeriodSeconds"])
     preconditions = body.get("preconditions") or {}
     return DeleteOptions(
         grace_period_seconds=grace,
@@ -146,3 +159,10 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         precondition_resource_version=preconditions.get("resourceVersion"),
         dry_run=bool(dry_run),
     )
+
+
+def _seconds(text: str) -> int:
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None

@@ -17,11 +17,12 @@ from itertools import islice
 import msgspec
 
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import BadRequest, Cause, Expired, InternalError, ServerTimeout
-from fairlead.api.fields import Errors
+from fairlead.api.errors import BadRequest, Cause, Expired, ServerTimeout, Unknown
+from fairlead.api.fields import Errors, go_quote
 from fairlead.api.verbs import Listing, ListQuery, WatchQuery
 from fairlead.runtime.clock import monotonic
 from fairlead.server.cache import Cache, Entry, Matches
+from fairlead.server.gonumbers import parse_uint
 from fairlead.store.base import Store
 
 #: How long a request waits for a version that does not exist yet.
@@ -66,7 +67,7 @@ def list_page(
         entries = (entry for entry in entries if (entry.namespace, entry.name) > token.start)
     if matches is not None:
         entries = (entry for entry in entries if matches(entry))
-    if not query.limit:
+    if query.limit <= 0:
         return Listing([shown(entry) for entry in entries], str(revision))
     page = list(islice(entries, query.limit))
     rest = sum(1 for _ in entries)
@@ -81,7 +82,7 @@ def _exact_revision(query: ListQuery) -> int | None:
     revision = parse_revision(query.resource_version)
     if query.resource_version_match == "Exact":
         return revision
-    if query.limit and revision > 0 and not query.resource_version_match:
+    if query.limit > 0 and revision > 0 and not query.resource_version_match:
         return revision  # the legacy rule: a limit with a version means exactly that version
     return None
 
@@ -98,12 +99,13 @@ def _forgotten(query: ListQuery) -> Expired:
 
 
 def parse_revision(text: str) -> int:
-    """A resourceVersion as a number; kube-apiserver answers a malformed one with 400 on reads."""
+    """A resourceVersion as a number; on reads kube-apiserver has no reason for refusing a malformed one."""
     if not text:
         return 0
-    if not text.isascii() or not text.isdigit():
-        raise InternalError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text)
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        raise Unknown(f"resourceVersion: Invalid value: {go_quote(text)}: {error}") from None
 
 
 def too_new(wanted: int, current: int) -> ServerTimeout:

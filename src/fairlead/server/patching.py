@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.errors import BadRequest, Invalid, UnsupportedMediaType
+from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
 from fairlead.api.golang import printed
 from fairlead.api.objects import Obj
 from fairlead.api.patches import undecodable
@@ -19,6 +19,7 @@ from fairlead.api.patches.json import JsonPatch, apply_json_patch, decode_json_p
 from fairlead.api.patches.merge import apply_merge_patch, decode_merge_patch
 from fairlead.api.patches.strategic import apply_strategic_patch, decode_strategic_patch
 from fairlead.api.verbs import PatchType
+from fairlead.server.apply.bodies import decode_config, unconvertible
 from fairlead.server.gojson import parse
 from fairlead.server.request import Caller, Wish
 from fairlead.server.schemas import patch_schema
@@ -35,6 +36,9 @@ def decode_patch(body: bytes, type_: PatchType, caller: Caller, field_validation
         return decode_merge_patch(body, parse=parse, lenient=lenient)
     if type_ is PatchType.STRATEGIC:
         return decode_strategic_patch(body, parse=parse)
+    if type_ is PatchType.APPLY:
+        config, caller.repeated_keys = decode_config(body)
+        return config
     raise UnsupportedMediaType(f"{type_} is not supported yet")
 
 
@@ -57,12 +61,14 @@ def _object(value: Any) -> Obj:
     return value
 
 
-def unreadable(patch: Any, type_: PatchType, sent: Obj, why: str) -> Invalid:
+def unreadable(patch: Any, type_: PatchType, sent: Obj, why: str) -> ApiError:
     """The refusal of a patch that leads to something that is no object of the kind.
 
     JSON and merge patches are judged as the document that they make; a strategic merge happens on Go values, so its
     errors are those of restoring them (apimachinery `runtime/converter.go`).
     """
+    if type_ is PatchType.APPLY:
+        return unconvertible(patch, why)
     if type_ is PatchType.STRATEGIC:
         return undecodable(printed(patch), _restoring(why))
     return undecodable(msgspec.json.encode(sent, order="sorted").decode(), why)

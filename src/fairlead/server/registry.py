@@ -42,6 +42,9 @@ from fairlead.api.verbs import (
 from fairlead.runtime.clock import now
 from fairlead.server import deletion, writing
 from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.apply.bodies import check_merged, judge_repeated
+from fairlead.server.apply.ownership import apply, mark_reset, settle, track
+from fairlead.server.apply.writers import writer_of
 from fairlead.server.deletion import Outcome
 from fairlead.server.kinds.meta import validate_meta
 from fairlead.server.listing import check_list, list_page
@@ -161,7 +164,10 @@ class Registry:
     async def _create(self, served: Served, namespace: str, obj: Obj, write: Write) -> Encoded:
         strategy = served.strategy
         writing.place(served, obj, namespace)
+        writing.check_birth(served, obj)
         strategy.default(obj)
+        if write.is_tracked and not write.is_apply:
+            track(obj, None, writer_of(served, write))
         attributes = self._attributes(served, obj, None, write, Operation.CREATE)
         try:
             await self.admission.admit(attributes)
@@ -227,9 +233,12 @@ class Registry:
         caller: Caller | None = None,
     ) -> Encoded:
         served, version = self.catalogue.of(resource)
-        write = Write(options, caller or Caller(), version, subresource)
+        write = Write(options, caller or Caller(), version, subresource, type_ is PatchType.APPLY)
         view = view_of(self._views, resource, subresource)
-        wish = wish_of(view.definition(version), patch, type_)
+        if write.is_apply:
+            wish = _apply_of(served, view, patch, name, namespace, write)
+        else:
+            wish = wish_of(view.definition(version), patch, type_)
         return await self.change(served, namespace, name, wish, write, patch=Patch(patch, type_))
 
     async def change(
@@ -241,9 +250,12 @@ class Registry:
         while True:
             record = await self.store.get(key)
             if record is None:
-                if patch or not served.strategy.allows_create_on_update:
+                may_create = patch is None and served.strategy.allows_create_on_update
+                if write.subresource or not (may_create or write.is_apply):
                     raise NotFound.of(row.plural, name, row.group)
-                return await self._create(served, namespace, self._normal(served, wish({}), write), write)
+                write.caller.created = True
+                sent = self._understood(served, view, wish({}), write, patch)
+                return await self._create(served, namespace, sent, write)
             old = Encoded(record.value).obj()
             sent = self._sent(served, view, old, wish, write, patch)
             insists = writing.expected_revision(served, sent, record.revision)
@@ -258,23 +270,32 @@ class Registry:
     def _sent(self, served: Served, view: View, old: Obj, wish: Wish, write: Write, patch: Patch | None) -> Obj:
         """What the client wants, in the stored version and in normal form."""
         version = write.version
-        shown = view.shown(served, old)
+        shown = view.edited(served, old)
         if view.is_whole and version.from_stored:
             shown = version.from_stored(shown)
-        sent = wish(shown)
+        sent = self._understood(served, view, wish(shown), write, patch)
+        writing.check_name(sent, old)
+        return sent
+
+    def _understood(self, served: Served, view: View, sent: Obj, write: Write, patch: Patch | None) -> Obj:
+        """The object in normal form; if that fails, a patch is to blame in its own words."""
         try:
-            sent = self._normal(served, sent, write, view)
+            return self._normal(served, sent, write, view)
         except BadRequest as error:
             if patch is None:
                 raise
             raise unreadable(patch.body, patch.type, sent, _reason_within(error.message)) from None
-        writing.check_name(sent, old)
-        return sent
 
     async def _replace(
         self, served: Served, view: View, key: str, old: Obj, sent: Obj, record: Record, write: Write
     ) -> Encoded:
+        view.default(served, sent)
+        if not write.is_tracked:
+            writing.keep_managers(sent, old)
+        elif not write.is_apply:
+            track(sent, view.edited(served, old), view.writer(served, write))
         new = view.merged(served, sent, old)
+        settle(new, old)
         attributes = self._attributes(served, new, old, write, Operation.UPDATE)
         try:
             await self.admission.admit(attributes)
@@ -369,7 +390,9 @@ class Registry:
         elif outcome is Outcome.REMOVE:
             last = Encoded(record.value)
         else:
-            record = await self._put(key, served.encode(obj), record.revision)
+            value = served.encode(obj)
+            if not _is_same(value, unstamped(record.value, record.revision)):
+                record = await self._put(key, value, record.revision)
             last = Encoded(record.value)
         if outcome is Outcome.MARK:
             return self._answer(served, last, write)
@@ -401,6 +424,7 @@ class Registry:
     def _normal(self, served: Served, obj: Obj, write: Write, view: View | None = None) -> Obj:
         version = write.version
         normalise = view.normalise(version) if view else version.normalise
+        mark_reset(obj)
         unknown = normalise(obj)
         row = version.resource
         write.judge(unknown, row.kind, row.version)
@@ -449,6 +473,19 @@ class Registry:
             await self.store.delete(key, expected)
         except StoreUnavailable as error:
             raise ServiceUnavailable(f"the store cannot write: {error}") from error
+
+
+def _apply_of(served: Served, view: View, config: Obj, name: str, namespace: str, write: Write) -> Wish:
+    """What merges a configuration into the present object (or into none), with the owners of its fields."""
+    kind, writer, options = view.kind(write.version), view.writer(served, write), write.options
+
+    def wish(live: Obj) -> Obj:
+        merged = apply(live or None, config, kind, writer, force=options.force)
+        judge_repeated(write.caller.repeated_keys, options.field_validation, write.caller.warnings)
+        check_merged(merged, write.version.resource, name, namespace, is_new=not live)
+        return merged
+
+    return wish
 
 
 def _is_same(value: bytes, stored: bytes) -> bool:

@@ -28,6 +28,8 @@ class Caller:
     warnings: list[str] = field(default_factory=list)
     #: What decoding the body already objected to (duplicate fields); judged together with unknown fields.
     strict_errors: list[str] = field(default_factory=list)
+    #: What decoding the configuration of an apply said about keys that come twice; judged after the merge.
+    repeated_keys: list[str] = field(default_factory=list)
     #: Whether an apply made the object.
     created: bool = False
 
@@ -48,6 +50,15 @@ class Write:
     caller: Caller
     version: Version
     subresource: str = ""
+    is_apply: bool = False
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether metadata.managedFields notes who wrote what: for clients, not for Fairlead's own components.
+
+        Their entries would double every pod and its cost, to say that a node agent owns the status.
+        """
+        return self.caller.user is not LOOPBACK
 
     def judge(self, unknown: list[str], kind: str, version: str) -> None:
         """Refuse, warn of, or ignore what the body held too much, as `fieldValidation` asks."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fairlead.api.errors import ApiError
+from fairlead.api.names import path_segment_name
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
 from fairlead.server.registry import Registry
+from fairlead.server.served import Version
 
 
 async def restore(registry: Registry, objects: Iterable[Obj]) -> int:
-    """Store the objects that are not there yet; return how many. Raises ValueError for a kind that is not served."""
+    """Store the objects that are not there yet; return how many. Raises ValueError for what cannot be stored."""
     count = 0
     for obj in objects:
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
@@ -23,16 +26,32 @@ async def restore(registry: Registry, objects: Iterable[Obj]) -> int:
         if found is None:
             raise ValueError(f"{obj.get('kind')} of {obj.get('apiVersion')} is not a kind that this server serves")
         served, kind = found
-        meta = metadata(obj)
-        namespace = meta.setdefault("namespace", "default") if served.resource.namespaced else ""
-        if registry.find(served.resource.qualified, meta["name"], namespace) is not None:
+        namespace, name = _identity(kind, obj)
+        if registry.find(served.resource.qualified, name, namespace) is not None:
             continue
-        kind.normalise(obj)
         stored = kind.to_stored(obj) if kind.to_stored else obj
         served.strategy.default(stored)
         meta = metadata(stored)
         meta.setdefault("uid", chance.uid())
         meta.setdefault("creationTimestamp", timestamp())
-        await registry.store.put(served.key(namespace, meta["name"]), served.encode(stored), 0)
+        await registry.store.put(served.key(namespace, name), served.encode(stored), 0)
         count += 1
     return count
+
+
+def _identity(kind: Version, obj: Obj) -> tuple[str, str]:
+    """Namespace and name of the object, which is made normal; ValueError if no key can be made of them."""
+    try:
+        kind.normalise(obj)
+    except ApiError as error:
+        raise ValueError(error.message) from None
+    meta = metadata(obj)
+    name, namespace = meta.get("name", ""), ""
+    if kind.resource.namespaced:
+        namespace = meta["namespace"] = meta.get("namespace") or "default"
+    for what, text in (("name", name), ("namespace", namespace)):
+        if problems := path_segment_name(text):
+            raise ValueError(f"{obj['kind']} {name!r} has a {what} that is not possible: {', '.join(problems)}")
+    if not name:
+        raise ValueError(f"a {obj['kind']} has no name")
+    return namespace, name

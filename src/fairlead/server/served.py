@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import NotFound
@@ -16,6 +17,9 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.server.cache import Cache
 from fairlead.server.strategies import Strategy
+
+if TYPE_CHECKING:
+    from fairlead.server.apply.forms import Forms
 
 Convert = Callable[[Obj], Obj]
 #: Makes a dict normal in place and returns the paths of what it dropped.
@@ -48,8 +52,12 @@ class Served:
     cache: Cache
     versions: dict[str, Version] = field(default_factory=dict)  # by apiVersion
     crd: Obj | None = None
+    #: Whether the definition of a custom kind is being deleted: nothing new may be born.
+    is_terminating: bool = False
     #: The status of a new object, where the kind's is never absent.
     zero_status: Obj | None = None
+    #: What field ownership knows of the kind; made when it is first asked (`apply/writers.py`).
+    forms: Forms | None = None
 
     @property
     def kind(self) -> str:

@@ -17,7 +17,11 @@ from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
 from fairlead.server import writing
 from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.scale import ReplicaPaths, to_object, to_scale
+from fairlead.server.apply.writers import scale_writer_of
 from fairlead.server.crds.custom import CustomStrategy
+from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.scale import Scale
 from fairlead.server.eviction import evict
 from fairlead.server.kinds.meta import validate_meta_update
@@ -41,7 +45,6 @@ class FinalizeView(View):
     """`namespaces/finalize`: writes spec.finalizers alone."""
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        served.strategy.default(sent)
         writing.carry_over(served, sent, old)
         return finalized(sent, old)
 
@@ -57,7 +60,6 @@ class PodView(View):
         self._rules = rules
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        served.strategy.default(sent)
         writing.carry_over(served, sent, old)
         self._rules.prepare(sent, old)
         self.count_generation(served, sent, old)
@@ -79,6 +81,21 @@ class ScaleView(View):
     def definition(self, version: Version) -> str:
         return SCALE
 
+    def kind(self, version: Version) -> str:
+        return "Scale"
+
+    def writer(self, served: Served, write: Write) -> Writer:
+        return scale_writer_of(write)
+
+    def default(self, served: Served, sent: Obj) -> None:
+        """A Scale has no defaults."""
+
+    def edited(self, served: Served, obj: Obj) -> Obj:
+        scale = self.shown(served, obj)
+        if owners := to_scale(metadata(obj).get("managedFields"), _replicas(served)):
+            metadata(scale)["managedFields"] = owners
+        return scale
+
     def shown(self, served: Served, obj: Obj) -> Obj:
         if isinstance(served.strategy, CustomStrategy):
             return _custom_scale(served.strategy, obj).read(obj)
@@ -93,9 +110,24 @@ class ScaleView(View):
             _custom_scale(served.strategy, old).write(new, sent)
         else:
             new = scaled(old, sent)
-        new["metadata"] = dict(metadata(old))
+        new["metadata"] = meta = dict(metadata(old))
+        owners = to_object(
+            meta.pop("managedFields", None), metadata(sent).get("managedFields"), _replicas(served), old["apiVersion"]
+        )
+        if owners:
+            meta["managedFields"] = owners
         self.count_generation(served, new, old)
         return new
+
+
+def _replicas(served: Served) -> ReplicaPaths:
+    """Where the replicas of a kind are, in each of its versions."""
+    if not isinstance(served.strategy, CustomStrategy):
+        return {served.resource.api_version: ("f:spec", "f:replicas")}
+    return {
+        version: tuple(f"f:{key}" for key in keys_of(schema.scale.spec_path)) if schema.scale else None
+        for version, schema in served.strategy.versions.items()
+    }
 
 
 def _custom_scale(strategy: CustomStrategy, obj: Obj) -> Scale:

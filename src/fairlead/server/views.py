@@ -13,7 +13,10 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server import writing
+from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.writers import writer_of
 from fairlead.server.kinds.meta import validate_meta_update
+from fairlead.server.request import Write
 from fairlead.server.served import Normalise, Served, Version
 
 
@@ -35,9 +38,24 @@ class View:
         """The stored object in the form of this endpoint; a fresh dict or the one given."""
         return obj
 
+    def edited(self, served: Served, obj: Obj) -> Obj:
+        """What is shown to a write: the owners of its fields too."""
+        return obj
+
+    def kind(self, version: Version) -> str:
+        """The kind of what this endpoint shows."""
+        return version.resource.kind
+
+    def writer(self, served: Served, write: Write) -> Writer:
+        """Under whose name a write to this endpoint is recorded."""
+        return writer_of(served, write)
+
+    def default(self, served: Served, sent: Obj) -> None:
+        """Fill in what the client left out."""
+        served.strategy.default(sent)
+
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
         """The object to store."""
-        served.strategy.default(sent)
         writing.carry_over(served, sent, old)
         if served.strategy.has_status:
             writing.keep_status(sent, old)
@@ -62,7 +80,6 @@ class StatusView(View):
     """`/status`: writes the status (and metadata) alone."""
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        served.strategy.default(sent)
         writing.carry_over(served, sent, old)
         new = writing.only_status(sent, old)
         served.strategy.prepare_status(new, old)

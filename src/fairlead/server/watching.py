@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Expired
@@ -23,13 +23,14 @@ from fairlead.server.served import Served, Version
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-def attach(served: Served, namespace: str, query: WatchQuery, sink: Sink) -> Watcher:
+def attach(served: Served, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]) -> Watcher:
     """Tell `sink` what the watch begins with, then everything that happens; undone by `served.cache.unwatch`.
 
+    `end` is called should the kind cease to be served like this.
     Raises `Expired` if the version asked for is forgotten.
     """
     matches = matcher(served, query.labels, query.fields)
-    watcher = Watcher(namespace, matches, sink)
+    watcher = Watcher(namespace, matches, sink, end)
     revision = parse_revision(query.resource_version)
     if query.send_initial_events or (query.send_initial_events is None and revision == 0):
         _tell_state(served, namespace, matches, sink)
@@ -58,21 +59,28 @@ def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = F
 
 
 async def events(served: Served, version: Version, namespace: str, query: WatchQuery) -> AsyncIterator[WatchEvent]:
-    """The watch as an iterator; it never ends by itself."""
+    """The watch as an iterator; it ends only if the kind is served differently, or no more."""
     check_watch(query)
     pending: deque[tuple[EventType, Change]] = deque()
-    arrived = asyncio.Event()
+    arrived, is_over = asyncio.Event(), False
 
     def sink(type_: EventType, change: Change) -> None:
         pending.append((type_, change))
         arrived.set()
 
-    watcher = attach(served, namespace, query, sink)
+    def end() -> None:
+        nonlocal is_over
+        is_over = True
+        arrived.set()
+
+    watcher = attach(served, namespace, query, sink, end)
     try:
         while True:
             while pending:
                 type_, change = pending.popleft()
                 yield WatchEvent(type_, version.shown(change.carried(type_)))
+            if is_over:
+                return
             arrived.clear()
             await arrived.wait()
     finally:

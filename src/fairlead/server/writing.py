@@ -6,10 +6,11 @@ apiserver `registry/rest/{create,update}.go`.
 
 from __future__ import annotations
 
-from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Unknown
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
+from fairlead.server.gonumbers import parse_uint
 from fairlead.server.served import Served
 
 #: A generated name is cut so that the random suffix fits into 63 characters.
@@ -26,12 +27,19 @@ def place(served: Served, obj: Obj, namespace: str) -> None:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
+def check_birth(served: Served, obj: Obj) -> None:
+    """Refuse a new object of a custom kind that is going away."""
+    if served.is_terminating:
+        why = "create not allowed while custom resource definition is terminating"
+        raise Forbidden.of(served.resource.plural, name_of(obj), why, served.resource.group)
+
+
 def begin(served: Served, obj: Obj) -> None:
     """Metadata of an object about to be born."""
     meta = metadata(obj)
     if meta.get("resourceVersion"):
         raise Unknown("resourceVersion should not be set on objects to be created")
-    for key in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+    for key in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(key, None)
     if not meta.get("name") and meta.get("generateName"):
         rename(meta)
@@ -57,9 +65,11 @@ def expected_revision(served: Served, obj: Obj, current: int) -> bool:
     text = metadata(obj).get("resourceVersion") or ""
     if not text or text == "0":
         return False
-    if not (text.isascii() and text.isdigit()):
-        raise Unknown(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    if int(text) != current:
+    try:
+        expected = parse_uint(text)
+    except ValueError as error:
+        raise Unknown(str(error)) from None
+    if expected != current:
         row = served.resource
         raise Conflict.of(row.plural, metadata(obj).get("name", ""), MODIFIED, row.group)
     return True
@@ -73,7 +83,7 @@ def carry_over(served: Served, obj: Obj, old: Obj) -> None:
     for key in ("name", "namespace", "uid", "creationTimestamp", "generateName"):
         if key in was and not meta.get(key):
             meta[key] = was[key]
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "managedFields"):
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
         if key in was:
             meta[key] = was[key]
         else:
@@ -98,6 +108,15 @@ def check_name(obj: Obj, old: Obj) -> None:
     name, was = metadata(obj).get("name", ""), metadata(old)["name"]
     if name and name != was:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({was})")
+
+
+def keep_managers(obj: Obj, old: Obj) -> None:
+    """Who owns which field stays as it was."""
+    was = metadata(old).get("managedFields")
+    if was is None:
+        metadata(obj).pop("managedFields", None)
+    else:
+        metadata(obj)["managedFields"] = was
 
 
 def keep_status(obj: Obj, old: Obj) -> None:

@@ -59,6 +59,8 @@ class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True)
     name: str = ""
     restart_count: int = 0
     state: State = State()
+    last_state: dict[str, Any] | None = None
+    resources: dict[str, Any] | None = None
 
 
 class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -126,6 +128,7 @@ class Step:
 
     status: Obj | None = None
     is_gone: bool = False
+    is_resized: bool = False
     wake_at: float | None = None
 
 
@@ -170,6 +173,8 @@ def _started(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
 
 
 def _running(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+    if _is_resized(pod):
+        return _resized(pod, place, now)
     if behaviour.lifetime is None:
         return Step()
     began = next((one.state.running.started_at for one in pod.status.container_statuses if one.state.running), None)
@@ -224,6 +229,26 @@ def _crashed(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
     return Step(status, wake_at=now + wait)
 
 
+def _is_resized(pod: Pod) -> bool:
+    """Whether a running container has other resources than the ones that were asked for (KEP-1287)."""
+    known = {one.name: one for one in pod.status.container_statuses if one.state.running}
+    return any(
+        one.name in known and (one.resources or {}) != (known[one.name].resources or {}) for one in pod.spec.containers
+    )
+
+
+def _resized(pod: Pod, place: Place, now: float) -> Step:
+    """Give every container what its spec says now; a simulated node needs no restart for that."""
+    status = _status(pod, "Running", timestamp(now), place, is_ready=True)
+    known = {one.name: one for one in pod.status.container_statuses}
+    status["containerStatuses"] = [
+        _container(one, msgspec.to_builtins(old.state), old.restart_count, is_ready=True, last=old.last_state)
+        for one in pod.spec.containers
+        if (old := known.get(one.name))
+    ]
+    return Step(status, is_resized=True)
+
+
 def _restarted(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
     moment = timestamp(now)
     status = _status(pod, "Running", moment, place, is_ready=True)
@@ -272,6 +297,8 @@ def _container(
     has_started: bool = True,
     last: Obj | None = None,
 ) -> Obj:
+    resources = container.resources or {}
+    requested = resources.get("requests")
     return {
         "name": container.name,
         "image": container.image,
@@ -282,6 +309,8 @@ def _container(
         "restartCount": restarts,
         "state": state,
         "lastState": last or {},
+        "resources": resources,
+        **({"allocatedResources": requested} if requested else {}),
     }
 
 

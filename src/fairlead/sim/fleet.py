@@ -163,6 +163,8 @@ class Fleet:
         elif deleted_at is None and await self._refused(pod):
             return
         next_ = step(pod, seen_at, deleted_at, self._place(pod), moment)
+        if next_.is_resized:
+            self._ledgers[pod.spec.node_name].hold(uid, wants(pod))
         if next_.is_gone:
             await self._remove(pod)
         elif next_.status is not None:

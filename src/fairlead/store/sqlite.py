@@ -55,7 +55,8 @@ class SQLiteStore(MemoryStore):
     async def close(self) -> None:
         while self._writer is not None:
             await asyncio.shield(self._writer)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
+        if hasattr(self, "_db"):  # opening may have failed before there was a connection
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
         self._thread.shutdown()
 
     def _load(self) -> tuple[dict[str, Record], int]:
@@ -81,21 +82,33 @@ class SQLiteStore(MemoryStore):
         await done
 
     async def _write_groups(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._gathering:
                 group, self._gathering = self._gathering, []
-                try:
-                    await loop.run_in_executor(self._thread, self._transact, [write.change for write, _ in group])
-                except sqlite3.Error as error:
-                    self._undo(group, error)
-                    continue
-                self._publish([write for write, _ in group])
-                for _, done in group:
-                    if not done.done():  # its request may have been cancelled meanwhile
-                        done.set_result(None)
+                await self._write_group(group)
         finally:
             self._writer = None
+
+    async def _write_group(self, group: list[tuple[Write, asyncio.Future[None]]]) -> None:
+        """Commit, deliver, answer. Whatever goes wrong, no writer may be left waiting."""
+        changes = [write.change for write, _ in group]
+        failure: Exception | None = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, changes)
+        except Exception as error:
+            self._undo(group, error)
+            return
+        try:
+            self._publish([write for write, _ in group])
+        except Exception as error:
+            failure = error
+        for _, done in group:
+            if done.done():  # its request was cancelled meanwhile
+                continue
+            if failure:
+                done.set_exception(failure)
+            else:
+                done.set_result(None)
 
     def _transact(self, changes: list[Change]) -> None:
         """Write a group. Almost always that is one statement, so that this thread needs the GIL but once."""
@@ -113,7 +126,7 @@ class SQLiteStore(MemoryStore):
                 self._put_rows(rows[start : start + _ROWS])
             db.executemany("DELETE FROM objects WHERE key = ?", [(key,) for key in gone])
             db.execute("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
@@ -122,7 +135,7 @@ class SQLiteStore(MemoryStore):
         places = ",".join(["(?,?,?)"] * len(rows))
         self._db.execute(f"INSERT OR REPLACE INTO objects VALUES {places}", list(chain.from_iterable(rows)))
 
-    def _undo(self, group: list[tuple[Write, asyncio.Future[None]]], error: sqlite3.Error) -> None:
+    def _undo(self, group: list[tuple[Write, asyncio.Future[None]]], error: Exception) -> None:
         """Refuse this group and what gathered behind it, newest first, so that the oldest state wins."""
         log.error("cannot write to %s: %s", self._path, error)
         behind, self._gathering = self._gathering, []

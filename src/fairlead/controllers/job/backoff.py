@@ -41,7 +41,7 @@ def remaining_seconds(failures: int, last_failure: float, now: float) -> float:
     """How long to wait before the next pod."""
     if not failures:
         return 0.0
-    wait = min(FIRST_SECONDS * 2 ** min(failures - 1, 30), LONGEST_SECONDS)
+    wait = min(FIRST_SECONDS * float(1 << min(failures - 1, 30)), LONGEST_SECONDS)
     return max(last_failure + wait - now, 0.0)
 
 

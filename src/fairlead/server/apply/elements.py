@@ -49,7 +49,12 @@ def text(item: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _quoted(item: str) -> str:
-    return msgspec.json.encode(item).decode().translate(_HTML)
+    return html_safe(msgspec.json.encode(item).decode())
+
+
+def html_safe(json: str) -> str:
+    """JSON with the escapes that Go adds."""
+    return json.translate(_HTML)
 
 
 def _number(item: Any) -> str:

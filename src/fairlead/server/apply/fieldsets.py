@@ -144,13 +144,13 @@ def of_paths(*paths: Path) -> Fields:
     return found
 
 
-def graft(fields: dict[str, Any], path: Path, node: Fields) -> None:
-    """Add a node at a path of a set under construction; nobody else may have a part of it yet."""
-    *parents, last = path
-    at = fields
-    for element in parents:
-        at = at.setdefault(element, {})
-    at[last] = node
+def graft(fields: dict[str, Any], path: Path, nodes: Fields) -> None:
+    """Add nodes below a path of a set under construction; nobody else may have a part of it yet."""
+    if nodes:
+        at = fields
+        for element in path:
+            at = at.setdefault(element, {})
+        at.update(nodes)
 
 
 def paths(fields: Fields) -> Iterator[Path]:

@@ -20,8 +20,8 @@ from fairlead.server.crds.schema import ABSENT
 
 def merge(live: Obj, config: Obj, atom: Atom) -> Obj:
     """The object with everything in it that the configuration says."""
-    merged: Obj = _merged(live, config, atom)
-    return {} if merged is ABSENT else merged
+    merged = _merged(live, config, atom)
+    return merged if isinstance(merged, dict) else {}
 
 
 def _merged(live: Any, config: Any, atom: Atom | None) -> Any:

@@ -1,18 +1,18 @@
 """What merging has to know about every place in an object, compiled from OpenAPI v3.
 
 OpenAPI answers three questions that ownership hangs on: is this value owned as a whole or piece by piece, what tells
-the elements of a list apart, and may there be fields that nobody declared. Built-in kinds and custom ones answer them in
-the same vocabulary, so whoever has OpenAPI for a kind can have its objects applied. An atom is compiled when it is first
-looked at, which is also what makes types that contain themselves possible.
+the elements of a list apart, and may there be fields that nobody declared. Built-in kinds and custom ones answer them
+in the same vocabulary, so whoever has OpenAPI for a kind can have its objects applied. An atom is compiled when it is
+first looked at, which is also what makes types that contain themselves possible.
 
 Source: kube-openapi `pkg/schemaconv`, structured-merge-diff `schema/elements.go` and `typed/helpers.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Final, Protocol
 
 from fairlead.api.fields import quoted
 from fairlead.api.objects import Obj
@@ -33,6 +33,14 @@ class Unfit(ValueError):
     """A value does not fit its type, so nothing can be said about who owns it."""
 
 
+class Declared(Protocol):
+    """The type of a declared field, made when it is asked for."""
+
+    default: Any  # ABSENT if the schema names none
+
+    def __call__(self) -> Atom: ...
+
+
 class Atom:
     """One place: what it is when it holds a scalar, a list, a map. Most places allow one of them only."""
 
@@ -47,7 +55,7 @@ class Atom:
 class Children(dict[str, "Atom | None"]):
     """The atoms below a map: those of declared fields by name, and one for every other key (None: there are none)."""
 
-    def __init__(self, declared: Mapping[str, Callable[[], Atom]], other: Callable[[], Atom] | None) -> None:
+    def __init__(self, declared: Mapping[str, Declared], other: Callable[[], Atom] | None) -> None:
         super().__init__()
         self.declared = declared
         self._other = other
@@ -64,18 +72,33 @@ class Children(dict[str, "Atom | None"]):
         return atom
 
 
+class Spelled(dict[str, str]):
+    """The path elements of fields, so that declared ones need not be spelled for every object."""
+
+    def __init__(self, declared: Container[str]) -> None:
+        super().__init__()
+        self._declared = declared
+
+    def __missing__(self, key: str) -> str:
+        element = elements.field(key)
+        if key in self._declared:
+            self[key] = element
+        return element
+
+
 class MapShape:
     """A struct or a map."""
 
-    __slots__ = ("children", "is_atomic")
+    __slots__ = ("children", "is_atomic", "spelled")
 
     def __init__(self, children: Children, is_atomic: bool) -> None:
         self.children = children
         self.is_atomic = is_atomic
+        self.spelled = Spelled(children.declared)
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is declared and everything allowed: such a map is not looked into for changes of the schema."""
+        """Whether nothing is declared and everything allowed."""
         other = self.children.other
         return not self.children.declared and other is not None and other.scalar == "untyped"
 
@@ -85,15 +108,12 @@ class ListShape:
 
     def __init__(self, items: Callable[[], Atom], keys: Sequence[str] | None) -> None:
         self._items = items
-        self._keys = keys  # None: atomic; empty: a set
+        self._keys = keys  # None: owned as a whole; empty: a set
+        self.is_atomic = keys is None
 
     @cached_property
     def items(self) -> Atom:
         return self._items()
-
-    @property
-    def is_atomic(self) -> bool:
-        return self._keys is None
 
     @cached_property
     def element_of(self) -> ElementOf:
@@ -116,23 +136,25 @@ def _by_keys(keys: Sequence[str], items: Atom) -> ElementOf:
     if items.map is None:
         raise Unfit("associative list may not have non-map types")
     declared = items.map.children.declared
-    defaults = {key: getattr(declared.get(key), "default", ABSENT) for key in sorted(keys)}
+    defaults = {key: declared[key].default if key in declared else ABSENT for key in sorted(keys)}
     one = next(iter(defaults)) if len(defaults) == 1 else ""
-    head = f"k:{{{elements.text(one)}:"
-    text = elements.text
+
+    @lru_cache(maxsize=1024)
+    def named(value: str) -> str:
+        return elements.key([(one, value)])
 
     def element_of(item: Any) -> str:
         if type(item) is not dict:
             what = "a null element" if item is None else "non-map elements"
             raise Unfit(f"associative list with keys may not have {what}")
-        if one and one in item:
-            return f"{head}{text(item[one])}}}"
-        pairs = [(key, item.get(key, default)) for key, default in defaults.items()]
-        pairs = [pair for pair in pairs if pair[1] is not ABSENT]
+        if one in item and type(item[one]) is str:
+            return named(item[one])
+        said = ((key, item.get(key, default)) for key, default in defaults.items())
+        pairs = [(key, value) for key, value in said if value is not ABSENT]
         if not pairs:
-            named = " ".join(quoted(key) for key in keys)
+            all_keys = " ".join(quoted(key) for key in keys)
             raise Unfit(
-                f"associative list with keys has an element that omits all key fields [{named}] (and doesn't have "
+                f"associative list with keys has an element that omits all key fields [{all_keys}] (and doesn't have "
                 "default values for any key fields)"
             )
         return elements.key(pairs)
@@ -174,7 +196,8 @@ class Compiler:
     def place(self, schema: Obj) -> Atom:
         """The atom of a schema, which may be a reference with more to say beside it."""
         ref = schema.get("$ref", "")
-        if not ref and len(every := schema.get("allOf") or ()) == 1:
+        every = schema.get("allOf") or []
+        if not ref and len(every) == 1:
             ref = every[0].get("$ref", "")
         if not ref:
             return self._inline(schema)
@@ -217,10 +240,14 @@ class Compiler:
 
 
 class _Preserving(Compiler):
-    """Below `x-kubernetes-preserve-unknown-fields` every struct takes undeclared fields, except those of named types."""
+    """Below `x-kubernetes-preserve-unknown-fields` structs take undeclared fields, except those of named types."""
 
     def __init__(self, outer: Compiler) -> None:
-        self.named = outer.named  # type: ignore[method-assign]
+        super().__init__(outer._resolve)
+        self._outer = outer
+
+    def named(self, name: str) -> Atom:
+        return self._outer.named(name)
 
     def _undeclared(self, has_fields: bool) -> Callable[[], Atom] | None:
         return deduced

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.api.objects import Obj
-from fairlead.server.apply.fieldsets import LEAF, SELF, Fields, Path, graft, node_of
+from fairlead.server.apply.fieldsets import LEAF, SELF, Fields, Path, below, graft, node_of
 from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
-
 
 # --- the fields of an object ----------------------------------------------------------------------------------------
 
@@ -80,9 +79,13 @@ class Changes:
 
 
 def compare(old: Obj, new: Obj, atom: Atom) -> Changes:
-    """How `new` differs from `old`, both in the version that `atom` describes."""
+    """How `new` differs from `old`, both in the version that `atom` describes.
+
+    Python takes True for 1, so that a place without a type may change from one to the other unnoticed.
+    """
     comparison = _Comparison()
-    comparison.values(old, new, atom, ())
+    if old != new:
+        comparison.values(old, new, atom, ())
     return Changes(comparison.removed, comparison.modified, comparison.added)
 
 
@@ -109,18 +112,19 @@ class _Comparison:
                 return
         elif type(old) is not type(new):
             self._changed_kind(old, new, atom, path)
-        graft(self.modified, path, LEAF)
+        graft(self.modified, path[:-1], {path[-1]: LEAF})
 
     def _maps(self, old: Obj, new: Obj, shape: MapShape, path: Path) -> None:
-        children = shape.children
+        children, spelled = shape.children, shape.spelled
+        added = {}
         for key, value in new.items():
             if key not in old:
-                graft(self.added, (*path, f"f:{key}"), whole(value, children[key]))
-            elif not same(old[key], value):
-                self.values(old[key], value, children[key], (*path, f"f:{key}"))
-        for key, value in old.items():
-            if key not in new:
-                graft(self.removed, (*path, f"f:{key}"), whole(value, children[key]))
+                added[spelled[key]] = LEAF if type(value) is str else whole(value, children[key])
+            elif old[key] != value:
+                self.values(old[key], value, children[key], (*path, spelled[key]))
+        graft(self.added, path, added)
+        removed = {spelled[key]: whole(value, children[key]) for key, value in old.items() if key not in new}
+        graft(self.removed, path, removed)
 
     def _lists(self, old: list[Any], new: list[Any], shape: ListShape, path: Path) -> None:
         before, after, items = _grouped(old, shape), _grouped(new, shape), shape.items
@@ -129,32 +133,30 @@ class _Comparison:
             if len(was) < 2 and len(now) < 2:
                 self._elements(was, now, items, here)
             elif len(was) >= 2 and len(now) >= 2:
-                if not same(was, now):
-                    graft(self.modified, here, LEAF)
+                if was != now:
+                    graft(self.modified, path, {element: LEAF})
             elif len(was) >= 2:  # told apart again: the common ownership ends, what is left begins
                 self._elements([], now, items, here)
-                graft(self.removed, here, LEAF)
+                graft(self.removed, path, {element: LEAF})
             else:
                 self._elements(was, [], items, here)
-                graft(self.added, here, LEAF)
+                graft(self.added, path, {element: LEAF})
 
     def _elements(self, was: list[Any], now: list[Any], items: Atom, path: Path) -> None:
         """Compare an element that is there at most once on either side."""
         if not now:
             if was:
-                graft(self.removed, path, whole(was[0], items))
+                graft(self.removed, path[:-1], {path[-1]: whole(was[0], items)})
         elif not was:
-            graft(self.added, path, whole(now[0], items))
-        elif not same(was[0], now[0]):
+            graft(self.added, path[:-1], {path[-1]: whole(now[0], items)})
+        elif was[0] != now[0]:
             self.values(was[0], now[0], items, path)
 
     def _changed_kind(self, old: Any, new: Any, atom: Atom, path: Path) -> None:
         """A place without a type held a map and now holds a scalar, or the like: what lay below changed too."""
         for value, collected in ((old, self.removed), (new, self.added)):
             if value and isinstance(value, dict | list):
-                for element, node in whole(value, atom).items():
-                    if element != SELF:
-                        graft(collected, (*path, element), node)
+                graft(collected, path, below(whole(value, atom)))
 
 
 def _grouped(items: list[Any], shape: ListShape) -> dict[str, list[Any]]:
@@ -166,37 +168,30 @@ def _grouped(items: list[Any], shape: ListShape) -> dict[str, list[Any]]:
 
 
 def whole(value: Any, atom: Atom | None) -> Fields:
-    """The node of a value that is all new or all gone: itself and everything below it."""
+    """The node of a value that is all new or all gone: itself and everything below it.
+
+    This is most of the work of a create, hence the care for its inner loop.
+    """
     kind = type(value)
-    if kind is dict and value:
-        if atom is None or atom.map is None:
-            raise Unfit("field not declared in schema")
-        return LEAF if atom.map.is_atomic else _whole_map(value, atom.map)
-    if kind is list and value:
-        if atom is None or atom.list is None:
-            raise Unfit("field not declared in schema")
-        return LEAF if atom.list.is_atomic else _whole_list(value, atom.list)
-    return LEAF
-
-
-def _whole_map(value: Obj, shape: MapShape) -> Fields:
-    children = shape.children
+    if not value or (kind is not dict and kind is not list):
+        return LEAF
+    shape = None if atom is None else atom.map if kind is dict else atom.list
+    if shape is None:
+        raise Unfit("field not declared in schema")
+    if shape.is_atomic:
+        return LEAF
     out: dict[str, Fields] = {SELF: LEAF}
+    if isinstance(shape, ListShape):
+        element_of, items = shape.element_of, shape.items
+        for item in value:
+            element = element_of(item)
+            out[element] = LEAF if element in out else whole(item, items)
+        return out
+    children, spelled = shape.children, shape.spelled
     for key, item in value.items():
         kind = type(item)
-        out[f"f:{key}"] = whole(item, children[key]) if item and (kind is dict or kind is list) else LEAF
+        if kind is str or (kind is not dict and kind is not list) or not item:
+            out[spelled[key]] = LEAF
+        else:
+            out[spelled[key]] = whole(item, children[key])
     return out
-
-
-def _whole_list(value: list[Any], shape: ListShape) -> Fields:
-    element_of, items = shape.element_of, shape.items
-    out: dict[str, Fields] = {SELF: LEAF}
-    for item in value:
-        element = element_of(item)
-        out[element] = LEAF if element in out else whole(item, items)
-    return out
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two JSON values are equal; Python alone would take True for 1."""
-    return bool(a == b) and (type(a) is type(b) or not (isinstance(a, bool) or isinstance(b, bool)))

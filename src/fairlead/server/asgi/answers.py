@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import yaml
@@ -14,6 +15,11 @@ from fairlead.api.verbs import Listing
 from fairlead.server.asgi.negotiate import JSON, YAML, Form
 from fairlead.server.asgi.request import Request
 from fairlead.server.served import Version
+
+#: How many characters the warnings of an answer may have; beyond that each is cut.
+MAX_WARNINGS_LENGTH = 4096
+CUT_WARNING_LENGTH = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -79,9 +85,25 @@ def list_body(version: Version, listing: Listing) -> bytes:
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:
-    """RFC 7234 `Warning` headers, each text once."""
-    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in dict.fromkeys(texts)]
+    """RFC 7234 `Warning` headers, each text once; a text with control characters cannot be said in a header.
+
+    Should they get too long together, each is cut, and what is too much even then is left out (apiserver
+    `endpoints/filters/warning.go`).
+    """
+    told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
+    if sum(map(len, told)) > MAX_WARNINGS_LENGTH:
+        told = list(_cut(told))
+    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in told]
+
+
+def _cut(texts: Iterable[str]) -> Iterator[str]:
+    length = 0
+    for text in texts:
+        if length >= MAX_WARNINGS_LENGTH:
+            return
+        yield text[:CUT_WARNING_LENGTH]
+        length += min(len(text), CUT_WARNING_LENGTH)
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return text.replace("\\", "\\\\").replace('"', '\\"')

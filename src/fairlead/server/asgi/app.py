@@ -72,7 +72,8 @@ class Application:
 
 
 def _query(raw: bytes) -> dict[str, str]:
-    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
+    """The parameters; of one that is given twice the first counts, as in apimachinery."""
+    return dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
 
 
 async def _body(receive: Receive) -> bytes:

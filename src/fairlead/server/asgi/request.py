@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
+from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.asgi.negotiate import Form, form_of
+from fairlead.server.gonumbers import parse_bool, parse_int
 from fairlead.server.request import Caller
 
 _VALIDATIONS = ("Ignore", "Warn", "Strict")
-_FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
 
 @dataclass(slots=True)
@@ -54,8 +56,10 @@ class Request:
     def write_options(self, kind: str) -> WriteOptions:
         """The options of a create, update or patch; `kind` names them in errors (`CreateOptions`)."""
         query = self.query
-        if not query:
-            return _DEFAULT_WRITE
+        user_agent = self.headers.get(b"user-agent", b"").decode("latin-1")
+        is_apply = kind == "PatchOptions" and self._is_apply
+        if not query and not is_apply:
+            return _default_write(user_agent)
         errors = Errors()
         dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
         if dry_run not in ("", "All"):
@@ -63,12 +67,12 @@ class Request:
         if validation not in ("", *_VALIDATIONS):
             errors.not_supported("fieldValidation", validation, _VALIDATIONS)
         manager = query.get("fieldManager", "")
-        if len(manager.encode()) > 128:
-            errors.too_long("fieldManager", 128)
-        if kind == "PatchOptions" and "force" in query and not self._is_apply:
-            errors.forbidden("force", "may not be specified for non-apply patch")
+        has_force = kind == "PatchOptions" and "force" in query
+        check_options(errors, manager, is_apply=is_apply, has_force=has_force)
         errors.raise_invalid(kind, "", "meta.k8s.io")
-        return WriteOptions(bool(dry_run), manager, validation or "Warn", self.flag("force") or False)
+        return WriteOptions(
+            bool(dry_run), manager_of(manager, user_agent), validation or "Warn", self.flag("force") or False
+        )
 
     @property
     def _is_apply(self) -> bool:
@@ -78,6 +82,7 @@ class Request:
         query = self.query
         if not query:
             return _DEFAULT_LIST
+        self.number("timeoutSeconds")  # bounds nothing here, but must be a number
         return ListQuery(
             query.get("labelSelector", ""),
             query.get("fieldSelector", ""),
@@ -102,24 +107,27 @@ class Request:
     def number(self, name: str) -> int | None:
         """An integer of the query, None if it is not given."""
         text = self.query.get(name)
-        if not text:
-            return None
-        try:
-            return int(text)
-        except ValueError:
-            raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-
-    def flag(self, name: str) -> bool | None:
-        """A boolean of the query; Go's spellings, and anything else counts as true, as in apimachinery."""
-        text = self.query.get(name)
         if text is None:
             return None
-        return text not in _FALSE
+        try:
+            return parse_int(text)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean of the query, None if it is not given."""
+        text = self.query.get(name)
+        return None if text is None else parse_bool(text)
 
     @property
     def is_watch(self) -> bool:
         return bool(self.flag("watch")) if "watch" in self.query else False
 
 
-_DEFAULT_WRITE = WriteOptions(field_validation="Warn")
+@lru_cache(maxsize=256)
+def _default_write(user_agent: str) -> WriteOptions:
+    """The options of a request without a query. Clients are few, so each is made once."""
+    return WriteOptions(field_manager=manager_of("", user_agent), field_validation="Warn")
+
+
 _DEFAULT_LIST = ListQuery()

@@ -9,7 +9,7 @@ from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, Unsupp
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import PatchType
+from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.server.asgi.answers import Answer
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.request import Request
@@ -34,7 +34,6 @@ _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 #: HTTP method -> (verb on an object or subresource, verb on a collection).
 _VERBS = {
     "GET": ("get", "list"),
-    "HEAD": ("get", "list"),
     "POST": ("create", "create"),
     "PUT": ("update", ""),
     "PATCH": ("patch", ""),
@@ -52,8 +51,8 @@ class Resources:
     async def answer(self, request: Request, target: Target, send: Send) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""
         found = self._registry.catalogue.find(target.group, target.version, target.plural)
-        if found is None:
-            return Answer.of_text("404 page not found", 404)
+        if found is None or not _is_place(request, target, found[1].resource):
+            return self._no_such_path(target)
         served, version = found
         verb = _verb(request, target, version.resource)
         if verb in ("list", "watch") and (request.is_watch or target.is_watch):
@@ -61,6 +60,13 @@ class Resources:
             return None
         handler: Callable[[Request, Target, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
         return await handler(request, target, served, version)
+
+    def _no_such_path(self, target: Target) -> Answer:
+        """Upstream has a router for each built-in group; custom groups fall through to the end of the chain."""
+        rows = self._registry.catalogue.rows()
+        if any(row.definition and (row.group, row.version) == (target.group, target.version) for row in rows):
+            raise NotFound("the server could not find the requested resource", shows_details=True)
+        return Answer.of_text("404 page not found", 404)
 
     async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show = Presenter(served, version, request)
@@ -128,7 +134,7 @@ class Resources:
         return show.one(patched, 201 if request.caller.created else 200)
 
     async def _delete(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        options = options_of(decode_options(request.body, request.full_content_type), request.query)
+        options = _delete_options(request)
         show = Presenter(served, version, request)
         gone = await self._registry.delete(
             version.resource, target.name, target.namespace, options, caller=request.caller
@@ -136,7 +142,7 @@ class Resources:
         return show.one(gone)
 
     async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        options = options_of(decode_options(request.body, request.full_content_type), request.query)
+        options = _delete_options(request)
         show = Presenter(served, version, request)
         listing = await self._registry.delete_collection(
             version.resource, target.namespace, request.list_query(), options, caller=request.caller
@@ -157,6 +163,13 @@ _PATCH_ALIASES = {
 }
 
 
+def _is_place(request: Request, target: Target, row: Resource) -> bool:
+    """Whether there is such a path: a namespaced kind can be listed across namespaces, and nothing else."""
+    if not row.namespaced:
+        return not target.namespace
+    return bool(target.namespace) or (not target.name and (bool(row.definition) or request.method == "GET"))
+
+
 def _verb(request: Request, target: Target, row: Resource) -> str:
     """The verb that a request means; `MethodNotSupported` if the kind does not know it."""
     on_object, on_collection = _VERBS.get(request.method, ("", ""))
@@ -169,12 +182,18 @@ def _verb(request: Request, target: Target, row: Resource) -> str:
         if sub is None:
             raise NotFound("the server could not find the requested resource", shows_details=True)
         verbs = sub.verbs
-    is_misplaced = row.namespaced and not target.namespace and (target.name or verb not in ("list", "deletecollection"))
-    if verb not in verbs or (is_misplaced and verb != "list"):
+    is_everywhere = row.namespaced and not target.namespace
+    if verb not in verbs or (is_everywhere and verb != "list"):
         raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
     if target.is_watch and verb == "get":
         return "watch"
     return verb
+
+
+def _delete_options(request: Request) -> DeleteOptions:
+    """The query counts only where there is no body."""
+    body = decode_options(request.body, request.full_content_type)
+    return options_of(body, {} if request.body else request.query)
 
 
 def _check_place(obj: Obj, target: Target, row: Resource) -> None:

@@ -7,6 +7,7 @@ that does not read is cut off when its backlog grows too large, as kube-apiserve
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -26,6 +27,8 @@ from fairlead.server.listing import check_watch
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served, Version
 from fairlead.server.watching import attach, bookmark
+
+log = logging.getLogger(__name__)
 
 #: A watch without timeoutSeconds ends after 30 to 60 minutes (kube-apiserver's --min-request-timeout).
 MIN_TIMEOUT_SECONDS = 1800.0
@@ -57,14 +60,25 @@ class Stream:
         self.ended = asyncio.Event()
 
     def tell(self, type_: EventType, change: Change) -> None:
-        """The cache's sink."""
-        self.write(self._encode(type_, change))
+        """The cache's sink. A watch that cannot show its object must not fail the write that it is told of."""
+        try:
+            line = self._encode(type_, change)
+        except Exception:
+            log.exception("a watch of %s ends", self._version.resource.plural)
+            self.end()
+            return
+        self.write(line)
 
     def write(self, line: bytes) -> None:
         """Gather a line; it leaves at the end of this turn of the loop."""
         if not self._gathered and self.is_open:
             self._loop.call_soon(self.flush)
         self._gathered.append(line)
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.flush()
+        self.ended.set()
 
     def flush(self) -> None:
         if not self._gathered or self.ended.is_set():
@@ -138,7 +152,7 @@ async def _stream(
     watcher = None
     try:
         try:
-            watcher = attach(served, namespace, query, out.tell)
+            watcher = attach(served, namespace, query, out.tell, out.end)
             if query.send_initial_events and query.bookmarks:
                 _mark(out, version, registry.revision, ends_initial_events=True)
         except Expired as error:
@@ -158,7 +172,7 @@ async def _stream(
 
 async def _until_over(out: Stream, query: WatchQuery, version: Version, registry: Registry) -> None:
     limit = query.timeout_seconds
-    if limit is None:
+    if not limit:
         limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
     try:
         async with asyncio.timeout(limit):

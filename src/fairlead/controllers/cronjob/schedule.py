@@ -1,0 +1,132 @@
+"""When a cron schedule fires: five fields, a descriptor like `@daily`, or `@every 1h30m`.
+
+Times are walked in real seconds and looked at on the wall clock of the schedule's zone, so an hour that a zone skips is
+skipped, and one that it repeats counts twice, as with github.com/robfig/cron/v3.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Final, Protocol
+from zoneinfo import ZoneInfo
+
+#: A schedule that does not fire for so long never will (30 February).
+_YEARS_AHEAD: Final = 5
+
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+#: Lowest and highest value of each field, and the names that some values have.
+_FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    (0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+_DESCRIPTORS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_SECONDS_OF: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION: Final = re.compile(r"([0-9.]+)(h|ms|m|s|us|µs|ns)")
+_ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+")
+
+
+class Schedule(Protocol):
+    def next_after(self, time: float) -> float | None:
+        """The first time after `time`; None if it never fires again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """At a fixed distance."""
+
+    seconds: float
+
+    def next_after(self, time: float) -> float | None:
+        return float(int(time) + max(int(self.seconds), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """When the wall clock shows one of these."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    any_day: bool  # `*` in the field of days, or of weekdays: then only the other one counts
+    zone: tzinfo
+
+    def next_after(self, time: float) -> float | None:
+        now = (int(time) // 60 + 1) * 60
+        last_year = datetime.fromtimestamp(now, self.zone).year + _YEARS_AHEAD
+        while True:
+            wall = datetime.fromtimestamp(now, self.zone)
+            if wall.year > last_year:
+                return None
+            if wall.month not in self.months:
+                now = self._midnight((wall.replace(day=1) + timedelta(days=32)).replace(day=1))
+            elif not self._is_day(wall):
+                now = self._midnight(wall + timedelta(days=1))
+            elif wall.hour not in self.hours:
+                now += 3600 - wall.minute * 60
+            elif wall.minute not in self.minutes:
+                now += 60 * (min((one for one in self.minutes if one > wall.minute), default=60) - wall.minute)
+            else:
+                return float(now)
+
+    def _is_day(self, wall: datetime) -> bool:
+        is_day, is_weekday = wall.day in self.days, wall.isoweekday() % 7 in self.weekdays
+        return (is_day and is_weekday) if self.any_day else (is_day or is_weekday)
+
+    def _midnight(self, day: datetime) -> int:
+        return int(datetime(day.year, day.month, day.day, tzinfo=self.zone).timestamp())
+
+
+@lru_cache(maxsize=4096)
+def parsed(text: str, zone_name: str = "") -> Schedule:
+    """The schedule of a text; ValueError (or KeyError, for its zone) if it is none."""
+    found = _ZONE.match(text)
+    if found is not None:
+        zone_name, text = found[1], text[found.end() :]
+    zone = ZoneInfo(zone_name) if zone_name else UTC
+    if text.startswith("@every "):
+        return Every(sum(float(value) * _SECONDS_OF[unit] for value, unit in _DURATION.findall(text[7:])))
+    parts = _DESCRIPTORS.get(text, text).split()
+    if len(parts) != len(_FIELDS):
+        raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")
+    minutes, hours, days, months, weekdays = (_values(part, *field) for part, field in zip(parts, _FIELDS, strict=True))
+    any_day = any(part[0] in "*?" and not part[1:].startswith("/") for part in (parts[2], parts[4]))
+    return Fields(minutes, hours, days, months, weekdays, any_day, zone)
+
+
+def _values(part: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
+    found: set[int] = set()
+    for item in part.split(","):
+        extent, _, step = item.partition("/")
+        first, dash, last = extent.partition("-")
+        if first in ("*", "?"):
+            start, end = low, high
+        else:
+            start = _value(first, names)
+            end = _value(last, names) if dash else (high if step else start)
+        if start < low or end > high:
+            raise ValueError(f"{item} is not within {low}-{high}")
+        found.update(range(start, end + 1, int(step or 1)))
+    return frozenset(found)
+
+
+def _value(text: str, names: dict[str, int]) -> int:
+    known = names.get(text.lower())
+    return int(text) if known is None else known

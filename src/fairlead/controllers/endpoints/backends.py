@@ -1,0 +1,99 @@
+"""Which pods serve a service, under which addresses and ports.
+
+Sources: pkg/controller/util/endpoint, k8s.io/endpointslice/utils.go, pkg/api/v1/pod (FindPort).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.services import Service, ServicePort
+from fairlead.controllers.base import World
+from fairlead.controllers.kinds import PODS, SERVICES
+
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+HEADLESS: Final = "service.kubernetes.io/headless"
+
+
+def services_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+    """The services that a change of a pod concerns."""
+    if old is not None and new is not None and _seen_by_services(old) == _seen_by_services(new):
+        return
+    for pod in (old, new):
+        if pod is not None:
+            for service in world.within(SERVICES, pod.metadata.namespace):
+                if service.spec.selector and selects(service, pod):
+                    yield service.metadata.key
+
+
+def _seen_by_services(pod: Pod) -> tuple[object, ...]:
+    meta, status = pod.metadata, pod.status
+    return meta.labels, meta.deletion_timestamp, pod.is_ready, pod.is_finished, status.pod_ips, pod.spec.node_name
+
+
+def same_key(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
+    """The service of the same name, when its Endpoints are gone or were changed by somebody."""
+    if old is not None:
+        yield old.metadata.key
+
+
+def selects(service: Service, pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return all(labels.get(key) == value for key, value in (service.spec.selector or {}).items())
+
+
+def is_managed(service: Service) -> bool:
+    """Whether its endpoints are found by a selector."""
+    return bool(service.spec.selector) and service.spec.type != "ExternalName"
+
+
+def backends(service: Service, world: World, *, with_terminating: bool) -> list[Pod]:
+    """The pods that serve it, ready or not."""
+    return [
+        pod
+        for pod in world.within(PODS, service.metadata.namespace)
+        if selects(service, pod)
+        and not pod.is_finished
+        and (with_terminating or not pod.metadata.is_terminating)
+        and (pod.status.pod_ip or pod.status.pod_ips)
+    ]
+
+
+def addresses(pod: Pod, family: str) -> list[str]:
+    """The pod's addresses of a family, `IPv4` or `IPv6`."""
+    known = [one.ip for one in pod.status.pod_ips] or [pod.status.pod_ip]
+    return [ip for ip in known if family_of(ip) == family]
+
+
+def family_of(ip: str) -> str:
+    return "IPv6" if ":" in ip else "IPv4"
+
+
+def families(service: Service) -> tuple[str, ...]:
+    return service.spec.ip_families or ("IPv4",)
+
+
+def hostname(service: Service, pod: Pod) -> str:
+    """The name under which the pod is found below the service, if it has one there."""
+    return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
+
+
+def target(pod: Pod) -> Obj:
+    meta = pod.metadata
+    return {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+
+
+def port_number(pod: Pod, port: ServicePort) -> int | None:
+    """The port of the pod that a service's port leads to; None if the pod has no port of that name."""
+    if isinstance(port.target_port, int):
+        return port.target_port or port.port
+    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    for container in (*pod.spec.containers, *sidecars):
+        for candidate in container.ports:
+            if candidate.name == port.target_port and candidate.protocol == port.protocol:
+                return candidate.container_port
+    return None

@@ -1,0 +1,140 @@
+"""Endpoints, the old form: all addresses of a service in one object, gathered by the ports that they have.
+
+Sources: pkg/controller/endpoint, pkg/api/v1/endpoints (RepackSubsets).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.services import Endpoints, Service
+from fairlead.client.events import WARNING, reference
+from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.endpoints.backends import (
+    HEADLESS,
+    addresses,
+    backends,
+    families,
+    hostname,
+    is_managed,
+    port_number,
+    same_key,
+    services_of,
+    target,
+)
+from fairlead.controllers.kinds import ENDPOINTS, PODS, SERVICES
+from fairlead.controllers.pods import is_namespace_terminating
+
+MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+MANAGER: Final = "endpoint-controller"
+
+_decode = msgspec.json.Decoder().decode
+
+
+class ServiceEndpoints(Controller[Service]):
+    name = "endpoint-controller"
+    kind = SERVICES
+    watches = (Watch(PODS, services_of), Watch(ENDPOINTS, same_key))
+
+    def gone(self, key: str, world: World) -> Actions:
+        left = world.get(ENDPOINTS, key)
+        if left is not None and left.metadata.labels.get(MANAGED_BY) == MANAGER:
+            yield Delete(ENDPOINTS, left)
+
+    def reconcile(self, obj: Service, world: World) -> Actions:
+        if not is_managed(obj) or obj.metadata.is_terminating:
+            return
+        subsets = _subsets(obj, world)
+        labels = {key: value for key, value in obj.metadata.labels.items() if key != HEADLESS} | {MANAGED_BY: MANAGER}
+        if obj.is_headless:
+            labels[HEADLESS] = ""
+        current = world.get(ENDPOINTS, obj.metadata.key)
+        try:
+            yield from _create(obj, subsets, labels) if current is None else _change(current, subsets, labels)
+        except AlreadyExists:
+            raise
+        except ApiError as error:
+            if is_namespace_terminating(error):
+                return
+            verb = "create" if current is None else "update"
+            text = f"Failed to {verb} endpoint {obj.metadata.key}: {error}"
+            about = reference(current, ENDPOINTS.resource) if current is not None else None
+            yield Emit(f"FailedTo{verb.title()}Endpoint", text, WARNING, about)
+            raise
+
+
+def _create(service: Service, subsets: list[Obj], labels: dict[str, str]) -> Actions:
+    meta = {"name": service.metadata.name, "namespace": service.metadata.namespace, "labels": labels}
+    obj: Obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": meta}
+    yield Create(ENDPOINTS, obj | ({"subsets": subsets} if subsets else {}))
+
+
+def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str]) -> Actions:
+    patch: Obj = {}
+    if (_decode(current.subsets) or []) != subsets:
+        patch["subsets"] = subsets or None
+    if current.metadata.labels != labels:
+        removed = {key: None for key in current.metadata.labels if key not in labels}
+        patch["metadata"] = {"labels": removed | labels}
+    if patch:
+        yield Patch(ENDPOINTS, current, patch)
+
+
+def _subsets(service: Service, world: World) -> list[Obj]:
+    """Addresses with the same ports together, everything in upstream's order."""
+    unready_too = service.spec.publish_not_ready_addresses
+    by_ports: dict[bytes, tuple[list[Obj], list[tuple[Obj, bool]]]] = {}
+    for pod in backends(service, world, with_terminating=unready_too):
+        found = addresses(pod, families(service)[0])
+        ports = _ports(service, pod)
+        if not found or not (ports or service.is_headless):
+            continue
+        ports.sort(key=_port_hash)
+        key = b"".join(_port_hash(port) for port in ports)
+        by_ports.setdefault(key, (ports, []))[1].append((_address(service, pod, found[0]), unready_too or pod.is_ready))
+    return [_subset(ports, members) for _, (ports, members) in sorted(by_ports.items(), key=lambda item: item[0])]
+
+
+def _subset(ports: list[Obj], members: Iterable[tuple[Obj, bool]]) -> Obj:
+    ordered = sorted(members, key=lambda member: (member[0]["ip"], member[0]["targetRef"]["uid"]))
+    told: Obj = {
+        "addresses": [address for address, is_ready in ordered if is_ready],
+        "notReadyAddresses": [address for address, is_ready in ordered if not is_ready],
+        "ports": ports,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _ports(service: Service, pod: Pod) -> list[Obj]:
+    def found() -> Iterator[Obj]:
+        for port in service.spec.ports:
+            number = port_number(pod, port)
+            if number is not None:
+                told: Obj = {"port": number, "protocol": port.protocol}
+                optional = {"name": port.name, "appProtocol": port.app_protocol}
+                yield told | {name: value for name, value in optional.items() if value}
+
+    return list(found())
+
+
+def _address(service: Service, pod: Pod, ip: str) -> Obj:
+    optional: dict[str, Any] = {"hostname": hostname(service, pod), "nodeName": pod.spec.node_name}
+    return {"ip": ip, "targetRef": target(pod)} | {name: value for name, value in optional.items() if value}
+
+
+def _port_hash(port: Obj) -> bytes:
+    """Upstream orders ports by the hash of how Go prints them."""
+    application = port.get("appProtocol")
+    printed = (
+        f"(v1.EndpointPort){{Name:(string){port.get('name', '')} Port:(int32){port['port']} "
+        f"Protocol:(v1.Protocol){port['protocol']} AppProtocol:(*string){application or '<nil>'}}}"
+    )
+    return hashlib.md5(printed.encode(), usedforsecurity=False).digest()

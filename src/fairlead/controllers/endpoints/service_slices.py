@@ -1,0 +1,129 @@
+"""The EndpointSlices of a service with a selector (pkg/controller/endpointslice)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.api.services import EndpointSlice, Service
+from fairlead.controllers.actions import Actions
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import controller_reference
+from fairlead.controllers.endpoints.backends import (
+    HEADLESS,
+    SERVICE_NAME,
+    addresses,
+    backends,
+    families,
+    hostname,
+    is_managed,
+    port_number,
+    services_of,
+    target,
+)
+from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, write_slices
+from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
+
+MANAGER: Final = "endpointslice-controller.k8s.io"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+_RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
+
+
+def _owner(world: World, old: EndpointSlice | None, new: EndpointSlice | None) -> Iterator[str]:
+    """A slice of ours that somebody changed or removed is put right again."""
+    if old is not None and old.metadata.labels.get(MANAGED_BY) == MANAGER:
+        yield f"{old.metadata.namespace}/{old.metadata.labels.get(SERVICE_NAME, '')}"
+
+
+def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
+    """The services of the pods of a node that came, went or moved to another zone."""
+    if old is not None and new is not None and old.metadata.labels.get(ZONE) == new.metadata.labels.get(ZONE):
+        return
+    either = new or old
+    assert either is not None
+    for pod in pods_on(world, either.metadata.name):
+        yield from services_of(world, None, pod)
+
+
+def pods_on(world: World, node: str) -> list[Pod]:
+    return world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[node]
+
+
+class ServiceSlices(Controller[Service]):
+    name = "endpoint-slice-controller"
+    kind = SERVICES
+    watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, _owner))
+
+    def concerns(self, old: Service | None, new: Service | None) -> bool:
+        return new is not None and is_managed(new)
+
+    def reconcile(self, obj: Service, world: World) -> Actions:
+        if not is_managed(obj) or obj.metadata.is_terminating:
+            return
+        wanted = families(obj)
+        groups = grouped(_endpoints(obj, world))
+        empty = [family for family in wanted if not any(group.family == family for group in groups)]
+        groups += [Group(family, []) for family in empty]
+        existing = [
+            one
+            for one in world.within(ENDPOINT_SLICES, obj.metadata.namespace)
+            if one.metadata.labels.get(SERVICE_NAME) == obj.metadata.name
+            and one.metadata.labels.get(MANAGED_BY) == MANAGER
+            and not one.metadata.is_terminating
+        ]
+        yield from write_slices(existing, groups, _metadata(obj))
+
+
+def _endpoints(service: Service, world: World) -> Iterator[tuple[str, list[Obj], Obj]]:
+    for pod in backends(service, world, with_terminating=True):
+        node = world.get(NODES, pod.spec.node_name) if pod.spec.node_name else None
+        if node is None and pod.spec.node_name and not service.spec.publish_not_ready_addresses:
+            continue  # the node may be gone for good, and the pod with it
+        ports = _ports(service, pod)
+        for family in families(service):
+            found = addresses(pod, family)
+            if found:
+                yield family, ports, _endpoint(service, pod, node, found)
+
+
+def _ports(service: Service, pod: Pod) -> list[Obj]:
+    found: list[Obj] = []
+    for port in service.spec.ports:
+        number = port_number(pod, port)
+        if number is not None:
+            told: Obj = {"name": port.name, "protocol": port.protocol, "port": number}
+            found.append(told | ({"appProtocol": port.app_protocol} if port.app_protocol else {}))
+    return found
+
+
+def _endpoint(service: Service, pod: Pod, node: Node | None, found: list[str]) -> Obj:
+    serving, terminating = pod.is_ready, pod.metadata.is_terminating
+    ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
+    endpoint: Obj = {
+        "addresses": found,
+        "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+        "targetRef": target(pod),
+    }
+    optional = {
+        "hostname": hostname(service, pod),
+        "nodeName": pod.spec.node_name,
+        "zone": node.metadata.labels.get(ZONE, "") if node is not None else "",
+    }
+    return endpoint | {name: value for name, value in optional.items() if value}
+
+
+def _metadata(service: Service) -> Obj:
+    labels = {key: value for key, value in service.metadata.labels.items() if key not in _RESERVED}
+    if service.is_headless:
+        labels[HEADLESS] = ""
+    name = service.metadata.name
+    return {
+        "generateName": f"{name}-",
+        "namespace": service.metadata.namespace,
+        "labels": labels | {SERVICE_NAME: name, MANAGED_BY: MANAGER},
+        "ownerReferences": [controller_reference(SERVICES, service)],
+    }

@@ -1,0 +1,160 @@
+"""Many endpoints in slices of a hundred, changed as little as possible.
+
+A slice has one set of ports and one family of addresses. An endpoint stays in its slice as long as it is wanted; new
+ones first fill the slices that change anyway. Source: k8s.io/endpointslice/reconciler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.services import EndpointSlice
+from fairlead.controllers.actions import Action, Actions, Create, Delete, Patch, Together, refusals
+from fairlead.controllers.kinds import ENDPOINT_SLICES
+
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+MOST_ENDPOINTS: Final = 100
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True)
+class Group:
+    """The endpoints of one family that have the same ports."""
+
+    family: str
+    ports: list[Obj]
+    endpoints: list[Obj] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        return self.family, _encode(sorted(map(_encode, self.ports)))
+
+
+def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[Group]:
+    """(family, ports, endpoint) by family and ports."""
+    groups: dict[tuple[str, bytes], Group] = {}
+    for family, ports, endpoint in found:
+        group = Group(family, ports)
+        groups.setdefault(group.key, group).endpoints.append(endpoint)
+    return list(groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What a slice should hold."""
+
+    group: Group
+    endpoints: Sequence[Obj]
+    current: EndpointSlice | None = None
+
+
+def write_slices(existing: Sequence[EndpointSlice], groups: Sequence[Group], meta: Obj) -> Actions:
+    """Make the slices hold just these groups. `meta` is the metadata of a new one: its labels hold for all."""
+    drafts, unused = _planned(existing, groups)
+    actions: list[Action] = []
+    for draft in drafts:
+        current = draft.current
+        if current is None and (reusable := _of_family(unused, draft.group.family)) is not None:
+            unused.remove(reusable)
+            current = reusable
+        action = _create(draft, meta) if current is None else _change(current, draft, meta)
+        if action is not None:
+            actions.append(action)
+    actions += [Delete(ENDPOINT_SLICES, one) for one in unused]
+    failed = refusals((yield Together(actions))) if actions else []
+    if failed:
+        raise failed[0]
+
+
+def _planned(existing: Sequence[EndpointSlice], groups: Sequence[Group]) -> tuple[list[_Draft], list[EndpointSlice]]:
+    """What every slice should hold, and which slices nobody needs any more."""
+    by_key: dict[tuple[str, bytes], list[EndpointSlice]] = {}
+    for one in existing:
+        by_key.setdefault(Group(one.address_type, _list(one.ports)).key, []).append(one)
+    drafts: list[_Draft] = []
+    unused: list[EndpointSlice] = []
+    for group in groups:
+        current = by_key.pop(group.key, [])
+        filled = _filled(current, group)
+        drafts += filled
+        used = {draft.current.metadata.uid for draft in filled if draft.current is not None}
+        unused += [one for one in current if one.metadata.uid not in used]
+    for left in by_key.values():
+        unused += left
+    return drafts, unused
+
+
+def _filled(existing: Sequence[EndpointSlice], group: Group) -> list[_Draft]:
+    """The endpoints of a group over its slices."""
+    wanted = {_identity(endpoint): endpoint for endpoint in group.endpoints}
+    kept: list[tuple[EndpointSlice, list[Obj], bool]] = []
+    for one in existing:
+        old = _list(one.endpoints)
+        stays = [wanted.pop(identity) for endpoint in old if (identity := _identity(endpoint)) in wanted]
+        kept.append((one, stays, stays != old))
+    new = list(wanted.values())
+    for _, stays, changes in sorted(kept, key=lambda each: (not each[2], -len(each[1]))):
+        if changes or len(stays) + len(new) <= MOST_ENDPOINTS:
+            room = MOST_ENDPOINTS - len(stays)
+            stays += new[:room]
+            new = new[room:]
+    drafts = [_Draft(group, stays, one) for one, stays, _ in kept if stays or not group.endpoints]
+    for start in range(0, len(new), MOST_ENDPOINTS):
+        drafts.append(_Draft(group, new[start : start + MOST_ENDPOINTS]))
+    if not group.endpoints:  # a service without endpoints has one empty slice
+        return drafts[:1] or [_Draft(group, ())]
+    return drafts
+
+
+def _of_family(slices: Sequence[EndpointSlice], family: str) -> EndpointSlice | None:
+    return next((one for one in slices if one.address_type == family), None)
+
+
+def _identity(endpoint: Obj) -> tuple[Any, ...]:
+    """What makes it the same endpoint although its readiness changes."""
+    return (*endpoint["addresses"], (endpoint.get("targetRef") or {}).get("uid"))
+
+
+def _create(draft: _Draft, meta: Obj) -> Create:
+    obj: Obj = {
+        "apiVersion": ENDPOINT_SLICES.resource.api_version,
+        "kind": ENDPOINT_SLICES.resource.kind,
+        "metadata": dict(meta),
+        "addressType": draft.group.family,
+        "endpoints": list(draft.endpoints) or None,
+        "ports": draft.group.ports or None,
+    }
+    return Create(ENDPOINT_SLICES, obj)
+
+
+def _change(current: EndpointSlice, draft: _Draft, meta: Obj) -> Patch | None:
+    patch: Obj = {}
+    if _list(current.endpoints) != list(draft.endpoints):
+        patch["endpoints"] = list(draft.endpoints) or None
+    if _list(current.ports) != draft.group.ports:
+        patch["ports"] = draft.group.ports or None
+    changed = {
+        name: told
+        for name in ("labels", "annotations")
+        if (told := _changed(getattr(current.metadata, name), meta.get(name, {})))
+    }
+    if changed:
+        patch["metadata"] = changed
+    return Patch(ENDPOINT_SLICES, current, patch) if patch else None
+
+
+def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> Obj:
+    """A merge patch from one to the other."""
+    told: Obj = {key: None for key in old if key not in new}
+    return told | {key: value for key, value in new.items() if old.get(key) != value}
+
+
+def _list(raw: msgspec.Raw) -> list[Obj]:
+    return _decode(raw) or []

@@ -1,0 +1,88 @@
+"""Pods leave a node with a NoExecute taint: at once, or after as long as they tolerate it.
+
+Source: pkg/controller/tainteviction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fairlead.api.nodes import Node, Taint
+from fairlead.api.pods import Pod, Toleration
+from fairlead.api.taints import NO_EXECUTE, tolerates
+from fairlead.api.verbs import PatchType
+from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.kinds import NODES, PODS
+from fairlead.runtime.clock import timestamp
+
+
+def _evicting(node: Node | None) -> list[Taint]:
+    return [one for one in node.spec.taints if one.effect == NO_EXECUTE] if node is not None else []
+
+
+def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
+    either = new or old
+    assert either is not None
+    if _evicting(old) != _evicting(new):
+        pods = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[either.metadata.name]
+        yield from sorted(pod.metadata.key for pod in pods)
+
+
+def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:
+    """For how long all the taints are tolerated; None means for ever, 0 not at all."""
+    shortest: float | None = None
+    for taint in taints:
+        used = next((one for one in tolerations if tolerates(one, taint)), None)
+        if used is None:
+            return 0.0
+        if used.toleration_seconds is not None:
+            seconds = max(float(used.toleration_seconds), 0.0)
+            shortest = seconds if shortest is None else min(shortest, seconds)
+    return shortest
+
+
+class TaintEviction(Controller[Pod]):
+    name = "taint-eviction-controller"
+    kind = PODS
+    watches = (Watch(NODES, _pods_on),)
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # pods that are to go, and since when
+
+    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
+        if old is None or new is None:
+            return True
+        return (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations)
+
+    def gone(self, key: str, world: World) -> Actions:
+        self._since.pop(key, None)
+        yield from ()
+
+    def reconcile(self, obj: Pod, world: World) -> Actions:
+        key = obj.metadata.key
+        taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
+        if obj.metadata.is_terminating:
+            self._since.pop(key, None)
+            return
+        seconds = tolerated_seconds(taints, obj.spec.tolerations)
+        if seconds is None:
+            if self._since.pop(key, None) is not None:
+                yield Emit("TaintManagerEviction", f"Cancelling deletion of Pod {key}")
+            return
+        remaining = self._since.setdefault(key, world.now) + seconds - world.now if seconds else 0.0
+        if remaining > 0:
+            yield Requeue(remaining)
+            return
+        yield Emit("TaintManagerEviction", f"Marking for deletion Pod {key}")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "observedGeneration": obj.metadata.generation or None,
+            "lastTransitionTime": timestamp(world.now),
+        }
+        yield Patch(PODS, obj, {"status": {"conditions": [condition]}}, PatchType.STRATEGIC, subresource="status")
+        yield Delete(PODS, obj)
+        self._since.pop(key, None)

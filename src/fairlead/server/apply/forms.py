@@ -1,0 +1,105 @@
+"""The versions of a kind, as ownership needs them: every entry of `managedFields` speaks one.
+
+What changed is asked once for every version that an owner speaks, so an object must be readable in all of them. Nearly
+every kind has a single version, for which nothing is ever converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fairlead.api.encoded import encode
+from fairlead.api.objects import Obj
+from fairlead.server.apply.shapes import Atom, Compiler
+from fairlead.server.normalise import zero_object
+from fairlead.server.openapi import custom
+from fairlead.server.openapi.definitions import V3, definition
+
+if TYPE_CHECKING:
+    from fairlead.server.served import Convert, Served, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A kind in one version."""
+
+    api_version: str
+    atom: Atom
+    #: The object before anybody has said anything.
+    zero: Callable[[], Obj]
+    to_stored: Convert | None = None
+    from_stored: Convert | None = None
+    #: Whether the schema may change while objects exist.
+    is_custom: bool = False
+
+    def of(self, obj: Obj, other: Form | None = None) -> Obj:
+        """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""
+        back = other.to_stored if other else None
+        if other is self or not (back or self.from_stored):
+            return obj
+        obj = copied(obj)
+        if back:
+            obj = back(obj)
+        return self.from_stored(obj) if self.from_stored else obj
+
+
+#: Finds the form of an apiVersion; None if it is not served (any more).
+Forms = Callable[[str], Form | None]
+
+_BUILTIN = Compiler(lambda name: definition(name, V3))
+
+
+def forms_of(served: Served) -> Forms:
+    """The forms of a kind, to be kept with it: what is compiled for one request serves the next."""
+    found: dict[str, Form] = {}
+
+    def form(api_version: str) -> Form | None:
+        if api_version not in found and api_version in served.versions:
+            found[api_version] = _form(served, served.versions[api_version])
+        return found.get(api_version)
+
+    return form
+
+
+def form_of_definition(api_version: str, name: str) -> Form:
+    """The form of a built-in type that is not stored, as a Scale."""
+    return Form(api_version, _BUILTIN.named(name), lambda: zero_object(name))
+
+
+def copied(obj: Obj) -> Obj:
+    """A copy that shares nothing with the object."""
+    found: Obj = msgspec.json.decode(encode(obj))
+    return found
+
+
+def _form(served: Served, version: Version) -> Form:
+    row = version.resource
+    if served.crd is not None:
+        name = custom.definition_name(row)
+        atom = _BUILTIN.place(custom.definitions(row, served.crd, V3)[name])
+        stored = served.versions.get(served.resource.api_version, version)
+        to_stored = _normalised(stored) if stored is not version else None
+        return Form(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
+    to_stored = _normalised(version) if version.to_stored else None
+    return Form(
+        row.api_version,
+        _BUILTIN.named(row.definition),
+        lambda: zero_object(row.definition),
+        to_stored,
+        version.from_stored,
+    )
+
+
+def _normalised(version: Version) -> Convert:
+    """A conversion that also takes what has just been merged."""
+    convert = version.to_stored or copied
+
+    def to_stored(obj: Obj) -> Obj:
+        version.normalise(obj)
+        return convert(obj)
+
+    return to_stored

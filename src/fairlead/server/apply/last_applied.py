@@ -1,0 +1,70 @@
+"""The way from client-side apply to server-side apply.
+
+`kubectl apply` writes what it applied into an annotation. Whoever goes on with `kubectl apply --server-side` owns those
+fields only as an update; so that this is no conflict, what the annotation still says of the object counts as theirs,
+and the annotation is kept up to date. Both hold for the manager `kubectl` alone.
+
+Source: apimachinery `util/managedfields/internal/lastappliedmanager.go`, `lastappliedupdater.go`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.server.apply.conflicts import ApplyConflict
+from fairlead.server.apply.elements import html_safe
+from fairlead.server.apply.fieldsets import LEAF, Fields, difference
+from fairlead.server.apply.forms import Form, copied
+from fairlead.server.apply.shapes import Unfit
+from fairlead.server.apply.typed import compare, field_set
+from fairlead.server.apply.validate import problems_of
+
+MANAGER: Final = "kubectl"
+_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+#: All annotations of an object together (apimachinery api/validation/objectmeta.go).
+_MOST_ANNOTATED_BYTES: Final = 256 * 1024
+_encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def unresolved(conflict: ApplyConflict, live: Obj, form: Form) -> ApplyConflict | None:
+    """What is left of a conflict once the annotation has been heard; None if nothing is."""
+    fields = _still_applied(live, form)
+    left = {who: difference(lost, fields) for who, lost in conflict.conflicts.items()}
+    left = {who: lost for who, lost in left.items() if lost}
+    return ApplyConflict(left) if left else None
+
+
+def _still_applied(live: Obj, form: Form) -> Fields:
+    """The fields that client-side apply wrote and nobody has changed since."""
+    try:
+        last = msgspec.json.decode(_annotations(live).get(_ANNOTATION) or "null")
+        if not isinstance(last, dict) or last.get("apiVersion") != form.api_version or problems_of(last, form.atom):
+            return LEAF
+        changes = compare(last, live, form.atom)
+        fields = field_set(last, form.atom)
+    except (msgspec.DecodeError, Unfit):
+        return LEAF
+    for changed in (changes.modified, changes.added, changes.removed):
+        fields = difference(fields, changed)
+    return fields
+
+
+def keep_annotation(merged: Obj, config: Obj) -> Obj:
+    """The merged object with the annotation, if it has one, telling of this apply."""
+    annotations = _annotations(merged)
+    if not annotations.get(_ANNOTATION):
+        return merged
+    told = copied(config)
+    _annotations(told).pop(_ANNOTATION, None)
+    annotations = annotations | {_ANNOTATION: html_safe(_encode_sorted(told).decode()) + "\n"}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATED_BYTES:
+        del annotations[_ANNOTATION]
+    return merged | {"metadata": merged["metadata"] | {"annotations": annotations}}
+
+
+def _annotations(obj: Obj) -> dict[str, str]:
+    found: dict[str, str] = (obj.get("metadata") or {}).get("annotations") or {}
+    return found

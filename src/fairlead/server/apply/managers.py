@@ -1,0 +1,217 @@
+"""Who owns what after a write: the two questions of `managedFields`, answered on plain sets.
+
+    update   the writer owns what it changed; everybody else loses it
+    apply    the writer owns exactly what it named; what it no longer names and nobody else owns is removed;
+             changing what others own is a conflict, unless forced
+
+Source: structured-merge-diff `merge/update.go`, with the wrappers of apimachinery `util/managedfields/internal`
+(stripmeta, managedfieldsupdater, skipnonapplied). KEP-555.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.encoded import encode
+from fairlead.api.objects import Obj
+from fairlead.server.apply.conflicts import ApplyConflict
+from fairlead.server.apply.entries import (
+    APPLY,
+    UPDATE,
+    Identity,
+    Managed,
+    capped,
+    fields_of,
+    identity,
+    new_entry,
+    with_fields,
+)
+from fairlead.server.apply.fieldsets import Fields, difference, intersection, of_paths, union
+from fairlead.server.apply.forms import Form, Forms
+from fairlead.server.apply.merge import merge, remove, with_named
+from fairlead.server.apply.reconcile import reconciled
+from fairlead.server.apply.resets import Reset
+from fairlead.server.apply.typed import Changes, compare, field_set
+
+#: Fields that nobody owns: they identify the object, or are the server's.
+_STRIPPED: Final = of_paths(
+    ("f:apiVersion",),
+    ("f:kind",),
+    ("f:metadata",),
+    *(
+        ("f:metadata", f"f:{name}")
+        for name in (
+            "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+            "resourceVersion",
+        )
+    ),
+)  # fmt: skip
+_BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes, through which endpoint, in which version, and when."""
+
+    manager: str
+    form: Form
+    forms: Forms
+    now: str
+    subresource: str = ""
+    reset: Reset | None = None
+
+    def identity(self, operation: str) -> Identity:
+        return identity(self.manager, operation, self.form.api_version, self.subresource)
+
+    def counted(self, fields: Fields) -> Fields:
+        """The part of a set that this endpoint does not reset."""
+        return self.reset(fields) if self.reset and fields else fields
+
+
+def updated(old: Obj | None, new: Obj, managed: Managed, writer: Writer) -> Managed:
+    """The owners after a write that creates `new` or replaces `old` by it, both in their stored form."""
+    changes = _Comparisons(old, new, None, writer)
+    managed = _taken(_reconciled(managed, writer), changes, None, is_forced=True)
+    mine = changes.of(writer.form.api_version) or Changes()
+    fields = difference(writer.counted(union(mine.modified, mine.added)), _STRIPPED)
+    if fields:
+        me = writer.identity(UPDATE)
+        if me in managed:
+            fields = union(fields_of(managed[me]), fields)
+        managed[me] = new_entry(me, writer.form.api_version, fields, writer.now)
+    return capped(managed)
+
+
+def applied(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: bool) -> tuple[Obj, Managed]:
+    """The merged object and its owners, all in the version of the writer. `ApplyConflict` if others stand in the way.
+
+    `live` is the zero object where there is none. The merged object is `live` itself if nothing changed, and may share
+    values with both arguments.
+    """
+    if not managed:
+        managed = _before_first_apply(live, writer)
+    managed = _reconciled(managed, writer)
+    me, version = writer.identity(APPLY), writer.form.api_version
+    last = managed.get(me)
+    time = last.get("time") if last else None
+    managed[me] = new_entry(me, version, writer.counted(field_set(config, writer.form.atom)), time)
+    merged = merge(live, config, writer.form.atom)
+    if last is not None and fields_of(last):
+        merged = _pruned(merged, managed, last, writer)
+    managed = _taken(managed, _Comparisons(live, merged, writer.form, writer), me, is_forced=force)
+    has_changed = encode(live) != encode(merged)
+    mine = managed.pop(me, None)
+    if mine is not None and (fields := difference(fields_of(mine), _STRIPPED)):
+        managed[me] = new_entry(me, version, fields, writer.now if has_changed else time)
+    return merged if has_changed else live, managed
+
+
+def _before_first_apply(live: Obj, writer: Writer) -> Managed:
+    """Whatever is there before the first apply belongs to somebody, so that it is not overwritten unnoticed."""
+    first = Writer(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
+    changes = compare(writer.form.zero(), live, writer.form.atom)
+    fields = difference(first.counted(union(changes.modified, changes.added)), _STRIPPED)
+    who = first.identity(UPDATE)
+    return {who: new_entry(who, writer.form.api_version, fields, writer.now)} if fields else {}
+
+
+class _Comparisons:
+    """What changed, in every version that an owner speaks; made when it is asked for."""
+
+    def __init__(self, old: Obj | None, new: Obj, form: Form | None, writer: Writer) -> None:
+        self._old, self._new, self._form, self._writer = old, new, form, writer
+        self._made: dict[str, Changes | None] = {}
+
+    def of(self, api_version: str) -> Changes | None:
+        """The changes in one version; None if that version is gone."""
+        if api_version not in self._made:
+            self._made[api_version] = self._compared(api_version)
+        return self._made[api_version]
+
+    def _compared(self, api_version: str) -> Changes | None:
+        form = self._writer.forms(api_version)
+        if form is None:
+            return None
+        old = form.zero() if self._old is None else form.of(self._old, self._form)
+        changes = compare(old, form.of(self._new, self._form), form.atom)
+        counted = self._writer.counted
+        return Changes(counted(changes.removed), counted(changes.modified), counted(changes.added))
+
+
+def _taken(managed: Managed, changes: _Comparisons, me: Identity | None, *, is_forced: bool) -> Managed:
+    """The owners without what was changed or removed under them. `me` is whoever did it, if it has an entry."""
+    left: Managed = {}
+    conflicts: dict[Identity, Fields] = {}
+    for who, entry in managed.items():
+        if who == me:
+            left[who] = entry
+            continue
+        change = changes.of(entry["apiVersion"])
+        if change is None:
+            continue
+        owned = fields_of(entry)
+        lost = intersection(owned, union(change.modified, change.added))
+        if lost:
+            conflicts[who] = lost
+        fields = difference(difference(owned, lost), change.removed)
+        if fields is owned:
+            left[who] = entry
+        elif fields:
+            left[who] = with_fields(entry, fields)
+    if conflicts and not is_forced:
+        raise ApplyConflict(conflicts)
+    return {who: entry for who, entry in left.items() if fields_of(entry)}
+
+
+def _reconciled(managed: Managed, writer: Writer) -> Managed:
+    """The owners, with sets that fit the schemas of today; only those of custom kinds ever change."""
+    if not writer.form.is_custom:
+        return dict(managed)
+    found: Managed = {}
+    for who, entry in managed.items():
+        theirs = writer.forms(entry["apiVersion"])
+        if theirs is not None:
+            fields = reconciled(fields_of(entry), theirs.atom)
+            found[who] = entry if fields is fields_of(entry) else with_fields(entry, fields)
+    return found
+
+
+# --- what an applier no longer names --------------------------------------------------------------------------------
+
+
+def _pruned(merged: Obj, managed: Managed, last: Obj, writer: Writer) -> Obj:
+    """The merged object without what its applier named last time and nobody names or owns now."""
+    form = writer.forms(last["apiVersion"])
+    if form is None:
+        return merged
+    here = form.of(merged, writer.form)
+    named = with_named(fields_of(last), form.atom)
+    left = remove(here, named, form.atom)
+    left = _with_owned(here, left, form, managed, writer.forms)
+    return writer.form.of(_with_dangling(here, left, named, form), form)
+
+
+def _with_owned(merged: Obj, left: Obj, form: Form, managed: Managed, forms: Forms) -> Obj:
+    """Put back what anybody owns, in whatever version they speak; the version at hand first."""
+    owned: dict[str, Fields] = {form.api_version: {}}
+    for entry in managed.values():
+        version = entry["apiVersion"]
+        owned[version] = union(owned.get(version, {}), fields_of(entry))
+    at = form
+    for version, fields in owned.items():
+        theirs = forms(version)
+        if theirs is None:
+            continue
+        merged, left, at = theirs.of(merged, at), theirs.of(left, at), theirs
+        every = with_named(field_set(merged, theirs.atom), theirs.atom)
+        kept = union(with_named(field_set(left, theirs.atom), theirs.atom), with_named(fields, theirs.atom))
+        left = remove(merged, difference(every, kept), theirs.atom)
+    return form.of(left, at)
+
+
+def _with_dangling(merged: Obj, left: Obj, named: Fields, form: Form) -> Obj:
+    """Put back what the applier never named but what went because it lay below something that it named."""
+    before = with_named(field_set(merged, form.atom), form.atom)
+    after = with_named(field_set(left, form.atom), form.atom)
+    return remove(merged, intersection(difference(before, after), named), form.atom)

@@ -1,0 +1,107 @@
+"""Field ownership as the registry sees it: one call for every ordinary write, one for an apply.
+
+`metadata.managedFields` is worked out before admission, from what the client sent with its defaults filled in: what
+admission adds belongs to nobody. Writes of a kind that nobody tracks (objects that lost all their entries) stay
+untracked until the next apply. KEP-555; apimachinery `util/managedfields/internal/fieldmanager.go`.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.errors import Unknown
+from fairlead.api.objects import Obj, metadata
+from fairlead.server.apply import last_applied
+from fairlead.server.apply.bodies import called, check_config
+from fairlead.server.apply.conflicts import ApplyConflict
+from fairlead.server.apply.elements import MalformedFields
+from fairlead.server.apply.entries import Managed, decoded, encoded, received
+from fairlead.server.apply.forms import copied
+from fairlead.server.apply.managers import Writer, applied, updated
+from fairlead.server.apply.shapes import Unfit
+
+_KEY = "managedFields"
+
+
+def track(new: Obj, old: Obj | None, writer: Writer) -> None:
+    """Set the owners of an object that is about to be created, or to replace `old`; both in their stored form.
+
+    Without `old` the object is new. An object that cannot be understood (it will be refused) keeps the owners it had.
+    """
+    before = metadata(old).get(_KEY) if old else None
+    managed = _given(metadata(new).pop(_KEY, None), before, writer)
+    if managed or not old:
+        try:
+            managed = updated(old, new, managed, writer)
+        except Unfit:
+            managed = decoded(before)
+    _put(new, managed)
+
+
+def apply(live: Obj | None, config: Obj, kind: str, writer: Writer, *, force: bool) -> Obj:
+    """The object with a configuration merged into it, and its owners; both in the version of the writer.
+
+    The result is the caller's to change. What cannot be applied is an `ApiError`: conflicts, and what makes no sense.
+    """
+    check_config(config, kind, writer.form)
+    live = writer.form.zero() if live is None else live
+    managed = decoded(metadata(live).get(_KEY))
+    bare = live | {"metadata": {key: value for key, value in metadata(live).items() if key != _KEY}}
+    try:
+        merged, managed = _resolved(bare, config, managed, writer, force=force)
+    except Unfit as error:
+        raise Unknown(f"failed to create typed live object ({called(config)}): {error}") from None
+    if writer.manager == last_applied.MANAGER:
+        merged = last_applied.keep_annotation(merged, config)
+    merged = copied(merged)
+    _put(merged, managed)
+    return merged
+
+
+def _resolved(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: bool) -> tuple[Obj, Managed]:
+    try:
+        return applied(live, config, managed, writer, force=force)
+    except ApplyConflict as conflict:
+        if writer.manager != last_applied.MANAGER:
+            raise conflict.refusal() from None
+        left = last_applied.unresolved(conflict, live, writer.form)
+        if left is not None:
+            raise left.refusal() from None
+    return applied(live, config, managed, writer, force=True)
+
+
+def mark_reset(sent: Obj) -> None:
+    """Make the wish for no owners (an empty list) survive normalisation, which drops empty lists."""
+    meta = sent.get("metadata")
+    if isinstance(meta, dict) and meta.get(_KEY) == []:
+        meta[_KEY] = [{}]
+
+
+def settle(new: Obj, old: Obj) -> None:
+    """Give entries their old times back if times are all that differs, so that nothing is written for them alone."""
+    ours, theirs = metadata(new).get(_KEY), metadata(old).get(_KEY)
+    if not ours or not theirs or len(ours) != len(theirs) or ours == theirs:
+        return
+    timeless = [{**entry, "time": was.get("time")} for entry, was in zip(ours, theirs, strict=True)]
+    if timeless == [{"time": None, **was} for was in theirs] and _bare(new) == _bare(old):
+        metadata(new)[_KEY] = theirs
+
+
+def _bare(obj: Obj) -> tuple[Obj, Obj]:
+    meta = {key: value for key, value in metadata(obj).items() if key not in (_KEY, "resourceVersion")}
+    return meta, {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
+
+
+def _given(sent: list[Obj] | None, before: list[Obj] | None, writer: Writer) -> Managed:
+    """The owners that a write starts from: those it came with, if it may say and they make sense."""
+    if writer.subresource or sent is None or sent == before:
+        return decoded(before)
+    if not sent or (len(sent) == 1 and not any(sent[0].values())):
+        return {}  # the way to ask that nobody owns anything any more
+    try:
+        return received(sent) or decoded(before)
+    except MalformedFields:
+        return decoded(before)
+
+
+def _put(obj: Obj, managed: Managed) -> None:
+    if managed:
+        metadata(obj)[_KEY] = encoded(managed)

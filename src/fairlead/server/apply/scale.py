@@ -1,0 +1,58 @@
+"""Ownership of replicas, as the scale subresource and the object itself tell it.
+
+Through `/scale` nobody sees more than a number of replicas, and whoever sets it there takes it from whoever set it in
+the object. So the entries of the object are shown as entries of the Scale, and what became of those is carried back.
+
+An updater's identity names the version it speaks, which is not the same in both: its entry is always split when it
+comes back. That is upstream's behaviour too. Source: apimachinery `util/managedfields/scalehandler.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fairlead.api.objects import Obj
+from fairlead.server.apply.entries import decoded, encoded, fields_of, new_entry, with_fields
+from fairlead.server.apply.fieldsets import Path, contains, difference, of_paths
+
+#: Where the replicas are, by apiVersion; None where a version has no scale subresource.
+ReplicaPaths = Mapping[str, Path | None]
+
+SCALE_VERSION: Final = "autoscaling/v1"
+_REPLICAS: Final[Path] = ("f:spec", "f:replicas")
+
+
+def to_scale(entries: Iterable[Obj] | None, paths: ReplicaPaths) -> list[Obj]:
+    """The entries of the Scale of an object that has these."""
+    found = {}
+    for who, entry in decoded(entries).items():
+        path = paths.get(entry["apiVersion"])
+        if path and contains(fields_of(entry), path):
+            found[who] = new_entry(who, SCALE_VERSION, of_paths(_REPLICAS), entry.get("time"))
+    return encoded(found)
+
+
+def to_object(
+    entries: Iterable[Obj] | None, scale: Iterable[Obj] | None, paths: ReplicaPaths, api_version: str
+) -> list[Obj]:
+    """The entries of an object that had `entries`, after its Scale came to have the entries `scale`."""
+    owners = decoded(scale)
+    found = {}
+    for who, entry in decoded(entries).items():
+        version = entry["apiVersion"]
+        if version not in paths:
+            continue
+        path = paths[version]
+        if not path or not contains(fields_of(entry), path):
+            found[who] = entry
+        elif who in owners:
+            found[who] = entry
+            del owners[who]
+        elif fields := difference(fields_of(entry), of_paths(path)):
+            found[who] = with_fields(entry, fields)
+    here = paths.get(api_version)
+    for who, entry in owners.items():
+        if here and contains(fields_of(entry), _REPLICAS):
+            found[who] = new_entry(who, api_version, of_paths(here), None)
+    return encoded(found)

@@ -1,0 +1,96 @@
+"""Whether an applied configuration fits the schema, said as upstream says it.
+
+This check comes before all others and knows nothing of defaults or rules: it only makes sure that merging can work. Its
+refusals are 500s without a reason, because upstream has no better code for them.
+
+Source: structured-merge-diff `typed/validate.go`, `typed/helpers.go`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.fields import go_quote
+from fairlead.api.golang import printed, type_of
+from fairlead.server.apply import elements
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+from fairlead.server.apply.typed import kind_of
+
+#: A path, and what is wrong there.
+Problem = tuple[str, str]
+
+
+def problems_of(value: Any, atom: Atom | None, path: str = "") -> list[Problem]:
+    """Everything in a configuration that does not fit."""
+    if atom is None:
+        return [(path, "field not declared in schema")]
+    if value is None:
+        return []
+    kind = kind_of(value, atom)
+    if isinstance(kind, MapShape):
+        return _map(value, kind, path) if isinstance(value, dict) else [(path, f"expected map, got {_shown(value)}")]
+    if isinstance(kind, ListShape):
+        return _list(value, kind, path) if isinstance(value, list) else [(path, f"expected list, got {_shown(value)}")]
+    return _scalar(value, kind, path)
+
+
+def told(problems: list[Problem]) -> str:
+    texts = [f"{path}: {text}" if path else text for path, text in problems]
+    return texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)])
+
+
+def _map(value: dict[str, Any], shape: MapShape, path: str) -> list[Problem]:
+    found: list[Problem] = []
+    for key, item in value.items():
+        child = shape.children[key]
+        found += problems_of(item, child, f"{path}.{key}")
+        if child is None:
+            break  # what comes after an undeclared field is not looked at
+    return found
+
+
+def _list(value: list[Any], shape: ListShape, path: str) -> list[Problem]:
+    found: list[Problem] = []
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        step = f"[{index}]"
+        if not shape.is_atomic:
+            try:
+                element = shape.element_of(item)
+            except Unfit as error:
+                return [*found, (path, f"element {index}: {error}")]
+            step = elements.told(element)
+            if element in seen:
+                found.append((path, f"duplicate entries for key {step}"))
+            seen.add(element)
+        found += problems_of(item, shape.items, f"{path}{step}")
+    return found
+
+
+def _scalar(value: Any, kind: str, path: str) -> list[Problem]:
+    if kind == "numeric" and (isinstance(value, bool) or not isinstance(value, int | float)):
+        return [(path, f"expected numeric (int or float), got {type_of(value)}")]
+    if kind == "string" and not isinstance(value, str):
+        return [(path, f"expected string, got &value.valueUnstructured{{Value:{_literal(value)}}}")]
+    if kind == "boolean" and not isinstance(value, bool):
+        return [(path, f"expected boolean, got {_shown(value)}")]
+    if kind == "untyped" and isinstance(value, dict | list):
+        return [(path, f"expected any scalar, got {_shown(value)}")]
+    return []
+
+
+def _shown(value: Any) -> str:
+    """Go's `%v` of the wrapped value."""
+    return f"&{{{printed(value)}}}"
+
+
+def _literal(value: Any) -> str:
+    """Go's `%#v`."""
+    if isinstance(value, str):
+        return go_quote(value)
+    if isinstance(value, dict):
+        inner = ", ".join(f"{go_quote(key)}:{_literal(item)}" for key, item in sorted(value.items()))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_literal, value))}}}"
+    return "interface {}(nil)" if value is None else printed(value)

@@ -1,0 +1,50 @@
+"""Who a write is recorded under, put together from the request and the endpoint it came to."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fairlead.runtime.clock import timestamp
+from fairlead.server.apply.forms import Form, Forms, form_of_definition, forms_of
+from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.resets import Reset, reset_of
+from fairlead.server.apply.scale import SCALE_VERSION
+from fairlead.server.request import Write
+from fairlead.server.served import Served
+
+_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+
+
+def writer_of(served: Served, write: Write) -> Writer:
+    """The writer of an object or of one of its parts. KeyError if its version is not served."""
+    form = _forms(served)(write.version.resource.api_version)
+    if form is None:
+        raise KeyError(write.version.resource.api_version)
+    is_custom = served.crd is not None
+    reset = _reset(served.resource.qualified, write.subresource, served.strategy.has_status, is_custom)
+    return Writer(write.options.field_manager, form, _forms(served), timestamp(), write.subresource, reset)
+
+
+def scale_writer_of(write: Write) -> Writer:
+    """The writer of a Scale, whatever it scales."""
+    return Writer(write.options.field_manager, _scale_form(), _scale_forms, timestamp(), write.subresource)
+
+
+def _forms(served: Served) -> Forms:
+    if served.forms is None:
+        served.forms = forms_of(served)
+    return served.forms
+
+
+@cache
+def _reset(qualified: str, subresource: str, has_status: bool, is_custom: bool) -> Reset | None:
+    return reset_of(qualified, subresource, has_status=has_status, is_custom=is_custom)
+
+
+@cache
+def _scale_form() -> Form:
+    return form_of_definition(SCALE_VERSION, _SCALE)
+
+
+def _scale_forms(api_version: str) -> Form | None:
+    return _scale_form() if api_version == SCALE_VERSION else None

@@ -1,0 +1,69 @@
+"""What `fairlead up` writes can be read back, and what is no kubeconfig is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.client.kubeconfig import Access, load, render
+
+TWO_CONTEXTS = """
+apiVersion: v1
+kind: Config
+current-context: one
+clusters:
+- name: c
+  cluster: {server: "https://example.com", certificate-authority: ca.pem}
+users:
+- name: u
+  user: {tokenFile: token}
+contexts:
+- name: one
+  context: {cluster: c, user: u}
+- name: two
+  context: {cluster: c, user: u, namespace: kube-system}
+- name: broken
+  context: {cluster: nowhere, user: u}
+"""
+
+
+@pytest.fixture
+def two_contexts(tmp_path: Path) -> Path:
+    (tmp_path / "ca.pem").write_bytes(b"CA")
+    (tmp_path / "token").write_text("secret\n")
+    path = tmp_path / "config"
+    path.write_text(TWO_CONTEXTS)
+    return path
+
+
+def test_what_is_rendered_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(render("https://127.0.0.1:6443", b"CA", "secret"))
+    assert load(path) == Access("https://127.0.0.1:6443", b"CA", "secret")
+
+
+def test_files_are_found_beside_the_kubeconfig(two_contexts: Path) -> None:
+    assert load(two_contexts) == Access("https://example.com", b"CA", "secret")
+
+
+def test_a_named_context_is_preferred_to_the_current_one(two_contexts: Path) -> None:
+    assert load(two_contexts, "two").namespace == "kube-system"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "contexts"),
+        ("just words", "not a kubeconfig"),
+        ("- a list", "not a kubeconfig"),
+        ("{", "not YAML"),
+        ("contexts: [null, 3]", "contexts"),
+        (TWO_CONTEXTS.replace("current-context: one", "current-context: broken"), "'nowhere' under 'clusters'"),
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        load(path)

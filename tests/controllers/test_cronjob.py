@@ -1,0 +1,128 @@
+"""Cron jobs start jobs at their times, and nothing in between (X-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from cluster import Cluster, run
+
+from fairlead.api import builtin
+from fairlead.api.objects import Obj
+from fairlead.controllers.cronjob import CronJobs
+from fairlead.controllers.cronjob.schedule import parsed
+
+TEMPLATE = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "expected"),
+    [
+        ("* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"),
+        ("*/15 * * * *", "2026-01-01T00:44:59Z", "2026-01-01T00:45:00Z"),
+        ("30 3 * * mon-fri", "2026-01-02T03:30:00Z", "2026-01-05T03:30:00Z"),
+        ("0 0 1 JAN *", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ("0 0 13 * 5", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),  # either of the two days
+        ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+        ("5/20 8-10/2 * * *", "2026-01-01T08:45:00Z", "2026-01-01T10:05:00Z"),
+        ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+        ("@every 1h30m", "2026-01-01T00:00:00Z", "2026-01-01T01:30:00Z"),
+        ("TZ=Asia/Kolkata 0 6 * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"),
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"),  # 02:30 does not exist
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),  # and here it is twice
+    ],
+)
+def test_a_schedule_fires_next_at(schedule: str, after: str, expected: str) -> None:
+    found = parsed(schedule).next_after(seconds(after))
+    assert found is not None
+    assert datetime.fromtimestamp(found, UTC) == datetime.fromisoformat(expected)
+
+
+def test_a_day_that_never_comes_is_never() -> None:
+    assert parsed("0 0 30 2 *").next_after(0.0) is None
+
+
+async def cron_job(cluster: Cluster, schedule: str, **spec: Any) -> None:
+    wanted = {"schedule": schedule, "jobTemplate": TEMPLATE} | spec
+    await cluster.create(builtin.CRON_JOBS, {"metadata": {"name": "cj"}, "spec": wanted})
+
+
+async def jobs(cluster: Cluster) -> list[Obj]:
+    return sorted(await cluster.all(builtin.JOBS), key=lambda job: str(job["metadata"]["name"]))
+
+
+async def finish(cluster: Cluster, name: str) -> None:
+    condition = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    done = {
+        "conditions": [condition | {"type": "SuccessCriteriaMet"}, condition],
+        "startTime": "2026-01-01T00:00:00Z",
+        "completionTime": "2026-01-01T00:00:01Z",
+    }
+    await cluster.patch(builtin.JOBS, name, {"status": done}, "status")
+
+
+def test_a_job_is_made_at_each_time_and_named_after_it() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "0 * * * *")
+        await asyncio.sleep(3 * 3600 + 10)
+        made = await jobs(cluster)
+        start = int(seconds("2026-01-01T00:00:00Z")) // 60
+        assert [job["metadata"]["name"] for job in made] == [f"cj-{start + 60 * hour}" for hour in (1, 2, 3)]
+        assert made[0]["metadata"]["annotations"] == {
+            "batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T01:00:00Z"
+        }
+        found = await cluster.get(builtin.CRON_JOBS, "cj")
+        assert found is not None
+        assert found["status"]["lastScheduleTime"] == "2026-01-01T03:00:00Z"
+        assert [one["name"] for one in found["status"]["active"]] == [job["metadata"]["name"] for job in made]
+
+    run(test, CronJobs)
+
+
+@pytest.mark.parametrize(("policy", "count"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
+def test_jobs_that_still_run_are_kept_waited_for_or_replaced(policy: str, count: int) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "0 * * * *", concurrencyPolicy=policy)
+        await asyncio.sleep(3 * 3600 + 10)
+        assert len(await jobs(cluster)) == count
+
+    run(test, CronJobs)
+
+
+def test_only_some_finished_jobs_are_kept() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "0 * * * *", successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1)
+        await asyncio.sleep(4 * 3600 + 10)
+        made = [str(job["metadata"]["name"]) for job in await jobs(cluster)]
+        for name in made:
+            await finish(cluster, name)
+        await asyncio.sleep(1)
+        assert [job["metadata"]["name"] for job in await jobs(cluster)] == made[-2:]
+        found = await cluster.get(builtin.CRON_JOBS, "cj")
+        assert found is not None
+        assert "active" not in found["status"]
+        assert found["status"]["lastSuccessfulTime"] == "2026-01-01T00:00:01Z"
+
+    run(test, CronJobs)
+
+
+def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "0 0 * * *", suspend=True)
+        await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": "2024-06-01T00:00:00Z"}}, "status")
+        await asyncio.sleep(60)
+        assert await jobs(cluster) == []
+        await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
+        await asyncio.sleep(60)
+        [made] = await jobs(cluster)
+        assert made["metadata"]["name"] == f"cj-{int(seconds('2026-01-01T00:00:00Z')) // 60}"
+        reasons = {reason for _, reason, _ in await cluster.events()}
+        assert reasons == {"SuccessfulCreate", "TooManyMissedTimes"}
+
+    run(test, CronJobs)

@@ -1,0 +1,155 @@
+"""Endpoints and EndpointSlices follow the pods of a service (X-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from cluster import Cluster, run
+
+from fairlead.api import builtin
+from fairlead.api.objects import Obj
+from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
+from fairlead.controllers.garbage import GarbageCollector
+
+CONTROLLERS = (ServiceEndpoints, ServiceSlices, MirroredSlices, GarbageCollector)
+
+
+async def service(cluster: Cluster, **spec: Any) -> None:
+    wanted = {"selector": {"app": "a"}, "ports": [{"port": 80, "targetPort": 8080}]} | spec
+    await cluster.create(builtin.SERVICES, {"metadata": {"name": "s"}, "spec": wanted})
+
+
+async def pod(cluster: Cluster, name: str, ip: str, *, ready: bool = True, port: int = 0, **spec: Any) -> None:
+    container: Obj = {"name": "c", "image": "i"}
+    if port:
+        container["ports"] = [{"name": "http", "containerPort": port}]
+    meta = {"name": name, "labels": {"app": "a"}}
+    wanted = {"nodeName": "n1", "containers": [container]} | spec
+    await cluster.create(builtin.PODS, {"metadata": meta, "spec": wanted})
+    condition = {"type": "Ready", "status": str(ready)}
+    status = {"phase": "Running", "conditions": [condition], "podIP": ip, "podIPs": [{"ip": ip}]}
+    await cluster.patch(builtin.PODS, name, {"status": status}, "status")
+
+
+async def node(cluster: Cluster) -> None:
+    zone = {"topology.kubernetes.io/zone": "z"}
+    await cluster.create(builtin.NODES, {"metadata": {"name": "n1", "labels": zone}})
+
+
+async def slices(cluster: Cluster) -> list[Obj]:
+    await asyncio.sleep(1)
+    return sorted(await cluster.all(builtin.ENDPOINT_SLICES), key=lambda one: str(one["ports"]))
+
+
+async def subsets(cluster: Cluster) -> list[Obj]:
+    await asyncio.sleep(1)
+    found = await cluster.get(builtin.ENDPOINTS, "s")
+    assert found is not None
+    return list(found.get("subsets", ()))
+
+
+def test_ready_and_unready_pods_are_told_apart() -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        await service(cluster)
+        await pod(cluster, "p", "10.0.0.1")
+        await pod(cluster, "q", "10.0.0.2", ready=False)
+        [one] = await slices(cluster)
+        assert one["metadata"]["labels"] == {
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            "kubernetes.io/service-name": "s",
+        }
+        assert [(each["addresses"], each["conditions"], each["zone"]) for each in one["endpoints"]] == [
+            (["10.0.0.1"], {"ready": True, "serving": True, "terminating": False}, "z"),
+            (["10.0.0.2"], {"ready": False, "serving": False, "terminating": False}, "z"),
+        ]
+        [subset] = await subsets(cluster)
+        assert [each["ip"] for each in subset["addresses"]] == ["10.0.0.1"]
+        assert [each["ip"] for each in subset["notReadyAddresses"]] == ["10.0.0.2"]
+        assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
+
+    run(test, *CONTROLLERS)
+
+
+def test_a_terminating_pod_still_serves_in_slices_and_is_gone_from_endpoints() -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        await service(cluster)
+        await pod(cluster, "p", "10.0.0.1")
+        await cluster.delete(builtin.PODS, "p")
+        [one] = await slices(cluster)
+        assert one["endpoints"][0]["conditions"] == {"ready": False, "serving": True, "terminating": True}
+        assert await subsets(cluster) == []
+
+    run(test, *CONTROLLERS)
+
+
+def test_pods_with_different_ports_of_one_name_need_a_slice_each() -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        await service(cluster, ports=[{"port": 80, "targetPort": "http"}])
+        await pod(cluster, "p", "10.0.0.1", port=8081)
+        await pod(cluster, "q", "10.0.0.2", port=9091)
+        found = await slices(cluster)
+        assert [(one["ports"][0]["port"], len(one["endpoints"])) for one in found] == [(8081, 1), (9091, 1)]
+        assert len(await subsets(cluster)) == 2
+
+    run(test, *CONTROLLERS)
+
+
+def test_a_service_without_pods_has_one_empty_slice_which_is_used_later() -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        await service(cluster)
+        [empty] = await slices(cluster)
+        assert not empty["endpoints"]
+        await pod(cluster, "p", "10.0.0.1")
+        [used] = await slices(cluster)
+        assert used["metadata"]["name"] == empty["metadata"]["name"]
+        await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
+        [empty_again] = await slices(cluster)
+        assert not empty_again["endpoints"]
+
+    run(test, *CONTROLLERS)
+
+
+def test_many_endpoints_are_spread_over_slices_of_a_hundred() -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        for number in range(150):
+            await pod(cluster, f"p{number:03}", f"10.0.0.{number}")
+        await service(cluster)
+        assert sorted(len(one["endpoints"]) for one in await slices(cluster)) == [50, 100]
+        before = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
+        await pod(cluster, "late", "10.0.1.1")
+        after = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
+        assert sum(before[name] != after[name] for name in before) == 1
+
+    run(test, *CONTROLLERS)
+
+
+def test_endpoints_go_with_their_service() -> None:
+    async def test(cluster: Cluster) -> None:
+        await service(cluster)
+        await asyncio.sleep(1)
+        await cluster.delete(builtin.SERVICES, "s")
+        assert await slices(cluster) == []
+        assert await cluster.get(builtin.ENDPOINTS, "s") is None
+
+    run(test, *CONTROLLERS)
+
+
+def test_endpoints_written_by_hand_are_mirrored() -> None:
+    async def test(cluster: Cluster) -> None:
+        await service(cluster, selector=None)
+        assert await slices(cluster) == []
+        by_hand = [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 8080}]}]
+        await cluster.create(builtin.ENDPOINTS, {"metadata": {"name": "s"}, "subsets": by_hand})
+        [one] = await slices(cluster)
+        assert one["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]
+        assert one["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+        await cluster.delete(builtin.ENDPOINTS, "s")
+        assert await slices(cluster) == []
+
+    run(test, *CONTROLLERS)

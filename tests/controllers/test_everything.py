@@ -1,0 +1,113 @@
+"""Kinds that arrive at run time are collected, watched and forgotten like all others (X-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fairlead.api import builtin
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.client.informer import Informers
+from fairlead.controllers.base import World
+from fairlead.controllers.everything import resource_of
+from fairlead.controllers.garbage import GarbageCollector
+from fairlead.controllers.table import ControllerManager
+from fairlead.runtime.loops import run_virtual
+from fairlead.testing.memory_api import MemoryApi
+
+WIDGETS = Resource(group="x.io", version="v1", plural="widgets", kind="Widget", singular="widget")
+
+
+def definition(**condition: str) -> Obj:
+    return {
+        "metadata": {"name": "widgets.x.io"},
+        "spec": {"group": "x.io", "versions": [{"name": "v1", "served": True, "storage": True}]},
+        "status": {
+            "acceptedNames": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
+            "conditions": [{"type": "Established", "status": "True"} | condition],
+        },
+    }
+
+
+async def widget(api: MemoryApi, name: str, *owners: Obj) -> Obj:
+    made = await api.create(WIDGETS, {"metadata": {"name": name, "namespace": "n", "ownerReferences": owners}}, "n")
+    return {"apiVersion": "x.io/v1", "kind": "Widget", "name": name, "uid": made.view(Object).metadata.uid}
+
+
+def run(test: Any, *controllers: Any) -> None:
+    async def main() -> None:
+        api = MemoryApi()
+        informers = Informers(api)
+        manager = ControllerManager(informers, controllers)
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
+        await asyncio.sleep(0.1)
+        try:
+            await test(api)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_custom_objects_own_and_are_owned() -> None:
+    async def test(api: MemoryApi) -> None:
+        await api.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition())
+        await asyncio.sleep(0.1)
+        top = await widget(api, "top")
+        middle = await widget(api, "middle", top)
+        config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [middle]}}
+        await api.create(builtin.CONFIG_MAPS, config, "n")
+        await api.delete(WIDGETS, "top", "n")
+        await asyncio.sleep(1)
+        assert (await api.list(WIDGETS, "n")).items == []
+        assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
+
+    run(test, GarbageCollector)
+
+
+def test_dependents_of_a_kind_that_is_not_served_wait_for_it() -> None:
+    async def test(api: MemoryApi) -> None:
+        missing = {"apiVersion": "x.io/v1", "kind": "Widget", "name": "w", "uid": "u-1"}
+        config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [missing]}}
+        await api.create(builtin.CONFIG_MAPS, config, "n")
+        await asyncio.sleep(3600)
+        assert len((await api.list(builtin.CONFIG_MAPS, "n")).items) == 1
+        await api.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition())
+        await asyncio.sleep(1)
+        assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
+
+    run(test, GarbageCollector)
+
+
+def test_a_kind_is_followed_as_long_as_it_is_served() -> None:
+    async def main() -> None:
+        api = MemoryApi()
+        informers = Informers(api)
+        world = World(informers)
+        seen: list[tuple[str, bool]] = []
+        everything = world.everything
+        task = asyncio.create_task(informers.run())
+        await everything.synced()
+        everything.subscribe(
+            lambda resource, old, new: (
+                seen.append((resource.qualified, new is not None)) if resource.group == "x.io" else None
+            )
+        )
+        await api.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition(status="False"))
+        await asyncio.sleep(1)
+        assert resource_of(world, "x.io/v1", "Widget") is None
+        await api.update(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition())
+        await widget(api, "w")
+        await asyncio.sleep(1)
+        assert seen == [("widgets.x.io", True)]
+        await api.delete(builtin.CUSTOM_RESOURCE_DEFINITIONS, "widgets.x.io")
+        await asyncio.sleep(1)
+        assert seen == [("widgets.x.io", True), ("widgets.x.io", False)]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(main())

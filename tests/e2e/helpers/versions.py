@@ -1,0 +1,10 @@
+"""The versions of kubectl that a test runs with."""
+
+from __future__ import annotations
+
+import pytest
+
+#: The oldest and newest that we promise, the compatibility version, and the one before server-side changes of 1.34.
+MINORS = ("1.30", "1.33", "1.36", "1.37")
+
+every_kubectl = pytest.mark.parametrize("minor", MINORS)

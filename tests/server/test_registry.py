@@ -1,0 +1,810 @@
+"""The generic registry, in process: what every kind does on every verb."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.server.registry_world import NAMESPACE, Watching, World, run, world
+
+from fairlead.api.builtin import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+)
+from fairlead.api.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerTimeout,
+    ServiceUnavailable,
+    Unknown,
+)
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WatchQuery, WriteOptions
+from fairlead.runtime import chance
+from fairlead.runtime.clock import monotonic
+from fairlead.runtime.loops import run_virtual
+from fairlead.server import cache as caches
+from fairlead.server.assembly import open_registry
+from fairlead.server.listing import wait_for
+from fairlead.server.restore import restore
+from fairlead.store.base import StoreUnavailable
+from fairlead.store.memory import MemoryStore, Write
+
+DRY = WriteOptions(dry_run=True)
+POD_SPEC: Obj = {"containers": [{"name": "c", "image": "i"}]}
+WIDGETS: Obj = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def scheduled(**meta: Any) -> Obj:
+    return {"metadata": {"name": "p"} | meta, "spec": POD_SPEC | {"nodeName": "node"}}
+
+
+# -- creating
+
+
+def test_a_new_object_has_what_only_the_server_may_give() -> None:
+    async def test(world: World) -> None:
+        made = await world.config("a", uid="mine", creationTimestamp="2001-01-01T00:00:00Z", selfLink="/x")
+        meta = made["metadata"]
+        assert meta["uid"] not in ("", "mine")
+        assert meta["creationTimestamp"].startswith("2026-01-01")
+        assert meta["namespace"] == NAMESPACE
+        assert int(meta["resourceVersion"]) == world.api.revision
+        assert "selfLink" not in meta
+        assert await world.get(CONFIG_MAPS, "a") == made
+
+    run(test)
+
+
+def test_a_taken_name_is_refused() -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        with pytest.raises(AlreadyExists, match='configmaps "a" already exists'):
+            await world.config("a")
+        with pytest.raises(AlreadyExists):
+            await world.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, options=DRY)
+
+    run(test)
+
+
+def test_a_generated_name_avoids_those_that_are_taken() -> None:
+    async def test(world: World) -> None:
+        prefix = {"metadata": {"generateName": "a-"}}
+        chance.seed(1)
+        first = await world.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}})
+        chance.seed(1)
+        second = await world.create(CONFIG_MAPS, prefix)
+        names = [one["metadata"]["name"] for one in (first, second)]
+        assert len({*names}) == 2
+        assert all(name.startswith("a-") and len(name) == 7 for name in names)
+
+    run(test)
+
+
+def test_a_long_prefix_is_cut_so_that_the_name_stays_a_label() -> None:
+    async def test(world: World) -> None:
+        made = await world.create(CONFIG_MAPS, {"metadata": {"generateName": "x" * 80}})
+        assert len(made["metadata"]["name"]) == 63
+
+    run(test)
+
+
+def test_of_many_that_create_one_name_at_once_one_wins() -> None:
+    async def test(world: World) -> None:
+        outcomes = await asyncio.gather(*(world.config("a") for _ in range(10)), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in outcomes) == ["AlreadyExists"] * 9 + ["dict"]
+
+    run(test)
+
+
+def test_a_dry_run_leaves_nothing_behind() -> None:
+    async def test(world: World) -> None:
+        before = world.api.revision
+        made = await world.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, options=DRY)
+        assert made["metadata"]["uid"]
+        assert "resourceVersion" not in made["metadata"]
+        assert await world.get(CONFIG_MAPS, "a") is None
+        assert world.api.revision == before
+
+    run(test)
+
+
+# -- changing
+
+
+def test_an_update_of_an_old_version_is_a_conflict() -> None:
+    """X-05."""
+
+    async def test(world: World) -> None:
+        old = await world.config("a")
+        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": "1"}})
+        with pytest.raises(Conflict, match="the object has been modified; please apply your changes to the latest"):
+            await world.api.update(CONFIG_MAPS, old | {"data": {"k": "2"}})
+
+    run(test)
+
+
+def test_patches_at_once_lose_nothing() -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        wishes = [{"data": {f"k{number}": "v"}} for number in range(20)]
+        await asyncio.gather(*(world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish) for wish in wishes))
+        made = await world.get(CONFIG_MAPS, "a")
+        assert made is not None
+        assert len(made["data"]) == 20
+
+    run(test)
+
+
+def test_a_patch_that_names_an_old_version_is_a_conflict() -> None:
+    async def test(world: World) -> None:
+        old = await world.config("a")
+        wish = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "1"}}
+        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish)
+        with pytest.raises(Conflict):
+            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish | {"data": {"k": "2"}})
+
+    run(test)
+
+
+def test_an_update_that_changes_nothing_keeps_the_version_and_tells_nobody() -> None:
+    async def test(world: World) -> None:
+        made = await world.config("a", labels={"k": "v"})
+        watching = Watching(world.api, CONFIG_MAPS, resource_version=made["metadata"]["resourceVersion"])
+        same = dict(reversed(made.items()))  # clients are free to order keys as they like
+        assert (await world.api.update(CONFIG_MAPS, same)).obj() == made
+        assert (await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"metadata": {"labels": {"k": "v"}}})).obj() == made
+        assert await watching.told() == []
+
+    run(test)
+
+
+def test_an_update_without_a_version_overwrites_and_one_with_zero_too() -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        for version in ({}, {"resourceVersion": "0"}, {"resourceVersion": ""}):
+            meta = {"name": "a", "namespace": NAMESPACE} | version
+            await world.api.update(CONFIG_MAPS, {"metadata": meta, "data": {"k": str(version)}})
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", ["abc", "-1", "1_0", "٣", "9" * 5000])
+def test_a_version_that_is_no_number_is_refused(version: str) -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        meta = {"name": "a", "namespace": NAMESPACE, "resourceVersion": version}
+        with pytest.raises(Unknown, match=r"strconv\.ParseUint"):
+            await world.api.update(CONFIG_MAPS, {"metadata": meta})
+        for query in (ListQuery(resource_version=version), ListQuery(resource_version=version, limit=1)):
+            with pytest.raises(Unknown, match="resourceVersion: Invalid value"):
+                await world.api.list(CONFIG_MAPS, NAMESPACE, query)
+
+    run(test)
+
+
+def test_a_dry_run_of_an_update_shows_the_outcome_and_keeps_the_object() -> None:
+    async def test(world: World) -> None:
+        made = await world.config("a")
+        shown = (await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": "v"}}, options=DRY)).obj()
+        assert shown == made | {"data": {"k": "v"}}
+        assert await world.get(CONFIG_MAPS, "a") == made
+
+    run(test)
+
+
+def test_the_status_is_written_through_its_own_endpoint_alone() -> None:
+    async def test(world: World) -> None:
+        await world.create(PODS, scheduled())
+        both = {"metadata": {"labels": {"k": "v"}}, "spec": {"priority": 7}, "status": {"phase": "Running"}}
+        await world.api.patch(PODS, "p", NAMESPACE, {"status": {"phase": "Running"}})
+        made = await world.get(PODS, "p")
+        assert made is not None
+        assert made["status"]["phase"] == "Pending"
+        await world.api.patch(PODS, "p", NAMESPACE, both, subresource="status")
+        made = await world.get(PODS, "p")
+        assert made is not None
+        assert (made["status"]["phase"], made["spec"]["priority"]) == ("Running", 0)
+
+    run(test)
+
+
+def test_generation_counts_changes_of_the_spec_and_nothing_else() -> None:
+    async def test(world: World) -> None:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        await world.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
+
+        async def generation(patch: Obj, subresource: str = "") -> int:
+            found = await world.api.patch(DEPLOYMENTS, "d", NAMESPACE, patch, subresource=subresource)
+            seen: int = (await world.get(DEPLOYMENTS, "d") or found.obj())["metadata"]["generation"]
+            return seen
+
+        assert await generation({"metadata": {"labels": {"x": "y"}}}) == 1
+        assert await generation({"status": {"replicas": 1, "observedGeneration": 1}}, "status") == 1
+        assert await generation({"spec": {"replicas": 3}}) == 2
+        assert await generation({"spec": {"replicas": 4}}, "scale") == 3
+
+    run(test)
+
+
+def test_a_scale_shows_and_changes_the_replicas() -> None:
+    async def test(world: World) -> None:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        made = await world.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
+        scale = await world.get(DEPLOYMENTS, "d", "scale")
+        assert scale is not None
+        assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 2}, "a=b")
+        assert scale["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        scale["spec"]["replicas"] = 5
+        assert (await world.api.update(DEPLOYMENTS, scale, subresource="scale")).obj()["spec"] == {"replicas": 5}
+        with pytest.raises(Conflict):
+            await world.api.update(DEPLOYMENTS, scale, subresource="scale")
+        with pytest.raises(Invalid):
+            await world.api.patch(DEPLOYMENTS, "d", NAMESPACE, {"spec": {"replicas": -1}}, subresource="scale")
+
+    run(test)
+
+
+@pytest.mark.parametrize("subresource", ["scale", "nonsense"])
+def test_a_subresource_that_a_kind_does_not_have_is_not_found(subresource: str) -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        with pytest.raises(NotFound):
+            await world.api.get(CONFIG_MAPS, "a", NAMESPACE, subresource)
+
+    run(test)
+
+
+def test_a_json_patch_whose_test_fails_changes_nothing() -> None:
+    async def test(world: World) -> None:
+        made = await world.config("a")
+        patch = [
+            {"op": "add", "path": "/data", "value": {"k": "v"}},
+            {"op": "test", "path": "/metadata/name", "value": "b"},
+        ]
+        with pytest.raises(ApiError):
+            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch, PatchType.JSON)
+        assert await world.get(CONFIG_MAPS, "a") == made
+
+    run(test)
+
+
+# -- deleting
+
+
+def test_a_finalizer_keeps_an_object_until_it_is_taken_away() -> None:
+    """X-09."""
+
+    async def test(world: World) -> None:
+        made = await world.config("a", finalizers=["example.com/f"])
+        watching = Watching(world.api, CONFIG_MAPS, resource_version=made["metadata"]["resourceVersion"])
+        answer = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
+        assert (answer["kind"], answer["metadata"]["deletionGracePeriodSeconds"]) == ("ConfigMap", 0)
+        with pytest.raises(Invalid, match="no new finalizers"):
+            wish = {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}
+            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish)
+        again = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
+        assert again == answer
+        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"metadata": {"finalizers": None}})
+        assert await world.get(CONFIG_MAPS, "a") is None
+        assert await watching.told() == [("MODIFIED", "a"), ("DELETED", "a")]
+
+    run(test)
+
+
+def test_a_pod_on_a_node_waits_for_its_node_and_one_without_goes_at_once() -> None:
+    """S3-103."""
+
+    async def test(world: World) -> None:
+        await world.create(PODS, scheduled())
+        await world.create(PODS, {"metadata": {"name": "loose"}, "spec": POD_SPEC})
+        for name in ("p", "loose"):
+            await world.api.delete(PODS, name, NAMESPACE)
+        pod = await world.get(PODS, "p")
+        assert pod is not None
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
+        assert pod["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
+        assert await world.get(PODS, "loose") is None
+        await world.api.delete(PODS, "p", NAMESPACE, DeleteOptions(grace_period_seconds=0))
+        assert await world.get(PODS, "p") is None
+
+    run(test)
+
+
+def test_a_deletion_that_a_crash_cut_in_half_can_be_finished() -> None:
+    """The mark and the removal are two writes; between them the server may die."""
+
+    async def test(world: World) -> None:
+        await world.create(PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
+
+        def mark(pod: Obj) -> Obj:
+            pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+            return pod
+
+        record = await world.api.store.get("/pods/n/p")
+        assert record is not None
+        served = world.api.catalogue.stored("pods")
+        assert served is not None
+        marked = served.encode(mark((await world.get(PODS, "p")) or {}))
+        await world.api.store.put("/pods/n/p", marked, record.revision)
+        await world.api.delete(PODS, "p", NAMESPACE)
+        assert await world.get(PODS, "p") is None
+
+    run(test)
+
+
+def test_preconditions_protect_the_namesake() -> None:
+    async def test(world: World) -> None:
+        first = await world.config("a")
+        await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)
+        await world.config("a")
+        with pytest.raises(Conflict, match="might have been deleted and then recreated"):
+            uid = first["metadata"]["uid"]
+            await world.api.delete(CONFIG_MAPS, "a", NAMESPACE, DeleteOptions(precondition_uid=uid))
+        with pytest.raises(Conflict, match="StorageError"):
+            await world.api.update(CONFIG_MAPS, first | {"metadata": first["metadata"] | {"resourceVersion": ""}})
+        assert await world.get(CONFIG_MAPS, "a")
+
+    run(test)
+
+
+def test_a_collection_is_deleted_as_far_as_the_selector_goes() -> None:
+    async def test(world: World) -> None:
+        for name in "abcd":
+            await world.config(name, labels={"k": "yes" if name in "bc" else "no"})
+        gone = await world.api.delete_collection(CONFIG_MAPS, NAMESPACE, ListQuery(labels="k=yes"))
+        assert len(gone.items) == 2
+        assert await world.names(CONFIG_MAPS, labels="k") == ["a", "d"]
+        await world.api.delete_collection(CONFIG_MAPS, NAMESPACE, options=DeleteOptions(dry_run=True))
+        assert await world.names(CONFIG_MAPS, labels="k") == ["a", "d"]
+
+    run(test)
+
+
+def test_the_answer_to_a_deletion_is_a_status_with_the_uid() -> None:
+    async def test(world: World) -> None:
+        made = await world.config("a")
+        answer = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
+        assert answer["status"] == "Success"
+        assert answer["details"] == {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
+
+    run(test)
+
+
+@pytest.mark.parametrize(("policy", "finalizers"), [(None, ["orphan"]), ("Background", None)])
+def test_a_job_orphans_its_pods_unless_told_otherwise(policy: str | None, finalizers: list[str] | None) -> None:
+    async def test(world: World) -> None:
+        spec = {"template": {"spec": POD_SPEC | {"restartPolicy": "Never"}}}
+        await world.create(JOBS, {"metadata": {"name": "j"}, "spec": spec})
+        await world.api.delete(JOBS, "j", NAMESPACE, DeleteOptions(propagation_policy=policy))
+        found = await world.get(JOBS, "j")
+        assert (found["metadata"]["finalizers"] if found else None) == finalizers
+
+    run(test)
+
+
+# -- lists
+
+
+def test_pages_show_one_state_whatever_is_written_between_them() -> None:
+    """X-04."""
+
+    async def test(world: World) -> None:
+        names = [f"c{number:02}" for number in range(10)]
+        for name in names:
+            await world.config(name)
+        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4))
+        assert first.remaining == 6
+        await world.api.delete(CONFIG_MAPS, "c05", NAMESPACE)
+        await world.config("c065")
+        await world.api.patch(CONFIG_MAPS, "c07", NAMESPACE, {"data": {"new": "yes"}})
+        seen = [one.obj() for one in first.items]
+        token, revision = first.continue_token, first.resource_version
+        while token:
+            page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4, continue_token=token))
+            assert page.resource_version == revision
+            seen += [one.obj() for one in page.items]
+            token = page.continue_token
+        assert [one["metadata"]["name"] for one in seen] == names
+        assert not any("data" in one for one in seen)
+
+    run(test)
+
+
+def test_pages_of_all_namespaces_are_complete_and_in_order() -> None:
+    async def test(world: World) -> None:
+        for space in ("m", "o"):
+            await world.create(NAMESPACES, {"metadata": {"name": space}})
+        for space in ("o", "n", "m"):
+            for name in ("b", "a"):
+                await world.api.create(CONFIG_MAPS, {"metadata": {"name": name}}, space)
+        seen, token = [], ""
+        while True:
+            page = await world.api.list(CONFIG_MAPS, "", ListQuery(limit=1, continue_token=token))
+            seen += [(meta["namespace"], meta["name"]) for meta in (one.obj()["metadata"] for one in page.items)]
+            if not (token := page.continue_token):
+                break
+        assert seen == [("m", "a"), ("m", "b"), ("n", "a"), ("n", "b"), ("o", "a"), ("o", "b")]
+
+    run(test)
+
+
+def test_a_page_of_a_selection_does_not_count_what_remains() -> None:
+    async def test(world: World) -> None:
+        for name in "abc":
+            await world.config(name, labels={"k": "v"})
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, labels="k=v"))
+        assert page.continue_token
+        assert page.remaining is None
+
+    run(test)
+
+
+def test_the_last_page_that_is_exactly_full_does_not_go_on() -> None:
+    async def test(world: World) -> None:
+        for name in "ab":
+            await world.config(name)
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=2))
+        assert (len(page.items), page.continue_token, page.remaining) == (2, "", None)
+
+    run(test)
+
+
+@pytest.mark.parametrize("limit", [-1, -(2**63), 0, 2**63 - 1])
+def test_a_limit_that_limits_nothing_gives_everything(limit: int) -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        assert await world.names(CONFIG_MAPS, limit=limit) == ["a"]
+
+    run(test)
+
+
+def test_a_page_of_forgotten_history_is_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "HISTORY_EVENTS", 5)
+
+    async def test(world: World) -> None:
+        for name in "abc":
+            await world.config(name)
+        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1))
+        for number in range(10):
+            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": str(number)}})
+        with pytest.raises(Expired, match="The provided continue parameter is too old"):
+            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
+        with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
+            query = ListQuery(resource_version=first.resource_version, resource_version_match="Exact")
+            await world.api.list(CONFIG_MAPS, NAMESPACE, query)
+        watch = world.api.watch(CONFIG_MAPS, NAMESPACE, WatchQuery(resource_version=first.resource_version))
+        with pytest.raises(Expired, match="too old resource version"):
+            await anext(aiter(watch))
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "!!!", "e30", "bm90IGpzb24", "é", "A" * 5000, "eyJ2IjoieCIsInJ2IjoxLCJzdGFydCI6IiJ9"]
+)
+def test_a_made_up_continue_token_is_a_bad_request(token: str) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(BadRequest, match="continue key is not valid"):
+            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
+
+    run(test)
+
+
+def test_an_exact_version_shows_that_very_state() -> None:
+    async def test(world: World) -> None:
+        first = await world.config("a")
+        await world.config("b")
+        version = first["metadata"]["resourceVersion"]
+        assert await world.names(CONFIG_MAPS, resource_version=version, resource_version_match="Exact") == ["a"]
+        for query in ({}, {"resource_version": version}, {"resource_version": "0"}):
+            assert await world.names(CONFIG_MAPS, **query) == ["a", "b"]
+
+    run(test)
+
+
+def test_a_version_from_the_future_is_waited_for_and_then_refused() -> None:
+    async def test(world: World) -> None:
+        began = monotonic()
+        with pytest.raises(ServerTimeout, match="Too large resource version: 999"):
+            await wait_for(world.api.store, 999)
+        assert 3 <= monotonic() - began < 3.2
+        waiting = asyncio.create_task(wait_for(world.api.store, world.api.revision + 1))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await world.config("a")
+        await asyncio.wait_for(waiting, 1)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"labels": "k=1"}, ["a"]),
+        ({"labels": "k in (1, 2),!x"}, ["a", "b"]),
+        ({"fields": "metadata.name=b"}, ["b"]),
+        ({"fields": "metadata.name!=b,metadata.namespace=n"}, ["a", "c"]),
+        ({"fields": "metadata.name=b", "labels": "k=1"}, []),
+        ({"fields": "spec.nodeName=node"}, ["a"]),
+        ({"fields": "spec.nodeName="}, ["b", "c"]),
+        ({"fields": "spec.nodeName!=node"}, ["b", "c"]),
+        ({"labels": "", "fields": ""}, ["a", "b", "c"]),
+    ],
+)
+def test_selectors(query: dict[str, str], names: list[str]) -> None:
+    """X-07."""
+
+    async def test(world: World) -> None:
+        await world.create(PODS, scheduled(name="a", labels={"k": "1"}))
+        await world.create(PODS, {"metadata": {"name": "b", "labels": {"k": "2"}}, "spec": POD_SPEC})
+        annotated = {"name": "c", "annotations": {"note": "node"}}  # the value is in it, but not where it is asked for
+        await world.create(PODS, {"metadata": annotated, "spec": POD_SPEC})
+        assert await world.names(PODS, **query) == names
+
+    run(test)
+
+
+# -- watches
+
+
+def test_a_watch_begins_with_what_there_is_or_from_a_version() -> None:
+    async def test(world: World) -> None:
+        first = await world.config("a")
+        await world.config("b")
+        everything = Watching(world.api, CONFIG_MAPS)
+        since = Watching(world.api, CONFIG_MAPS, resource_version=first["metadata"]["resourceVersion"])
+        assert await everything.told() == [("ADDED", "a"), ("ADDED", "b")]
+        assert await since.told() == [("ADDED", "b")]
+        await world.api.delete(CONFIG_MAPS, "b", NAMESPACE)
+        assert (await everything.told())[2:] == (await since.told())[1:] == [("DELETED", "b")]
+
+    run(test)
+
+
+def test_a_watch_that_is_left_is_released() -> None:
+    async def test(world: World) -> None:
+        served = world.api.catalogue.stored("configmaps")
+        assert served is not None
+        before = served.cache.watchers
+        watching = Watching(world.api, CONFIG_MAPS)
+        await watching.told()
+        assert served.cache.watchers == before + 1
+        watching.task.cancel()
+        await asyncio.gather(watching.task, return_exceptions=True)
+        assert served.cache.watchers == before
+
+    run(test)
+
+
+# -- the store fails
+
+
+class FailingStore(MemoryStore):
+    """A store on a disk that is full as long as a test wants it to be."""
+
+    is_full = False
+
+    async def _commit(self, write: Write) -> None:
+        if self.is_full:
+            if write.replaced is None:
+                del self._head[write.change.key]
+            else:
+                self._head[write.change.key] = write.replaced
+            raise StoreUnavailable("database or disk is full")
+        await super()._commit(write)
+
+
+def test_a_full_disk_is_a_503_and_changes_nothing() -> None:
+    async def main() -> None:
+        store = FailingStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            before = await made.config("a")
+            store.is_full = True
+            for attempt in (
+                made.config("b"),
+                made.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": "v"}}),
+                made.api.delete(CONFIG_MAPS, "a", NAMESPACE),
+            ):
+                with pytest.raises(ServiceUnavailable, match="disk is full"):
+                    await attempt
+            assert await made.names(CONFIG_MAPS) == ["a"]
+            assert await made.get(CONFIG_MAPS, "a") == before
+            store.is_full = False
+            await made.config("b")
+
+    run_virtual(main())
+
+
+# -- custom kinds
+
+
+async def served_widgets(world: World) -> Any:
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)
+    await asyncio.sleep(1)
+    found = world.api.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    return found[1].resource
+
+
+def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:
+    async def test(world: World) -> None:
+        widgets = await served_widgets(world)
+        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
+        watching = Watching(world.api, widgets)
+        await watching.told()
+        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        await asyncio.sleep(5)
+        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+        assert await world.api.store.scan("/widgets.example.com/") == []
+        with pytest.raises(NotFound):
+            await world.api.list(widgets, NAMESPACE)
+        assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
+        assert watching.task.done()  # whoever watched must learn that there is nothing more to come
+
+        again = await served_widgets(world)
+        assert await world.names(again) == []
+
+    run(test)
+
+
+def test_nothing_new_is_born_while_a_definition_goes() -> None:
+    async def test(world: World) -> None:
+        widgets = await served_widgets(world)
+        meta = {"name": "w", "finalizers": ["example.com/f"]}
+        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
+        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        new = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}}
+        with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
+            await world.create(widgets, new)
+        await asyncio.sleep(5)
+        assert await world.names(widgets) == ["w"]  # its finalizer keeps it, and it keeps the definition
+        await world.api.patch(widgets, "w", NAMESPACE, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(5)
+        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+
+    run(test)
+
+
+def test_custom_objects_survive_a_restart() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            widgets = await served_widgets(made)
+            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}}
+            before = await made.create(widgets, widget)
+        async with world(store) as made:
+            assert await made.get(widgets, "w") == before
+
+    run_virtual(main())
+
+
+def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_the_restart() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)  # no turn of the loop to settle its names
+        async with world(store) as made:
+            await asyncio.sleep(1)
+            assert made.api.catalogue.find("example.com", "v1", "widgets")
+            await made.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        async with world(store) as made:
+            await asyncio.sleep(5)
+            assert await made.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+
+    run_virtual(main())
+
+
+# -- starting again
+
+
+def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            objects = [await made.config(name) for name in ("b", "a")]
+            gone = await made.config("gone")
+            await made.api.delete(CONFIG_MAPS, "gone", NAMESPACE)
+            revision = made.api.revision
+        async with world(store) as made:
+            assert made.api.revision == revision
+            assert await made.names(CONFIG_MAPS) == ["a", "b"]
+            assert [await made.get(CONFIG_MAPS, one["metadata"]["name"]) for one in objects] == objects
+            old = WatchQuery(resource_version=gone["metadata"]["resourceVersion"])
+            with pytest.raises(Expired):
+                await anext(aiter(made.api.watch(CONFIG_MAPS, NAMESPACE, old)))
+            fresh = Watching(made.api, CONFIG_MAPS, resource_version=str(revision))
+            await made.config("c")
+            assert await fresh.told() == [("ADDED", "c")]
+
+    run_virtual(main())
+
+
+NODE: Obj = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "uid": "u1"},
+    "status": {"phase": "Running"},
+}
+
+
+def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
+    async def test(world: World) -> None:
+        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+        assert await restore(world.api, [dict(NODE), gone]) == 2
+        assert await restore(world.api, [dict(NODE)]) == 0
+        node = await world.get(NODES, "n1")
+        assert node is not None
+        assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("obj", "said"),
+    [
+        ({}, "not a kind that this server serves"),
+        ({"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "a"}}, "not a kind"),
+        ({"apiVersion": ["v1"], "kind": "Node", "metadata": {"name": "a"}}, "not a kind"),
+        ({"apiVersion": "v1", "kind": "Node"}, "name"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": 3}}, "name"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a/b"}}, "name"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "a/b"}}, "namespace"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": 3}, "cannot"),
+    ],
+)
+def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str) -> None:
+    async def test(world: World) -> None:
+        before = world.api.revision
+        with pytest.raises(ValueError, match=said):
+            await restore(world.api, [obj])
+        assert world.api.revision == before
+
+    run(test)
+
+
+def test_an_unknown_admission_plugin_is_refused_at_start() -> None:
+    with pytest.raises(ValueError, match="Nonsense"):
+        run_virtual(open_registry(MemoryStore(), ["Nonsense"]))
+
+
+def test_a_cluster_scoped_kind_has_no_namespace() -> None:
+    async def test(world: World) -> None:
+        made = await world.create(PRIORITY_CLASSES, {"metadata": {"name": "p", "namespace": "n"}, "value": 1})
+        assert "namespace" not in made["metadata"]
+
+    run(test)

@@ -1,0 +1,245 @@
+"""What every driver of `Store` promises, as one suite: `fairlead.store.base` is the contract."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store, stamp, unstamped
+from fairlead.store.memory import MemoryStore
+from fairlead.store.sqlite import SQLiteStore
+
+DRIVERS: dict[str, Callable[[Path], Store]] = {
+    "memory": lambda folder: MemoryStore(),
+    "sqlite": lambda folder: SQLiteStore(folder / "store.db"),
+}
+Test = Callable[[Store, list[Change]], Awaitable[None]]
+
+
+@pytest.fixture(params=DRIVERS, scope="module")
+def driver(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def run(driver: str, test: Test) -> None:
+    """Run a test on a new store; it also gets the list of what is delivered."""
+
+    async def main(folder: Path) -> None:
+        store, delivered = DRIVERS[driver](folder), list[Change]()
+        await store.open(delivered.extend)
+        try:
+            await test(store, delivered)
+        finally:
+            await store.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder)))
+
+
+def value(text: str = "") -> bytes:
+    return b'{"metadata":{%b,"name":"%b"}}' % (MARKER, text.encode())
+
+
+def test_a_new_store_is_empty_at_revision_zero(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        assert store.revision == 0
+        assert await store.get("/a") is None
+        assert await store.scan("/") == []
+        assert delivered == []
+
+    run(driver, test)
+
+
+def test_what_is_put_is_read_back_with_its_revision_stamped_in(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        record = await store.put("/a", value("x"), 0)
+        assert record == Record(b'{"metadata":{"resourceVersion":"1","name":"x"}}', 1)
+        assert await store.get("/a") == record
+        assert store.revision == 1
+
+    run(driver, test)
+
+
+def test_a_write_that_has_returned_has_been_delivered(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        record = await store.put("/a", value(), 0)
+        assert delivered == [Change("/a", 1, record)]
+        assert await store.delete("/a", 1) == 2
+        assert delivered[1:] == [Change("/a", 2, None)]
+        assert store.revision == 2
+
+    run(driver, test)
+
+
+@pytest.mark.parametrize("expected", [1, 5])
+def test_a_put_on_a_key_that_does_not_exist_says_so(driver: str, expected: int) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        with pytest.raises(RevisionMismatch) as refused:
+            await store.put("/a", value(), expected)
+        assert (refused.value.key, refused.value.current) == ("/a", 0)
+        assert delivered == []
+        assert store.revision == 0
+
+    run(driver, test)
+
+
+def test_of_two_writers_that_saw_the_same_state_one_is_refused(driver: str) -> None:
+    """X-05: no writer ever overwrites what it has not seen."""
+
+    async def test(store: Store, delivered: list[Change]) -> None:
+        await store.put("/a", value(), 0)
+        outcomes = await asyncio.gather(
+            store.put("/a", value("first"), 1), store.put("/a", value("second"), 1), return_exceptions=True
+        )
+        assert isinstance(outcomes[0], Record)
+        assert isinstance(outcomes[1], RevisionMismatch)
+        assert outcomes[1].current == outcomes[0].revision
+        assert await store.get("/a") == outcomes[0]
+
+    run(driver, test)
+
+
+def test_a_deletion_of_what_has_changed_is_refused(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        await store.put("/a", value(), 0)
+        await store.put("/a", value("new"), 1)
+        for expected in (0, 1, 3):
+            with pytest.raises(RevisionMismatch):
+                await store.delete("/a", expected)
+        assert len(delivered) == 2
+
+    run(driver, test)
+
+
+def test_a_deleted_key_can_be_created_again_but_not_updated(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        await store.put("/a", value(), 0)
+        await store.delete("/a", 1)
+        with pytest.raises(RevisionMismatch):
+            await store.put("/a", value(), 1)
+        assert (await store.put("/a", value(), 0)).revision == 3
+
+    run(driver, test)
+
+
+def test_a_writer_reads_its_write_before_it_is_committed(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        writing = asyncio.create_task(store.put("/a", value("mine"), 0))
+        await asyncio.sleep(0)
+        seen = await store.get("/a")
+        assert seen is not None
+        assert seen.value == stamp(value("mine"), 1)
+        assert await store.scan("/") == [("/a", seen)]
+        assert await writing == seen
+
+    run(driver, test)
+
+
+def test_a_scan_finds_what_begins_with_the_prefix_sorted_by_key(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        for key in ("/pods/b/2", "/pods/a/1", "/podsets/a/1", "/pod", "/pods/b/1"):
+            await store.put(key, value(), 0)
+        await store.delete("/pods/a/1", 2)
+        assert [key for key, _ in await store.scan("/pods/")] == ["/pods/b/1", "/pods/b/2"]
+
+    run(driver, test)
+
+
+def test_changes_of_many_writers_are_delivered_in_the_order_of_their_revisions(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        async def writer(key: str) -> None:
+            revision = 0
+            for _ in range(20):
+                revision = (await store.put(key, value(), revision)).revision
+            await store.delete(key, revision)
+
+        await asyncio.gather(*(writer(f"/{number}") for number in range(10)))
+        revisions = [change.revision for change in delivered]
+        assert revisions == list(range(1, 211))
+
+    run(driver, test)
+
+
+def test_a_writer_that_gives_up_leaves_a_store_that_goes_on(driver: str) -> None:
+    async def test(store: Store, delivered: list[Change]) -> None:
+        writing = asyncio.create_task(store.put("/a", value(), 0))
+        await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        await store.put("/b", value(), 0)
+        assert [change.key for change in delivered] == ["/a", "/b"]
+
+    run(driver, test)
+
+
+_KEYS = st.sampled_from(["/a", "/b", "/c"])
+_WRITES = st.lists(st.tuples(_KEYS, st.booleans(), st.integers(0, 2)), max_size=40)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_WRITES)
+def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: list[tuple[str, bool, int]]) -> None:
+    """Whatever is written at once, with right and wrong expectations: both sides tell the same story."""
+
+    async def test(store: Store, delivered: list[Change]) -> None:
+        async def write(key: str, is_put: bool, off: int) -> None:
+            found = await store.get(key)
+            expected = max((found.revision if found else 0) - off, 0)
+            if is_put:
+                await store.put(key, value(str(off)), expected)
+            else:
+                await store.delete(key, expected)
+
+        await asyncio.gather(*(write(*one) for one in writes), return_exceptions=True)
+        replayed: dict[str, Record] = {}
+        for change in delivered:
+            if change.record:
+                replayed[change.key] = change.record
+            else:
+                replayed.pop(change.key, None)
+        assert sorted(replayed.items()) == await store.scan("/")
+        revisions = [change.revision for change in delivered]
+        assert revisions == sorted(set(revisions))
+        assert store.revision == (revisions[-1] if revisions else 0)
+
+    run(driver, test)
+
+
+@given(st.integers(1, 2**62), st.binary(max_size=20))
+def test_a_stamp_can_be_taken_off_again(revision: int, rest: bytes) -> None:
+    unmarked = b'{"metadata":{' + MARKER + b"}," + rest.replace(b'"', b"")
+    assert unstamped(stamp(unmarked, revision), revision) == unmarked
+
+
+async def reopened(driver: str, folder: Path, known: Store) -> tuple[Store, Sequence[Change]]:
+    """The same store, as the next process finds it; a store in memory has only this process."""
+    store = known if driver == "memory" else DRIVERS[driver](folder)
+    delivered: list[Change] = []
+    await store.open(delivered.extend)
+    return store, delivered
+
+
+def test_opening_again_delivers_everything_sorted_by_key_and_goes_on_counting(driver: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        store = DRIVERS[driver](tmp_path)
+        await store.open(lambda changes: None)
+        for key in ("/b", "/a", "/gone"):
+            await store.put(key, value(key), 0)
+        await store.put("/b", value("new"), 1)
+        await store.delete("/gone", 3)
+        await store.close()
+
+        again, delivered = await reopened(driver, tmp_path, store)
+        assert [(change.key, change.revision) for change in delivered] == [("/a", 2), ("/b", 4)]
+        assert [change.record for change in delivered] == [await again.get(change.key) for change in delivered]
+        assert again.revision == 5
+        assert (await again.put("/c", value(), 0)).revision == 6
+        await again.close()
+
+    asyncio.run(main())
