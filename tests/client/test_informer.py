@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -50,7 +51,8 @@ class Flaky:
         breaking = asyncio.create_task(self.broken.wait())
         while True:
             coming: asyncio.Future[WatchEvent | None] = asyncio.ensure_future(anext(watching, None))
-            await asyncio.wait([coming, breaking], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [coming, breaking]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if breaking.done():
                 coming.cancel()
                 raise ConnectionResetError("the connection is gone")

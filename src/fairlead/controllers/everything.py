@@ -102,7 +102,7 @@ class Everything:
         assert either is not None
         wanted = next(new.resources(), None) if new is not None else None
         current = self._custom.pop(either.metadata.name, None)
-        if wanted != current and current is not None:
+        if current is not None and (wanted is None or wanted.path() != current.path()):
             self._followed.pop(current.qualified, None)
             self._world.forget(Kind(current, Object))
         if wanted is not None:

@@ -12,6 +12,7 @@ from fairlead.api.namespaces import Namespace
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.api.roles import ClusterRole
 from fairlead.api.secrets import Secret
 from fairlead.api.services import Endpoints, EndpointSlice, Service
 from fairlead.api.workloads import (
@@ -25,6 +26,7 @@ from fairlead.api.workloads import (
 from fairlead.controllers.actions import Kind
 
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, Object)
+CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)
 CONTROLLER_REVISIONS: Final = Kind(builtin.CONTROLLER_REVISIONS, ControllerRevision)
 CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
 DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
+from fairlead.controllers.aggregation import AggregatedRoles
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.daemonset import DaemonSets
@@ -51,6 +52,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     StaleDisruptions,
     DefaultServiceAccounts,
     TokenSecrets,
+    AggregatedRoles,
     Namespaces,
     ResourceQuotas,
     GarbageCollector,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
@@ -48,6 +48,11 @@ class Server:
 
 
 _ORDINARY = Strategy()
+#: Kinds that are still served but better left alone, and what a client is told of it.
+DEPRECATED: Mapping[str, str] = {
+    "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 
 
 def builtin_catalogue() -> Catalogue:
@@ -69,7 +74,8 @@ def _version(row: Resource, stored: Resource) -> Version:
     to_stored = from_stored = None
     if row is not stored:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
-    return Version(row, target_of(row).normalise, to_stored, from_stored, prefix=prefix_of(row))
+    deprecation = DEPRECATED.get(row.qualified, "")
+    return Version(row, target_of(row).normalise, to_stored, from_stored, prefix_of(row), deprecation)
 
 
 async def open_registry(store: Store, disabled_admission: Iterable[str] = ()) -> Registry:

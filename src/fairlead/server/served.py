@@ -35,6 +35,7 @@ class Version:
     to_stored: Convert | None = None  # None: this is the stored form
     from_stored: Convert | None = None
     prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
+    deprecation: str = ""  # the warning that every request to this version gets
 
     def shown(self, entry: Encoded) -> Encoded:
         """A stored object as this version shows it."""

@@ -11,6 +11,7 @@ Source: pkg/controller/garbagecollector/garbagecollector.go.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Final
@@ -29,6 +30,9 @@ from fairlead.controllers.base import Controller, World
 from fairlead.controllers.everything import resource_of
 from fairlead.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, Node
 from fairlead.controllers.kinds import NAMESPACES
+
+#: How many owners that are gone are remembered, so that not each of their dependents asks the server.
+REMEMBERED: Final = 500
 
 #: The policy that honours what an object already asks for.
 _POLICY_OF_FINALIZER: Final = ((ORPHAN, "Orphan"), (FOREGROUND, "Foreground"))
@@ -53,6 +57,7 @@ class GarbageCollector(Controller[Any]):
     def __init__(self) -> None:
         self._graph = Graph()
         self._unmapped: set[str] = set()
+        self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()  # owners that the server does not have
 
     def concerns(self, old: Object | None, new: Object | None) -> bool:
         return False
@@ -109,14 +114,20 @@ class GarbageCollector(Controller[Any]):
             if known.is_where(reference, namespace):
                 return _Owner.WAITING if known.is_waiting else _Owner.SOLID
             yield _complaint(reference, node)
-        elif self._graph.was_removed(reference.uid):
+        where = (namespace, reference.api_version, reference.kind, reference.name, reference.uid)
+        if where in self._absent:
             return _Owner.GONE
         resource = resource_of(world, reference.api_version, reference.kind)
         if resource is None:
             return _Owner.UNKNOWN
         if resource.namespaced and not namespace:
             return _Owner.IMPOSSIBLE
-        return (yield from _ask(reference, resource, namespace if resource.namespaced else ""))
+        state = yield from _ask(reference, resource, namespace if resource.namespaced else "")
+        if state is _Owner.GONE:
+            self._absent[where] = None
+            if len(self._absent) > REMEMBERED:
+                self._absent.popitem(last=False)
+        return state
 
 
 def _ask(reference: OwnerReference, resource: Resource, namespace: str) -> Generator[Action, Any, _Owner]:

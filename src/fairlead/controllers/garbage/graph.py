@@ -6,7 +6,6 @@ Every change of every object passes here, so one that touches neither owners nor
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -16,9 +15,6 @@ from fairlead.api.resources import Resource
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-
-#: How many uids of removed objects are remembered, so that their dependents need not ask the server.
-REMEMBERED = 500
 
 
 @dataclass(slots=True)
@@ -54,14 +50,9 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        self._removed: OrderedDict[str, None] = OrderedDict()
 
     def get(self, uid: str) -> Node | None:
         return self._nodes.get(uid)
-
-    def was_removed(self, uid: str) -> bool:
-        """Whether the object was seen to go; uids never come back."""
-        return uid in self._removed
 
     def dependents(self, uid: str) -> list[Node]:
         """Everything that names this owner, by kind and name."""
@@ -105,9 +96,6 @@ class Graph:
         node = self._nodes.pop(uid, None)
         if node is None:
             return
-        self._removed[uid] = None
-        if len(self._removed) > REMEMBERED:
-            self._removed.popitem(last=False)
         yield from self._unlink(node.obj)
         yield from (one.obj.metadata.uid for one in self.dependents(uid))
 

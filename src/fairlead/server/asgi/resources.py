@@ -34,7 +34,7 @@ _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 #: HTTP method -> (verb on an object or subresource, verb on a collection).
 _VERBS = {
     "GET": ("get", "list"),
-    "POST": ("create", "create"),
+    "POST": ("", "create"),
     "PUT": ("update", ""),
     "PATCH": ("patch", ""),
     "DELETE": ("delete", "deletecollection"),
@@ -54,6 +54,8 @@ class Resources:
         if found is None or not _is_place(request, target, found[1].resource):
             return self._no_such_path(target)
         served, version = found
+        if version.deprecation:
+            request.caller.warnings.append(version.deprecation)
         verb = _verb(request, target, version.resource)
         if verb in ("list", "watch") and (request.is_watch or target.is_watch):
             await self.streams.run(self._registry, served, version, target, request, send)
@@ -88,8 +90,6 @@ class Resources:
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("CreateOptions")
         obj = self._decoded(request, version, target.subresource)
-        if target.name and not target.subresource:
-            raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
         made = await self._registry.create(
             row,
             obj,
@@ -182,6 +182,7 @@ def _verb(request: Request, target: Target, row: Resource) -> str:
         if sub is None:
             raise NotFound("the server could not find the requested resource", shows_details=True)
         verbs = sub.verbs
+        verb = "create" if request.method == "POST" else verb
     is_everywhere = row.namespaced and not target.namespace
     if verb not in verbs or (is_everywhere and verb != "list"):
         raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)

@@ -62,18 +62,19 @@ def custom_kind(crd: Obj) -> CustomKind:
     """Compile a CRD. Costs milliseconds, once per change of the CRD."""
     schemas = {row.version: VersionSchema(version, row) for version, row in _rows(crd)}
     stored = next(schema for schema in schemas.values() if schema.is_storage)
+    for one in schemas.values():
+        one.deprecation = _deprecation(one, schemas.values())
     served = {
         one.resource.api_version: Version(
             one.resource,
             normalise=one.normalise,
             from_stored=None if one.is_storage else one.shown,
             prefix=prefix_of(one.resource),
+            deprecation=one.deprecation,
         )
         for one in schemas.values()
         if one.is_served
     }
-    for one in schemas.values():
-        one.deprecation = _deprecation(one, schemas.values())
     strategy = CustomStrategy({one.resource.api_version: one for one in schemas.values()}, stored)
     return CustomKind(stored.resource, strategy, served)
 

@@ -34,6 +34,7 @@ class CertificateSigningRequestStrategy(ReportedStrategy):
 
 
 class PodTemplateStrategy(Strategy):
+    returns_deleted = True
     has_generation = True
 
     def default(self, obj: Obj) -> None:

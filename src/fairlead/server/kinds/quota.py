@@ -46,6 +46,7 @@ _ONLY_EXISTS: Final = (
 
 
 class ResourceQuotaStrategy(Strategy):
+    returns_deleted = True
     has_status = True
 
     def default(self, obj: Obj) -> None:

@@ -17,6 +17,8 @@ _ADVICE: Final = "deprecated in v1.32+; prefer separate namespaces to isolate ac
 
 
 class ServiceAccountStrategy(Strategy):
+    returns_deleted = True
+
     def prepare_create(self, obj: Obj) -> None:
         """Secrets are of the same namespace: their names say it all."""
         if secrets := obj.get("secrets"):

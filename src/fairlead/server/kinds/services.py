@@ -34,6 +34,7 @@ _AFFINITY_SECONDS: Final = 10800
 
 
 class ServiceStrategy(Strategy):
+    returns_deleted = True
     has_status = True
     selectable = {
         "spec.clusterIP": lambda service: str((service.get("spec") or {}).get("clusterIP", "")),

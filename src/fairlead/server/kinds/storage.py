@@ -56,6 +56,7 @@ VOLUME_SOURCES: Final = (
 
 
 class PersistentVolumeClaimStrategy(Strategy):
+    returns_deleted = True
     has_status = True
 
     def default(self, obj: Obj) -> None:
@@ -192,6 +193,7 @@ def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> Non
 
 
 class PersistentVolumeStrategy(Strategy):
+    returns_deleted = True
     has_status = True
 
     def default(self, obj: Obj) -> None:

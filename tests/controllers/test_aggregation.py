@@ -1,0 +1,35 @@
+"""A cluster role that is the sum of others follows them (X-10)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cluster import Cluster, run
+
+from fairlead.api.builtin import CLUSTER_ROLES
+from fairlead.api.objects import Obj
+from fairlead.controllers.aggregation import AggregatedRoles
+
+
+def rule(*resources: str) -> Obj:
+    return {"apiGroups": [""], "resources": list(resources), "verbs": ["get"]}
+
+
+def test_rules_of_labelled_roles_are_added_and_taken_back() -> None:
+    async def test(cluster: Cluster) -> None:
+        total = {"clusterRoleSelectors": [{"matchLabels": {"to": "sum"}}]}
+        await cluster.create(CLUSTER_ROLES, {"metadata": {"name": "sum"}, "aggregationRule": total})
+        for name in ("b", "a"):
+            part = {"metadata": {"name": name, "labels": {"to": "sum"}}, "rules": [rule(name), rule("pods")]}
+            await cluster.create(CLUSTER_ROLES, part)
+        await asyncio.sleep(1)
+        found = await cluster.get(CLUSTER_ROLES, "sum")
+        assert found is not None
+        assert found["rules"] == [rule("a"), rule("pods"), rule("b")]
+        await cluster.delete(CLUSTER_ROLES, "a")
+        await asyncio.sleep(1)
+        found = await cluster.get(CLUSTER_ROLES, "sum")
+        assert found is not None
+        assert found["rules"] == [rule("b"), rule("pods")]
+
+    run(test, AggregatedRoles)

@@ -1,0 +1,375 @@
+"""The listener as a citizen of HTTP: connections, watches, limits, methods, credentials."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.server.http_world import (
+    CONFIG_MAPS,
+    JSON,
+    TOKEN,
+    Reply,
+    Server,
+    answer_on,
+    check_status,
+    serving_in_a_thread,
+    uncomplaining,
+)
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with serving_in_a_thread() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    with uncomplaining():
+        yield running
+
+
+def fresh() -> str:
+    return f"c{next(_NUMBERS)}"
+
+
+def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
+    """The bytes of a request, with a body of the right length."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", *headers]
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def config(name: str) -> bytes:
+    return json.dumps({"metadata": {"name": name}}).encode()
+
+
+# -- connections
+
+
+def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
+    names = [fresh() for _ in range(5)]
+    sent = b"".join(request("POST", CONFIG_MAPS, body=config(name)) for name in names)
+    sent += b"".join(request("GET", f"{CONFIG_MAPS}/{name}") for name in reversed(names))
+    with server.raw(sent) as sock:
+        file = sock.makefile("rb")
+        seen = [_next_answer(file) for _ in range(10)]
+    assert [reply.code for reply in seen] == [201] * 5 + [200] * 5
+    assert [reply.obj["metadata"]["name"] for reply in seen] == names + names[::-1]
+
+
+def _next_answer(file: "socket.SocketIO | object") -> Reply:
+    """An answer with a length, from a stream that holds more behind it."""
+    readline, read = file.readline, file.read  # type: ignore[attr-defined]
+    code, headers = int(readline().split()[1]), {}
+    while (line := readline().strip()) != b"":
+        name, _, value = line.decode().partition(":")
+        headers[name.lower()] = value.strip()
+    return Reply(code, headers, read(int(headers["content-length"])))
+
+
+def test_a_request_in_small_pieces_is_one_request(server: Server) -> None:
+    name = fresh()
+    sent = request("POST", CONFIG_MAPS, body=config(name))
+    with server.raw(b"") as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), 7):
+            sock.sendall(sent[start : start + 7])
+        assert answer_on(sock).obj["metadata"]["name"] == name
+
+
+def test_a_chunked_body_is_one_body(server: Server) -> None:
+    name = fresh()
+    body = config(name)
+    head = request("POST", CONFIG_MAPS, "Content-Type: application/json", "Transfer-Encoding: chunked")
+    chunks = b"".join(b"%x\r\n%b\r\n" % (1, body[at : at + 1]) for at in range(len(body))) + b"0\r\n\r\n"
+    with server.raw(head + chunks) as sock:
+        assert answer_on(sock).code == 201
+
+
+def test_a_client_that_waits_for_100_continue_gets_it(server: Server) -> None:
+    body = config(fresh())
+    head = request("POST", CONFIG_MAPS, "Expect: 100-continue", body=body).removesuffix(body)
+    with server.raw(head) as sock:
+        assert sock.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        sock.sendall(body)
+        assert answer_on(sock).code == 201
+
+
+def test_an_unknown_caller_is_not_asked_for_the_body(server: Server) -> None:
+    head = request("POST", CONFIG_MAPS, "Expect: 100-continue", "Content-Length: 99")
+    with server.raw(head, server.guarded_port) as sock:
+        check_status(answer_on(sock), 401, "Unauthorized")
+
+
+def test_a_body_that_is_cut_off_leaves_no_object_behind(server: Server) -> None:
+    name = fresh()
+    sent = request("POST", CONFIG_MAPS, body=config(name))
+    with server.raw(sent[:-5]):
+        pass
+    assert server.ask("GET", f"{CONFIG_MAPS}/{name}").code == 404
+
+
+def test_a_client_that_says_it_is_done_harms_nobody(server: Server) -> None:
+    for sent in (request("GET", CONFIG_MAPS), request("GET", CONFIG_MAPS)[:20], b""):
+        with server.raw(sent) as sock:
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(65536):
+                pass
+    assert server.ask("GET", CONFIG_MAPS).code == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"hello\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"BREW /api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /api/v1/pods HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_not_http_is_a_400_or_the_end(server: Server, sent: bytes) -> None:
+    with server.raw(sent) as sock:
+        sock.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := sock.recv(65536):
+            answer += data
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 405", b"HTTP/1.1 404"))
+    assert server.ask("GET", "/livez").code == 200
+
+
+# -- methods
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("HEAD", CONFIG_MAPS),
+        ("HEAD", f"{CONFIG_MAPS}?watch=1"),
+        ("OPTIONS", CONFIG_MAPS),
+        ("TRACE", CONFIG_MAPS),
+        ("PUT", CONFIG_MAPS),
+        ("PATCH", CONFIG_MAPS),
+        ("POST", f"{CONFIG_MAPS}/x"),
+        ("POST", "/api/v1/configmaps"),
+        ("DELETE", "/api/v1/configmaps"),
+        ("POST", "/api/v1"),
+        ("DELETE", "/apis/apps/v1"),
+        ("GET", "/api/v1/namespaces/default/bindings"),
+        ("DELETE", "/api/v1/namespaces/default/pods/x/status"),
+    ],
+)
+def test_a_method_that_an_endpoint_does_not_know_is_a_405(server: Server, method: str, path: str) -> None:
+    reply = server.ask(method, path)
+    if method == "HEAD":
+        assert (reply.code, reply.body) == (405, b"")
+    else:
+        check_status(reply, 405, "MethodNotAllowed")
+
+
+def test_head_of_a_document_is_its_headers(server: Server) -> None:
+    got, asked = server.ask("GET", "/healthz"), server.ask("HEAD", "/healthz")
+    assert (asked.code, asked.body) == (200, b"")
+    assert asked.headers["content-length"] == got.headers["content-length"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/nonsense",
+        "/api/v1/namespaces/default/nonsense",
+        "/api/v1/namespaces/default/pods/x/nonsense",
+        "/api/v1/namespaces/default/pods/x/status/more",
+        "/api/v1/configmaps/x",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/nodes/x",
+        "/apis/apps/v1/pods",
+    ],
+)
+def test_a_path_that_a_builtin_group_does_not_have_is_a_status(server: Server, path: str) -> None:
+    message = check_status(server.ask("GET", path), 404, "NotFound")
+    assert message == "the server could not find the requested resource"
+
+
+@pytest.mark.parametrize(
+    "path", ["/nonsense", "/apis/example.com/v1/things", "/apis/example.com", "/api/v2", "/api/v2/pods", "//", "/apis/a/b/c/d"]
+)
+def test_a_path_of_nobody_is_a_404_in_plain_text(server: Server, path: str) -> None:
+    reply = server.ask("GET", path)
+    assert path == "//" or (reply.code, reply.body) == (404, b"404 page not found")
+
+
+# -- watches
+
+
+def test_a_watch_is_released_when_its_client_goes_away(server: Server) -> None:
+    before = server.watchers()
+    with server.raw(request("GET", f"{CONFIG_MAPS}?watch=1")):
+        server.soon(lambda: server.watchers() == before + 1)
+    server.soon(lambda: server.watchers() == before)
+
+
+def test_a_client_that_goes_away_while_events_come_harms_nobody(server: Server) -> None:
+    before = server.watchers()
+    socks = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    for sock in socks:
+        sock.sendall(request("GET", f"{CONFIG_MAPS}?watch=1"))
+    server.soon(lambda: server.watchers() == before + 20)
+    for number, sock in enumerate(socks):
+        if number % 2:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # an abrupt reset
+        sock.close()
+        assert server.ask("POST", CONFIG_MAPS, {"metadata": {"name": fresh()}}).code == 201
+    server.soon(lambda: server.watchers() == before)
+
+
+def test_a_connection_can_be_used_again_after_its_watch_is_over(server: Server) -> None:
+    connection = server.connection()
+    reply = server.ask("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1", on=connection)
+    assert reply.code == 200
+    assert all(json.loads(line)["type"] == "ADDED" for line in reply.body.splitlines())
+    assert server.ask("GET", "/livez", on=connection).code == 200
+    connection.close()
+
+
+def test_events_arrive_as_they_happen_one_a_line(server: Server) -> None:
+    name = fresh()
+    selector = f"fieldSelector=metadata.name%3D{name}"
+    connection = server.connection()
+    connection.request("GET", f"{CONFIG_MAPS}?watch=1&{selector}")
+    stream = connection.getresponse()
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}})
+    first = json.loads(stream.readline())
+    server.ask("PATCH", f"{CONFIG_MAPS}/{name}", {"data": {"k": "v"}}, {"content-type": "application/merge-patch+json"})
+    second = json.loads(stream.readline())
+    server.ask("DELETE", f"{CONFIG_MAPS}/{name}")
+    third = json.loads(stream.readline())
+    connection.close()
+    assert [one["type"] for one in (first, second, third)] == ["ADDED", "MODIFIED", "DELETED"]
+    assert second["object"] == third["object"] | {"metadata": second["object"]["metadata"]}
+    versions = [int(one["object"]["metadata"]["resourceVersion"]) for one in (first, second, third)]
+    assert versions == sorted(set(versions))
+
+
+@pytest.mark.parametrize("timeout", ["-5", "-9223372036854775808"])
+def test_a_watch_whose_time_is_over_ends_at_once(server: Server, timeout: str) -> None:
+    assert server.ask("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds={timeout}").code == 200
+
+
+@pytest.mark.parametrize("timeout", ["0", "9223372036854775807"])
+def test_a_watch_without_a_sensible_end_stays_open(server: Server, timeout: str) -> None:
+    before = server.watchers()
+    with server.raw(request("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds={timeout}")) as sock:
+        server.soon(lambda: server.watchers() == before + 1)
+        sock.settimeout(0.3)
+        received = b""
+        try:
+            while data := sock.recv(65536):
+                received += data
+            ended = True
+        except TimeoutError:
+            ended = False
+        assert not ended, received[-200:]
+
+
+def test_a_watch_of_a_forgotten_version_is_told_so_in_the_stream(server: Server) -> None:
+    served = server.registry.catalogue.stored("leases.coordination.k8s.io")
+    assert served is not None
+    served.cache.forget_before(10)
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases?watch=1&resourceVersion=5"
+    reply = server.ask("GET", path)
+    event = reply.obj
+    assert (reply.code, event["type"], event["object"]["code"], event["object"]["reason"]) == (
+        200,
+        "ERROR",
+        410,
+        "Expired",
+    )
+
+
+# -- sizes
+
+
+def test_a_body_of_three_mebibytes_is_taken_and_one_byte_more_is_not(server: Server) -> None:
+    body = b'{"metadata":{"name":"%b"}}' % fresh().encode()
+    full = body + b" " * ((3 << 20) - len(body))
+    assert server.ask("POST", CONFIG_MAPS, full).code == 201
+    message = check_status(server.ask("POST", CONFIG_MAPS, full + b" "), 413, "RequestEntityTooLarge")
+    assert message == "Request entity too large: limit is 3145728"
+
+
+def test_a_connection_survives_a_body_that_is_far_too_large(server: Server) -> None:
+    connection = server.connection()
+    check_status(server.ask("POST", CONFIG_MAPS, b" " * (8 << 20), on=connection), 413, "RequestEntityTooLarge")
+    assert server.ask("GET", "/livez", on=connection).code == 200
+    connection.close()
+
+
+def test_many_and_long_warnings_do_not_burst_the_headers(server: Server) -> None:
+    body = {"metadata": {"name": fresh()}} | {f"field{number}" + "x" * 1000: 1 for number in range(50)}
+    reply = server.ask("POST", CONFIG_MAPS, body)
+    assert reply.code == 201
+    assert reply.warnings
+    assert sum(map(len, reply.warnings)) < 6000
+
+
+def test_a_warning_cannot_smuggle_a_header(server: Server) -> None:
+    body = {"metadata": {"name": fresh()}, "a\r\nx-evil: 1": 1}
+    reply = server.ask("POST", CONFIG_MAPS, body)
+    assert reply.code == 201
+    assert "x-evil" not in reply.headers
+
+
+def test_a_compressed_body_is_refused_like_any_other_nonsense(server: Server) -> None:
+    headers = JSON | {"content-encoding": "gzip"}
+    check_status(server.ask("POST", CONFIG_MAPS, gzip.compress(config(fresh())), headers), 400, "BadRequest")
+
+
+# -- credentials
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        TOKEN,
+        "Bearer \xff\xfe",
+    ],
+)
+@pytest.mark.parametrize("path", [CONFIG_MAPS, "/api", "/version", "/nonsense", "/healthz", f"{CONFIG_MAPS}?watch=1"])
+def test_who_shows_no_valid_token_gets_a_401_and_nothing_else(server: Server, shown: str | None, path: str) -> None:
+    before = server.registry.revision
+    headers = JSON if shown is None else JSON | {"authorization": shown}
+    for method in ("GET", "POST", "DELETE"):
+        reply = server.ask(method, path, b'{"metadata":{"name":"x"}}', headers, server.guarded_port)
+        assert check_status(reply, 401, "Unauthorized") == "Unauthorized"
+        assert "details" not in reply.obj
+    assert server.registry.revision == before
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_token_lets_in(server: Server, scheme: str) -> None:
+    headers = {"authorization": f"{scheme} {TOKEN}"}
+    assert server.ask("GET", CONFIG_MAPS, headers=headers, port=server.guarded_port).code == 200
