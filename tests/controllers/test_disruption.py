@@ -55,8 +55,8 @@ async def status(cluster: Cluster) -> Obj:
 
 
 def numbers(status: Obj) -> tuple[int, int, int, int]:
-    """expected, healthy, desired, allowed"""
-    return tuple(status[one] for one in ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"))  # type: ignore[return-value]
+    """How many pods are expected, healthy, desired, and allowed to be disturbed."""
+    return status["expectedPods"], status["currentHealthy"], status["desiredHealthy"], status["disruptionsAllowed"]
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,18 @@ def test_endpoints_written_by_hand_are_mirrored() -> None:
         assert await slices(cluster) == []
 
     run(test, *CONTROLLERS)
+
+
+def test_endpoints_by_hand_stay_without_a_service_and_go_with_one() -> None:
+    async def test(cluster: Cluster) -> None:
+        by_hand = {"metadata": {"name": "s"}, "subsets": [{"addresses": [{"ip": "192.0.2.7"}]}]}
+        await cluster.create(builtin.ENDPOINTS, by_hand)
+        await cluster.patch(builtin.ENDPOINTS, "s", {"metadata": {"labels": {"a": "b"}}})
+        assert len(await subsets(cluster)) == 1
+        await service(cluster, selector=None)
+        await asyncio.sleep(1)
+        await cluster.delete(builtin.SERVICES, "s")
+        await asyncio.sleep(1)
+        assert await cluster.get(builtin.ENDPOINTS, "s") is None
+
+    run(test, *CONTROLLERS)

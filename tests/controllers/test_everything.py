@@ -11,6 +11,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.client.informer import Informers
 from fairlead.controllers.base import World
+from fairlead.controllers.disruption import DisruptionBudgets
 from fairlead.controllers.everything import resource_of
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.table import ControllerManager
@@ -23,7 +24,10 @@ WIDGETS = Resource(group="x.io", version="v1", plural="widgets", kind="Widget", 
 def definition(**condition: str) -> Obj:
     return {
         "metadata": {"name": "widgets.x.io"},
-        "spec": {"group": "x.io", "versions": [{"name": "v1", "served": True, "storage": True}]},
+        "spec": {
+            "group": "x.io",
+            "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {"scale": {}}}],
+        },
         "status": {
             "acceptedNames": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
             "conditions": [{"type": "Established", "status": "True"} | condition],
@@ -32,7 +36,8 @@ def definition(**condition: str) -> Obj:
 
 
 async def widget(api: MemoryApi, name: str, *owners: Obj) -> Obj:
-    made = await api.create(WIDGETS, {"metadata": {"name": name, "namespace": "n", "ownerReferences": owners}}, "n")
+    meta = {"name": name, "namespace": "n", "ownerReferences": list(owners)}
+    made = await api.create(WIDGETS, {"metadata": meta, "spec": {"replicas": 4}}, "n")
     return {"apiVersion": "x.io/v1", "kind": "Widget", "name": name, "uid": made.view(Object).metadata.uid}
 
 
@@ -81,6 +86,23 @@ def test_dependents_of_a_kind_that_is_not_served_wait_for_it() -> None:
         assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
 
     run(test, GarbageCollector)
+
+
+def test_a_percentage_of_pods_is_one_of_the_scale_of_their_custom_owner() -> None:
+    async def test(api: MemoryApi) -> None:
+        await api.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition())
+        owner = await widget(api, "w")
+        meta = {"name": "p", "namespace": "n", "labels": {"a": "b"}, "ownerReferences": [owner | {"controller": True}]}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        await api.create(builtin.PODS, {"metadata": meta, "status": ready}, "n")
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": "50%"}
+        budget = {"metadata": {"name": "b", "namespace": "n"}, "spec": spec}
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget, "n")
+        await asyncio.sleep(1)
+        status = (await api.get(builtin.POD_DISRUPTION_BUDGETS, "b", "n")).obj()["status"]
+        assert (status["expectedPods"], status["desiredHealthy"], status["currentHealthy"]) == (4, 2, 1)
+
+    run(test, DisruptionBudgets)
 
 
 def test_a_kind_is_followed_as_long_as_it_is_served() -> None:

@@ -146,7 +146,9 @@ def test_a_namespace_that_does_not_exist_takes_nothing_and_a_deleted_one_takes_a
     plain.output("kubectl create -f redis-slave-controller.yaml")
     plain.comes_to("kubectl get pods", CREATED_PODS)
     plain.prints("kubectl delete namespace development", 'namespace "development" deleted')
-    plain.refuses("kubectl get namespace development", 'Error from server (NotFound): namespaces "development" not found')
+    plain.refuses(
+        "kubectl get namespace development", 'Error from server (NotFound): namespaces "development" not found'
+    )
     plain.prints("kubectl get rc,pods", "No resources found in development namespace.")
 
 

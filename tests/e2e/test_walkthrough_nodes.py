@@ -71,7 +71,9 @@ def test_a_node_is_isolated_by_replace_and_given_back_by_patch(terminal: Termina
 
 def test_replace_may_not_take_away_a_pod_network(terminal: Terminal) -> None:
     """SC-04, S0-02."""
-    given = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "routed"}, "spec": {"podCIDRs": ["10.1.0.0/24"]}}'
+    given = (
+        '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "routed"}, "spec": {"podCIDRs": ["10.1.0.0/24"]}}'
+    )
     terminal.prints("kubectl create -f -", "node/routed created", given)
     terminal.refuses(
         "sed s/k8s-node-1/routed/ unschedule_node.yaml | kubectl replace -f -",
@@ -116,7 +118,7 @@ def test_drain_evicts_and_leaves_the_node_cordoned(terminal: Terminal, namespace
     terminal.output("kubectl wait deployment/web --for=condition=Available --timeout=20s")
     terminal.output("kubectl run alone --image=nginx")
     terminal.output("kubectl wait pod/alone --for=condition=Ready --timeout=20s")
-    refusal = terminal.run(f"kubectl drain k8s-node-1 --pod-selector '!nothing' --dry-run=server")
+    refusal = terminal.run("kubectl drain k8s-node-1 --pod-selector '!nothing' --dry-run=server")
     assert refusal.code == 1
     assert f"(use --force to override): {namespace}/alone" in refusal.err
     terminal.output("kubectl delete pod alone")

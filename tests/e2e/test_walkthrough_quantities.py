@@ -13,16 +13,9 @@ CREATE = "kubectl create -f -"
 
 def test_quantities_are_defaulted_rounded_and_canonical(terminal: Terminal) -> None:
     """SC-08, S0-37, S0-41 to S0-45. (Without quotes 129e6 is a number of YAML's, and kubectl sends 129000000.)"""
-    manifest = """
-apiVersion: v1
-kind: Pod
-metadata: {name: q}
-spec:
-  containers:
-  - {name: a, image: pause, resources: {limits: {cpu: 0.5, memory: "129e6"}}}
-  - {name: b, image: pause, resources: {requests: {cpu: "0.0005", memory: 2048Mi}, limits: {cpu: "0.1234", memory: 2Gi}}}
-"""
-    terminal.prints(CREATE, "pod/q created", manifest)
+    first = container("a", limits={"cpu": "0.5", "memory": "129e6"})
+    second = container("b", requests={"cpu": "0.0005", "memory": "2048Mi"}, limits={"cpu": "0.1234", "memory": "2Gi"})
+    terminal.prints(CREATE, "pod/q created", pod("q", first, second))
     found = json.loads(terminal.output("kubectl get pod q -o json"))["spec"]["containers"]
     assert [one["resources"] for one in found] == [
         {"limits": {"cpu": "500m", "memory": "129e6"}, "requests": {"cpu": "500m", "memory": "129e6"}},
@@ -57,8 +50,8 @@ def test_equal_amounts_are_equal_however_they_are_written(terminal: Terminal) ->
     for amount in ("129e6", "129M"):
         terminal.refuses(
             CREATE,
-            'Error from server (Forbidden): error when creating "STDIN": pods "p" is forbidden: exceeded quota: memory, '
-            f"requested: requests.memory={amount}, used: requests.memory=0, limited: requests.memory=123Mi",
+            'Error from server (Forbidden): error when creating "STDIN": pods "p" is forbidden: exceeded quota: memory,'
+            f" requested: requests.memory={amount}, used: requests.memory=0, limited: requests.memory=123Mi",
             pod("p", requests={"memory": amount}),
         )
     terminal.prints(CREATE, "pod/p created", pod("p", requests={"memory": "128974848"}))

@@ -10,7 +10,7 @@ from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl
 
 CREATE = "kubectl create -f -"
-MEMORY = {"limits": {"memory": "400Mi"}}
+MEMORY = {"memory": "400Mi"}
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def test_the_sum_of_a_namespace_is_capped_and_given_back(terminal: Terminal, nam
         requests.memory  {{used}}  512Mi
     """
     terminal.comes_to("kubectl describe quota mem", described.format(used="0"))
-    terminal.prints(CREATE, "pod/a created", pod("a", container(**MEMORY)))
+    terminal.prints(CREATE, "pod/a created", pod("a", container(limits=MEMORY)))
     terminal.refuses(
         CREATE,
         'Error from server (Forbidden): error when creating "STDIN": pods "b" is forbidden: exceeded quota: mem, '
         "requested: limits.memory=400Mi,requests.memory=400Mi, used: limits.memory=400Mi,requests.memory=400Mi, "
         "limited: limits.memory=512Mi,requests.memory=512Mi",
-        pod("b", container(**MEMORY)),
+        pod("b", container(limits=MEMORY)),
     )
     terminal.refuses(
         CREATE,
@@ -54,18 +54,16 @@ def test_the_sum_of_a_namespace_is_capped_and_given_back(terminal: Terminal, nam
     )
     terminal.prints("kubectl describe quota mem", described.format(used="400Mi"))
     for name in ("a", "b"):
-        terminal.prints(f"kubectl -n {production} create -f -", f"pod/{name} created", pod(name, container(**MEMORY)))
+        terminal.prints(f"kubectl -n {production} create -f -", f"pod/{name} created", pod(name, container(limits=MEMORY)))
     terminal.output("kubectl delete pod a")
     terminal.comes_to("kubectl describe quota mem", described.format(used="0"))
-    terminal.prints(CREATE, "pod/b created", pod("b", container(**MEMORY)))
+    terminal.prints(CREATE, "pod/b created", pod("b", container(limits=MEMORY)))
 
 
 def test_objects_are_counted_and_a_controller_reports_what_it_may_not_make(terminal: Terminal) -> None:
     """S0-79: the quota stops the pods, not the deployment."""
     terminal.output("kubectl create quota few --hard=pods=2,count/deployments.apps=1")
-    terminal.comes_to(
-        "kubectl get quota few -o jsonpath='{.status.used}'", '{"count/deployments.apps":"0","pods":"0"}'
-    )
+    terminal.comes_to("kubectl get quota few -o jsonpath='{.status.used}'", '{"count/deployments.apps":"0","pods":"0"}')
     terminal.prints("kubectl create deployment web --image=nginx --replicas=3", "deployment.apps/web created")
     terminal.comes_to("kubectl get deployment web", "NAME READY UP-TO-DATE AVAILABLE AGE\nweb 2/3 2 2 …")
     terminal.comes_to(

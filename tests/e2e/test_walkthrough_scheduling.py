@@ -82,11 +82,11 @@ def test_describe_shows_what_is_taken_and_the_rest_is_what_fits(one_node: Opened
             "kubectl describe nodes k8s-node-1 | sed -n '/^Non-terminated/,/^  memory/p'",
             """
             Non-terminated Pods:          (3 in total)
-              Namespace    Name                              CPU Requests  CPU Limits  Memory Requests  Memory Limits  Age
-              ---------    ----                              ------------  ----------  ---------------  -------------  ---
-              frontend     webserver-ffj8j                   500m (50%)    0 (0%)      2000Mi (50%)     0 (0%)         …
-              kube-system  fluentd-cloud-logging-k8s-node-1  100m (10%)    0 (0%)      200Mi (5%)       0 (0%)         …
-              kube-system  kube-dns-v8-qopgw                 310m (31%)    0 (0%)      170Mi (4%)       0 (0%)         …
+              Namespace  Name  CPU Requests  CPU Limits  Memory Requests  Memory Limits  Age
+              ---------  ----  ------------  ----------  ---------------  -------------  ---
+              frontend  webserver-ffj8j  500m (50%)  0 (0%)  2000Mi (50%)  0 (0%)  …
+              kube-system  fluentd-cloud-logging-k8s-node-1  100m (10%)  0 (0%)  200Mi (5%)  0 (0%)  …
+              kube-system  kube-dns-v8-qopgw  310m (31%)  0 (0%)  170Mi (4%)  0 (0%)  …
             Allocated resources:
               (Total limits may be over 100 percent, i.e., overcommitted.)
               Resource           Requests      Limits
@@ -134,9 +134,7 @@ def test_the_node_checks_again_what_it_is_given(one_node: Opened) -> None:
             terminal.output(CREATE, pod(name))
             terminal.output(f"kubectl wait pod/{name} --for=condition=Ready --timeout=20s")
         terminal.output(CREATE, pod("e"))
-        terminal.comes_to(
-            WHY, f"0/1 nodes are available: 1 Too many pods. no new claims to deallocate, {NO_VICTIMS}"
-        )
+        terminal.comes_to(WHY, f"0/1 nodes are available: 1 Too many pods. no new claims to deallocate, {NO_VICTIMS}")
 
 
 def test_a_pod_that_waits_says_why_and_starts_when_there_is_room(one_node: Opened) -> None:
@@ -165,7 +163,9 @@ def test_a_pod_that_waits_says_why_and_starts_when_there_is_room(one_node: Opene
         another = '{"apiVersion":"v1","kind":"Node","metadata":{"name":"k8s-node-2"}}'
         terminal.output(CREATE, another)
         size = '{"cpu":"2","memory":"4Gi","pods":"110"}'
-        ready = f'{{"status":{{"capacity":{size},"allocatable":{size},"conditions":[{{"type":"Ready","status":"True"}}]}}}}'
+        ready = (
+            f'{{"status":{{"capacity":{size},"allocatable":{size},"conditions":[{{"type":"Ready","status":"True"}}]}}}}'
+        )
         terminal.output(f"kubectl patch node k8s-node-2 --subresource=status --type=merge -p '{ready}'")
         terminal.comes_to("kubectl get pod huge -o jsonpath='{.spec.nodeName}'", "k8s-node-2")
 
@@ -176,8 +176,8 @@ def test_the_story_of_a_pod_is_told_by_its_events(one_node: Opened) -> None:
         terminal.output("kubectl create -f frontend.yaml")
         terminal.prints("kubectl wait pod/frontend --for=condition=Ready --timeout=20s", "pod/frontend condition met")
         terminal.comes_to(
-            "kubectl get events --sort-by=.metadata.creationTimestamp -o custom-columns=R:.reason,M:.message --no-headers"
-            " | sort",
+            "kubectl get events --field-selector involvedObject.name=frontend --no-headers"
+            " -o custom-columns=R:.reason,M:.message | sort",
             """
             Created    Container created
             Created    Container created

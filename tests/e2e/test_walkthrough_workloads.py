@@ -162,8 +162,7 @@ def test_a_paused_deployment_waits_with_what_is_new(web: Terminal) -> None:
     web.comes_to("kubectl get deployment web --no-headers", "web  3/3  0  3  …")
     web.refuses(
         "kubectl rollout undo deployment/web --to-revision=1",
-        "error: you cannot rollback a paused deployment; resume it first with "
-        "'kubectl rollout resume' and try again",
+        "error: you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' and try again",
     )
     web.prints(IMAGES, "nginx:1.26")
     web.prints("kubectl rollout resume deployment/web", "deployment.apps/web resumed")
@@ -183,7 +182,7 @@ def test_a_restart_replaces_every_pod(web: Terminal) -> None:
 def test_a_rollout_that_cannot_go_on_is_told_so(web: Terminal) -> None:
     """X-10, S0-67: the new pod fits nowhere, the old ones stay."""
     web.output("kubectl set resources deployment/web --requests=cpu=1000")
-    progress = "Waiting for deployment \"web\" rollout to finish: 1 out of 3 new replicas have been updated..."
+    progress = 'Waiting for deployment "web" rollout to finish: 1 out of 3 new replicas have been updated...'
     answer = web.run("kubectl rollout status deployment/web --timeout=2s")
     assert answer.code == 1
     assert answer.out.splitlines()[-1] == progress

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Any
 
 from fairlead.api.objects import Obj
@@ -122,14 +123,11 @@ class Server:
         return served.cache.watchers
 
     def soon(self, holds: Callable[[], bool]) -> None:
-        """Wait until it holds, looking from inside the server's loop each time round."""
-
-        async def look() -> None:
-            async with asyncio.timeout(SECONDS):
-                while not holds():
-                    await asyncio.sleep(0.005)
-
-        asyncio.run_coroutine_threadsafe(look(), self._loop).result(SECONDS + 1)
+        """Wait until it holds; no longer than a patient person would."""
+        deadline = monotonic() + SECONDS
+        while not holds():
+            assert monotonic() < deadline, "it never came to be"
+            sleep(0.005)
 
 
 def read(response: http.client.HTTPResponse) -> Reply:

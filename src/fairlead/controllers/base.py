@@ -45,7 +45,9 @@ class World:
         """The informer of a kind; asked for before the informers run, or it stays empty."""
         found: Informer[T] | None = self._known.get((kind.resource.qualified, kind.view))
         if found is None:
-            found = self._richer(kind) or self._informers.of(kind.resource, kind.view)
+            found = self._richer(kind)
+            if found is None:  # an informer without objects is falsy
+                found = self._informers.of(kind.resource, kind.view)
             self._known[kind.resource.qualified, kind.view] = found
         return found
 

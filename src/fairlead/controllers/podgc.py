@@ -17,6 +17,7 @@ from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.controllers.actions import Actions, Delete, Patch, Read, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NODES, PODS
+from fairlead.controllers.pods import pods_on
 from fairlead.runtime.clock import timestamp
 
 #: A node may have been deleted only to be registered again.
@@ -32,8 +33,7 @@ def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
     either = new or old
     assert either is not None
     if old is None or new is None or _is_lost(old) != _is_lost(new):
-        pods = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[either.metadata.name]
-        yield from sorted(pod.metadata.key for pod in pods)
+        yield from (pod.metadata.key for pod in pods_on(world, either.metadata.name))
 
 
 def _is_lost(node: Node) -> bool:

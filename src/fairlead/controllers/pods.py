@@ -12,6 +12,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Kind, Together, refusals
+from fairlead.controllers.base import World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.kinds import PODS
 from fairlead.runtime.clock import parse_timestamp
@@ -63,6 +64,12 @@ def delete_pods(pods: Sequence[Pod]) -> Generator[Action, Any, ApiError | None]:
 
 def is_namespace_terminating(error: ApiError) -> bool:
     return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
+def pods_on(world: World, node: str) -> list[Pod]:
+    """The pods that are bound to a node, by name."""
+    found = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[node]
+    return sorted(found, key=lambda pod: pod.metadata.key)
 
 
 def available_at(pod: Pod, min_ready_seconds: int) -> float | None:

@@ -53,8 +53,8 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     DefaultServiceAccounts,
     TokenSecrets,
     AggregatedRoles,
-    Namespaces,
     ResourceQuotas,
+    Namespaces,
     GarbageCollector,
 )
 

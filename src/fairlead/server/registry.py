@@ -424,6 +424,8 @@ class Registry:
     def _normal(self, served: Served, obj: Obj, write: Write, view: View | None = None) -> Obj:
         version = write.version
         normalise = view.normalise(version) if view else version.normalise
+        if view is not None and not write.is_tracked:
+            obj = view.narrowed(obj)
         mark_reset(obj)
         unknown = normalise(obj)
         row = version.resource

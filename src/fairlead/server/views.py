@@ -20,6 +20,9 @@ from fairlead.server.request import Write
 from fairlead.server.served import Normalise, Served, Version
 
 
+_STATUS_PARTS = ("kind", "apiVersion", "metadata", "status")
+
+
 class View:
     """The main endpoint of a kind. Subclasses are its subresources."""
 
@@ -29,6 +32,10 @@ class View:
     def normalise(self, version: Version) -> Normalise:
         """What makes a body sent to this endpoint normal."""
         return version.normalise
+
+    def narrowed(self, sent: Obj) -> Obj:
+        """What of a body this endpoint looks at; the rest need not be made normal if nobody wants to hear of it."""
+        return sent
 
     def definition(self, version: Version) -> str:
         """The OpenAPI definition of what this endpoint shows."""
@@ -78,6 +85,9 @@ class View:
 
 class StatusView(View):
     """`/status`: writes the status (and metadata) alone."""
+
+    def narrowed(self, sent: Obj) -> Obj:
+        return {key: sent[key] for key in _STATUS_PARTS if key in sent}
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
         writing.carry_over(served, sent, old)

@@ -329,7 +329,7 @@ def _status(pod: Pod, phase: str, moment: str, place: Place, *, is_ready: bool) 
         status = "True" if holds else "False"
         old = known.pop(kind, None)
         since = old.last_transition_time if old and old.status == status and old.last_transition_time else moment
-        condition: Obj = {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since}
+        condition: Obj = {"type": kind, "status": status, "lastTransitionTime": since}
         if pod.metadata.generation:
             condition["observedGeneration"] = pod.metadata.generation
         conditions.append(condition)

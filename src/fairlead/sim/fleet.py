@@ -24,7 +24,7 @@ from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import Ledger, amounts
 from fairlead.sim.containers import Place, Pod, step
-from fairlead.sim.nodes import address_of, registered
+from fairlead.sim.nodes import Node, address_of, registered
 
 #: How many writes the fleet has under way at once.
 WORKERS = 64
@@ -55,6 +55,7 @@ class Fleet:
         self._addresses: dict[str, int] = {}  # uid -> number of its address
         self._last_address = 0
         self._pods = informers.of(PODS, Pod)
+        self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
@@ -63,6 +64,7 @@ class Fleet:
         await self._register_all()
         await self._pods.synced()
         self._pods.subscribe(self._noticed)
+        self._nodes.subscribe(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
@@ -117,6 +119,16 @@ class Fleet:
             await self._create_lease(name)
         except ApiError as error:
             log.warning("lease of %s: %s", name, error)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """A kubelet tells when its node was taken out of scheduling or given back (S0-11)."""
+        if old is None or new is None or old.spec.unschedulable == new.spec.unschedulable:
+            return
+        name = new.metadata.name
+        if self._recorder and name in self._ledgers:
+            reason = "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
+            about = reference(new, NODES)
+            self._recorder.event(about, "Normal", reason, f"Node {name} status is now: {reason}")
 
     # -- pods
 

@@ -22,6 +22,10 @@ CONDITIONS: Mapping[str, tuple[str, str, str]] = {
 EPHEMERAL_STORAGE = "100Gi"
 
 
+class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    unschedulable: bool = False
+
+
 class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -29,6 +33,7 @@ class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
 class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     """A node as the books see it."""
 
+    spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 

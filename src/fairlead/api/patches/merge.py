@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.api.errors import BadRequest
 from fairlead.api.golang import json_error, unmarshal_error
 from fairlead.api.objects import Obj
-from fairlead.api.patches.bodies import ANY_MAP, Parse, copied, read
+from fairlead.api.patches.bodies import ANY_MAP, Parse, copied, decode, encode, read
 
 
 def decode_merge_patch(body: bytes, *, lenient: bool = False, parse: Parse | None = None) -> Obj:
@@ -26,21 +26,22 @@ def decode_merge_patch(body: bytes, *, lenient: bool = False, parse: Parse | Non
 
 
 def apply_merge_patch(original: Obj, patch: Obj) -> Obj:
+    encoded = encode(patch)
     merged = copied(original)
-    _merge(merged, copied(patch))
+    _merge(merged, decode(encoded), may_hold_nulls=b"null" in encoded)
     return merged
 
 
-def _merge(into: Obj, patch: Obj) -> None:
+def _merge(into: Obj, patch: Obj, *, may_hold_nulls: bool) -> None:
     for key, value in patch.items():
         if value is None:
             into.pop(key, None)
             continue
         current = into.get(key)
         if isinstance(current, dict) and isinstance(value, dict):
-            _merge(current, value)
+            _merge(current, value, may_hold_nulls=may_hold_nulls)
             continue
-        if not isinstance(current, dict):
+        if may_hold_nulls and not isinstance(current, dict):
             _drop_nulls(value)
         into[key] = value
 

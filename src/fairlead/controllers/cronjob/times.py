@@ -32,7 +32,7 @@ def latest_due(obj: CronJob, schedule: Schedule, now: float) -> Due | None:
         return Due(first)
     distance = max(second - first, 1.0)
     missed = int((now - first) // distance) + 1
-    return Due(_latest_before(schedule, first, distance, now), _is_suspicious(obj, missed))
+    return Due(_latest_before(schedule, first, distance, now), missed > MANY_MISSED)
 
 
 def _latest_before(schedule: Schedule, first: float, distance: float, now: float) -> float:
@@ -54,7 +54,3 @@ def _since(obj: CronJob, now: float) -> float:
     since = parse_timestamp(last) if last else now
     deadline = obj.spec.starting_deadline_seconds
     return max(since, now - deadline) if deadline is not None else since
-
-
-def _is_suspicious(obj: CronJob, missed: int) -> bool:
-    return missed > MANY_MISSED and obj.spec.starting_deadline_seconds is None

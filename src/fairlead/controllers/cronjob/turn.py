@@ -112,7 +112,11 @@ def _due(obj: CronJob, status: CronJobStatus, schedule: Schedule, now: float) ->
         yield Emit("TooManyMissedTimes", text, WARNING)
     deadline = obj.spec.starting_deadline_seconds
     if deadline is not None and due.at + deadline < now:
-        yield Emit("MissSchedule", f"Missed scheduled time to start a job: {formatdate(due.at)}", WARNING)
+        yield Emit(
+            "MissSchedule",
+            f"Missed scheduled time to start a job: {formatdate(due.at).replace('-0000', '+0000')}",
+            WARNING,
+        )
         return None
     was_started = status.last_schedule_time is not None and parse_timestamp(status.last_schedule_time) >= due.at
     return None if was_started else due.at

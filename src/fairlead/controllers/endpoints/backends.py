@@ -24,7 +24,7 @@ def services_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]
     if old is not None and new is not None and _seen_by_services(old) == _seen_by_services(new):
         return
     for pod in (old, new):
-        if pod is not None:
+        if pod is not None and _can_serve(pod):
             for service in world.within(SERVICES, pod.metadata.namespace):
                 if service.spec.selector and selects(service, pod):
                     yield service.metadata.key
@@ -37,7 +37,7 @@ def _seen_by_services(pod: Pod) -> tuple[object, ...]:
 
 def same_key(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
     """The service of the same name, when its Endpoints are gone or were changed by somebody."""
-    if old is not None:
+    if old is not None and world.get(SERVICES, old.metadata.key) is not None:
         yield old.metadata.key
 
 
@@ -56,11 +56,12 @@ def backends(service: Service, world: World, *, with_terminating: bool) -> list[
     return [
         pod
         for pod in world.within(PODS, service.metadata.namespace)
-        if selects(service, pod)
-        and not pod.is_finished
-        and (with_terminating or not pod.metadata.is_terminating)
-        and (pod.status.pod_ip or pod.status.pod_ips)
+        if _can_serve(pod) and selects(service, pod) and (with_terminating or not pod.metadata.is_terminating)
     ]
+
+
+def _can_serve(pod: Pod) -> bool:
+    return not pod.is_finished and bool(pod.status.pod_ip or pod.status.pod_ips)
 
 
 def addresses(pod: Pod, family: str) -> list[str]:

@@ -46,7 +46,7 @@ class ServiceEndpoints(Controller[Service]):
 
     def gone(self, key: str, world: World) -> Actions:
         left = world.get(ENDPOINTS, key)
-        if left is not None and left.metadata.labels.get(MANAGED_BY) == MANAGER:
+        if left is not None:  # those of a service without a selector go, too
             yield Delete(ENDPOINTS, left)
 
     def reconcile(self, obj: Service, world: World) -> Actions:
@@ -95,7 +95,7 @@ def _subsets(service: Service, world: World) -> list[Obj]:
     for pod in backends(service, world, with_terminating=unready_too):
         found = addresses(pod, families(service)[0])
         ports = _ports(service, pod)
-        if not found or not (ports or service.is_headless):
+        if not found or (service.spec.ports and not ports):
             continue
         ports.sort(key=_port_hash)
         key = b"".join(_port_hash(port) for port in ports)

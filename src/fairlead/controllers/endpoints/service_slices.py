@@ -26,6 +26,7 @@ from fairlead.controllers.endpoints.backends import (
 )
 from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, write_slices
 from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from fairlead.controllers.pods import pods_on
 
 MANAGER: Final = "endpointslice-controller.k8s.io"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -47,10 +48,6 @@ def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[s
     assert either is not None
     for pod in pods_on(world, either.metadata.name):
         yield from services_of(world, None, pod)
-
-
-def pods_on(world: World, node: str) -> list[Pod]:
-    return world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[node]
 
 
 class ServiceSlices(Controller[Service]):

@@ -14,6 +14,7 @@ from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NODES, PODS
+from fairlead.controllers.pods import pods_on
 from fairlead.runtime.clock import timestamp
 
 
@@ -25,8 +26,7 @@ def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
     either = new or old
     assert either is not None
     if _evicting(old) != _evicting(new):
-        pods = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[either.metadata.name]
-        yield from sorted(pod.metadata.key for pod in pods)
+        yield from (pod.metadata.key for pod in pods_on(world, either.metadata.name))
 
 
 def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:

@@ -23,6 +23,7 @@ from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import LEASES, NODES, PODS
 from fairlead.controllers.nodes.taints import EVICTING, evicting, wanted
 from fairlead.controllers.nodes.zones import Zones
+from fairlead.controllers.pods import pods_on
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 #: --node-monitor-grace-period, --node-startup-grace-period.
@@ -152,8 +153,7 @@ def _fall_silent(node: Node, world: World) -> Actions:
     if node.ready_status == "True":
         name = node.metadata.name
         yield _told("NodeNotReady", f"Node {name} status is now: NodeNotReady", name, node.metadata.uid)
-        pods = world.of(PODS).index("node", lambda pod: (pod.spec.node_name,))[name]
-        yield from _mark_unready([pod for pod in pods if pod.is_ready], now)
+        yield from _mark_unready([pod for pod in pods_on(world, name) if pod.is_ready], now)
 
 
 def _unknown(node: Node, type_: str, now: str) -> Obj | None:
