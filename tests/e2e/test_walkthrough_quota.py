@@ -54,7 +54,9 @@ def test_the_sum_of_a_namespace_is_capped_and_given_back(terminal: Terminal, nam
     )
     terminal.prints("kubectl describe quota mem", described.format(used="400Mi"))
     for name in ("a", "b"):
-        terminal.prints(f"kubectl -n {production} create -f -", f"pod/{name} created", pod(name, container(limits=MEMORY)))
+        terminal.prints(
+            f"kubectl -n {production} create -f -", f"pod/{name} created", pod(name, container(limits=MEMORY))
+        )
     terminal.output("kubectl delete pod a")
     terminal.comes_to("kubectl describe quota mem", described.format(used="0"))
     terminal.prints(CREATE, "pod/b created", pod("b", container(limits=MEMORY)))

@@ -160,6 +160,13 @@ class Complaints(logging.Handler):
         super().__init__(logging.ERROR)
         self.texts: list[str] = []
 
+    def __enter__(self) -> Complaints:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(logging.Formatter().format(record))
 
@@ -167,12 +174,8 @@ class Complaints(logging.Handler):
 @contextmanager
 def uncomplaining() -> Iterator[None]:
     """Fails if anything is logged as an error while the block runs."""
-    complaints = Complaints()
-    logging.getLogger().addHandler(complaints)
-    try:
+    with Complaints() as complaints:
         yield
-    finally:
-        logging.getLogger().removeHandler(complaints)
     assert not complaints.texts, "\n".join(complaints.texts)
 
 

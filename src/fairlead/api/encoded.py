@@ -22,10 +22,11 @@ _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 class Encoded:
     """One version of one object as JSON bytes."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("_kept", "raw")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
+        self._kept: dict[type, object] | None = None
 
     def obj(self) -> Obj:
         """A fresh dict, the caller's to change."""
@@ -38,6 +39,15 @@ class Encoded:
         if decoder is None:
             decoder = _decoders[type_] = msgspec.json.Decoder(type_)
         return decoder.decode(self.raw)  # type: ignore[return-value]
+
+    def kept_view(self, type_: type[T]) -> T:
+        """The same, decoded once and kept with the object: for the few objects that are read at every request."""
+        if self._kept is None:
+            self._kept = {}
+        found = self._kept.get(type_)
+        if found is None:
+            found = self._kept[type_] = self.view(type_)
+        return found  # type: ignore[return-value]
 
 
 def encoded(obj: Obj) -> Encoded:

@@ -51,6 +51,8 @@ class ObjectMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The one owner that manages this object."""
+        if not self.owner_references:
+            return None
         return next((owner for owner in self.owner_references if owner.controller), None)
 
     @property

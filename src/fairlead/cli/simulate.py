@@ -16,6 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained
 from fairlead.cli.inputs import arrivals, imported_objects, node_objects
 from fairlead.cli.options import cluster_options
+from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
@@ -122,7 +123,7 @@ def seconds_of(text: str) -> float:
 def told(summary: Obj, took: float) -> str:
     """The summary for people."""
     lines = [
-        f"Replayed {_span(summary['seconds'])} of {summary['nodes']:,} nodes, {summary['created']:,} pods "
+        f"Replayed {_span(summary['seconds'])} of {counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')} "
         f"in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
         f"  placed     {summary['placed']:>9,}",
         f"  succeeded  {summary['succeeded']:>9,}",

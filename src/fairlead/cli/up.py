@@ -15,6 +15,7 @@ from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli.failures import WrongUsage, explained
 from fairlead.cli.inputs import imported_objects, node_objects
 from fairlead.cli.options import cluster_options
+from fairlead.cli.wording import counted
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.sim.nodes import NodeShape
@@ -110,7 +111,7 @@ def _components(text: str) -> frozenset[str]:
 def _described(count: int, shape: NodeShape) -> str:
     if not count:
         return "no nodes"
-    return f"{count} simulated node{'s' if count > 1 else ''} ({shape.cpu} cpu, {shape.memory} each)"
+    return f"{counted(count, 'simulated node')} ({shape.cpu} cpu, {shape.memory} each)"
 
 
 async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
@@ -121,14 +122,18 @@ async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
     async with cluster(settings) as running:
         _tune_collector()
         if not quiet:
-            _greet(settings, running, nodes or f"{len(settings.nodes)} simulated nodes", is_new)
+            _greet(settings, running, nodes or counted(len(settings.nodes), "simulated node"), is_new)
         running.failure.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
         pods, node_count = running.count("pods"), running.count("nodes")
     if running.failure.done():
         running.failure.result()
     if not quiet:
-        kept = f" {pods} pods, {node_count} nodes kept in {settings.data_dir}" if settings.data_dir else ""
+        kept = (
+            f" {counted(pods, 'pod')}, {counted(node_count, 'node')} kept in {settings.data_dir}"
+            if settings.data_dir
+            else ""
+        )
         click.echo(f"Stopped.{kept}")
 
 

@@ -274,7 +274,8 @@ class Registry:
         if view.is_whole and version.from_stored:
             shown = version.from_stored(shown)
         sent = self._understood(served, view, wish(shown), write, patch)
-        writing.check_name(sent, old)
+        was = metadata(old)
+        writing.check_identity(sent, version.resource, was["name"], was.get("namespace", ""))
         return sent
 
     def _understood(self, served: Served, view: View, sent: Obj, write: Write, patch: Patch | None) -> Obj:

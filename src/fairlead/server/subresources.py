@@ -139,6 +139,7 @@ def _custom_scale(strategy: CustomStrategy, obj: Obj) -> Scale:
 
 async def bind(registry: Registry, served: Served, namespace: str, name: str, binding: Obj, write: Write) -> Encoded:
     """`pods/NAME/binding`, and the old `POST bindings`, which names the pod in the body alone."""
+    _understand(binding, write)
     name = name or name_of(binding)
     check_binding(binding, name)
     attributes = await _admitted(registry, namespace, name, binding, "binding", write)
@@ -159,12 +160,19 @@ async def bind(registry: Registry, served: Served, namespace: str, name: str, bi
 
 async def evict_pod(registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write) -> Encoded:
     """`pods/NAME/eviction`."""
+    _understand(body, write)
     await _admitted(registry, namespace, name, body, "eviction", write)
 
     async def delete(pod: str, space: str, options: DeleteOptions) -> object:
         return await registry.delete(PODS, pod, space, options, write.caller)
 
     return encoded(await evict(registry, registry, delete, namespace, name, body, dry_run=write.options.dry_run))
+
+
+def _understand(body: Obj, write: Write) -> None:
+    """Make the body normal; its types are right after that."""
+    target = target_of(write.version.resource, write.subresource)
+    write.judge(target.normalise(body), target.kind, target.version)
 
 
 async def _admitted(

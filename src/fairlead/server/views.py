@@ -19,7 +19,6 @@ from fairlead.server.kinds.meta import validate_meta_update
 from fairlead.server.request import Write
 from fairlead.server.served import Normalise, Served, Version
 
-
 _STATUS_PARTS = ("kind", "apiVersion", "metadata", "status")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
 from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.api.resources import Resource
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
 from fairlead.server.gonumbers import parse_uint
@@ -103,11 +104,20 @@ def check_uid(served: Served, obj: Obj, old: Obj) -> None:
         raise Conflict.of(row.plural, name, why, row.group)
 
 
-def check_name(obj: Obj, old: Obj) -> None:
-    """Refuse a patch that renames its object."""
-    name, was = metadata(obj).get("name", ""), metadata(old)["name"]
-    if name and name != was:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({was})")
+def check_identity(obj: Obj, resource: Resource, name: str, namespace: str) -> None:
+    """Refuse an update that means another object than its path; a namespace may be left out, a name may not."""
+    meta = metadata(obj)
+    if not resource.namespaced:
+        meta.pop("namespace", None)
+    elif (meta.get("namespace") or namespace) != namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    else:
+        meta["namespace"] = namespace
+    said = meta.get("name")
+    if not said:
+        raise BadRequest(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if said != name:
+        raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
 
 
 def keep_managers(obj: Obj, old: Obj) -> None:

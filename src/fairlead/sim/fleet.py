@@ -81,10 +81,18 @@ class Fleet:
     # -- nodes
 
     async def _register_all(self) -> None:
-        for name, manifest in self._manifests.items():
-            await self._register(registered(manifest, self._numbers[name], timestamp()))
-            if self._heartbeats:
-                await self._create_lease(name)
+        """Bring up every node, some at a time: one after the other would wait for the disk at each."""
+        names = iter(self._manifests)
+
+        async def register() -> None:
+            for name in names:
+                await self._register(registered(self._manifests[name], self._numbers[name], timestamp()))
+                if self._heartbeats:
+                    await self._create_lease(name)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(WORKERS, len(self._manifests))):
+                group.create_task(register(), name="node registration")
 
     async def _register(self, manifest: Obj) -> None:
         """Create the node, or take over the one of that name that is there from before."""

@@ -51,7 +51,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         found = self._reader.find("namespaces", namespace)
         if found is None:
             raise NotFound.of("namespaces", namespace)
-        if found.view(_Namespace).status.phase == "Terminating":
+        if found.kept_view(_Namespace).status.phase == "Terminating":
             raise attributes.forbidden(
                 f"unable to create new content in namespace {namespace} because it is being terminated",
                 Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"),

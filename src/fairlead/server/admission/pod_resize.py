@@ -96,7 +96,7 @@ def _node_of(reader: Reader, attributes: Attributes) -> _Node:
     found = reader.find("nodes", name)
     if found is None:
         raise attributes.forbidden(f"node {go_quote(name)} not found")
-    return found.view(_Node)
+    return found.kept_view(_Node)
 
 
 def _resizes_pod_level(old: Obj, new: Obj) -> bool:

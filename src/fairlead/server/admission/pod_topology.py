@@ -27,7 +27,7 @@ class PodTopologyLabels(AdmissionPlugin):
         node = self._reader.find("nodes", name) if (name := _node_name(attributes)) else None
         if node is None:
             return
-        known = node.view(Object).metadata.labels
+        known = node.kept_view(Object).metadata.labels
         wanted = {label: known[label] for label in LABELS if label in known}
         if wanted:
             meta = metadata(attributes.obj)

@@ -72,11 +72,11 @@ class Priority(AdmissionPlugin):
         found = self._reader.find(CLASSES, name)
         if found is None:
             raise attributes.forbidden(f"no PriorityClass with name {name} was found")
-        return found.view(_PriorityClass)
+        return found.kept_view(_PriorityClass)
 
     def _default_class(self) -> _PriorityClass | None:
         """Should a race have left several defaults, the lowest wins."""
-        classes = (one.view(_PriorityClass) for one in self._reader.each(CLASSES))
+        classes = (one.kept_view(_PriorityClass) for one in self._reader.each(CLASSES))
         return min((one for one in classes if one.global_default), key=lambda one: one.value, default=None)
 
 

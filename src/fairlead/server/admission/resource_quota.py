@@ -62,7 +62,7 @@ class ResourceQuotaAdmission(AdmissionPlugin):
     async def validate(self, attributes: Attributes) -> None:
         if not attributes.namespace or not attributes.resource.namespaced or not _may_count_differently(attributes):
             return
-        quotas = [found.view(ResourceQuota) for found in self._reader.each(QUOTAS, attributes.namespace)]
+        quotas = [found.kept_view(ResourceQuota) for found in self._reader.each(QUOTAS, attributes.namespace)]
         charges = charges_for(quotas, attributes, clock.now()) if quotas else []
         if attributes.dry_run:
             return

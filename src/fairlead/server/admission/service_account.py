@@ -91,7 +91,7 @@ class ServiceAccount(AdmissionPlugin):
                 await asyncio.sleep(pause)
             found = self._reader.find("serviceaccounts", name, attributes.namespace)
             if found is not None:
-                return found.view(Account)
+                return found.kept_view(Account)
         raise attributes.forbidden(
             f"error looking up service account {attributes.namespace}/{name}: serviceaccount {go_quote(name)} not found"
         )

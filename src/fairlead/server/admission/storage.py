@@ -43,7 +43,7 @@ class DefaultStorageClass(AdmissionPlugin):
     async def admit(self, attributes: Attributes) -> None:
         if storage_class_of(attributes.obj) is not None:
             return
-        defaults = [one for one in (e.view(StorageClass) for e in self._reader.each(_CLASSES)) if one.is_default]
+        defaults = [one for one in (e.kept_view(StorageClass) for e in self._reader.each(_CLASSES)) if one.is_default]
         if defaults:
             defaults.sort(key=lambda one: one.metadata.name)
             attributes.spec["storageClassName"] = max(
@@ -93,7 +93,7 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
         if not name or name != storage_class_of(old):
             return False
         found = self._reader.find(_CLASSES, name)
-        return found is not None and bool(found.view(StorageClass).allow_volume_expansion)
+        return found is not None and bool(found.kept_view(StorageClass).allow_volume_expansion)
 
 
 def _size(claim: Obj) -> Quantity:

@@ -94,6 +94,7 @@ class Request:
 
     def watch_query(self) -> WatchQuery:
         query = self.query
+        self.number("limit")  # a watch has no pages, but this must be a number
         return WatchQuery(
             query.get("labelSelector", ""),
             query.get("fieldSelector", ""),

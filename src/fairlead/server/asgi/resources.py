@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
+from fairlead.api.errors import MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, PatchType
+from fairlead.server import writing
 from fairlead.server.asgi.answers import Answer
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.request import Request
@@ -105,7 +106,7 @@ class Resources:
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
         obj = self._decoded(request, version, target.subresource)
-        _check_place(obj, target, row)
+        writing.check_identity(obj, row, target.name, target.namespace)
         stored = await self._registry.update(
             row, obj, subresource=target.subresource, options=options, caller=request.caller
         )
@@ -195,17 +196,6 @@ def _delete_options(request: Request) -> DeleteOptions:
     """The query counts only where there is no body."""
     body = decode_options(request.body, request.full_content_type)
     return options_of(body, {} if request.body else request.query)
-
-
-def _check_place(obj: Obj, target: Target, row: Resource) -> None:
-    """A PUT names its object in the path; the body must agree."""
-    meta = metadata(obj)
-    if not meta.get("name"):
-        meta["name"] = target.name
-    elif meta["name"] != target.name:
-        raise BadRequest(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
-    if row.namespaced and meta.setdefault("namespace", target.namespace) != target.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _forbid_initial_events(resource_version: str, match: str) -> None:

@@ -29,9 +29,10 @@ class NamespaceStrategy(Strategy):
             metadata(obj).setdefault("labels", {})[NAME_LABEL] = name
 
     def prepare_create(self, obj: Obj) -> None:
-        """By now a generated name is known."""
+        """By now a generated name is known; without any, the rules of metadata refuse the object."""
         obj["status"] = {"phase": "Active"}
-        metadata(obj).setdefault("labels", {})[NAME_LABEL] = metadata(obj)["name"]
+        if name := metadata(obj).get("name"):
+            metadata(obj).setdefault("labels", {})[NAME_LABEL] = name
         finalizers = obj["spec"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
