@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from cluster import Cluster, run
-
 from fairlead.api.builtin import CLUSTER_ROLES
 from fairlead.api.objects import Obj
 from fairlead.controllers.aggregation import AggregatedRoles
+from tests.controllers.cluster import Cluster, run
 
 
 def rule(*resources: str) -> Obj:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from cluster import Cluster, run
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.cronjob.schedule import parsed
+from tests.controllers.cluster import Cluster, run
 
 TEMPLATE = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
 

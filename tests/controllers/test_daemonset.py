@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controllers.driving import StillWorld, drive, of_type, view
 
 from fairlead.api.objects import Obj
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Patch, Requeue
@@ -15,6 +14,7 @@ from fairlead.controllers.daemonset.placement import placement_of
 from fairlead.controllers.history import Wanted, new_revision
 from fairlead.controllers.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from fairlead.runtime.clock import timestamp
+from tests.controllers.driving import StillWorld, drive, of_type, view
 
 NOW = 1_767_225_600.0
 OWNER = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": "u-ds", "controller": True}

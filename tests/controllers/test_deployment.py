@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.controllers.driving import StillWorld, drive, of_type, view
 
 from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
@@ -17,6 +16,7 @@ from fairlead.controllers.deployment import Deployments, sizes
 from fairlead.controllers.deployment.sizes import Sized
 from fairlead.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from fairlead.runtime.clock import timestamp
+from tests.controllers.driving import StillWorld, drive, of_type, view
 
 NOW = 1_767_225_600.0
 OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u-d", "controller": True}

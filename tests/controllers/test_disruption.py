@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from cluster import Cluster, run
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.runtime.clock import now, timestamp
+from tests.controllers.cluster import Cluster, run
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 

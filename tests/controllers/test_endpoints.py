@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cluster import Cluster, run
-
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
+from tests.controllers.cluster import Cluster, run
 
 CONTROLLERS = (ServiceEndpoints, ServiceSlices, MirroredSlices, GarbageCollector)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cluster import Cluster, run
-
 from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES
 from fairlead.api.objects import Obj
 from fairlead.controllers.garbage import GarbageCollector
+from tests.controllers.cluster import Cluster, run
 
 
 async def boss(cluster: Cluster, name: str = "boss", namespace: str = "n", **meta: Any) -> Obj:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from cluster import Cluster, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.job.indexes import first_free, parsed, written
 from fairlead.controllers.ttl import FinishedJobs
 from fairlead.runtime.clock import now, timestamp
+from tests.controllers.cluster import Cluster, run
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

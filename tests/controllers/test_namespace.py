@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from cluster import Cluster, run
-
 from fairlead.api import builtin
 from fairlead.controllers.namespace import Namespaces
+from tests.controllers.cluster import Cluster, run
 
 
 def test_a_deleted_namespace_takes_its_content_along() -> None:

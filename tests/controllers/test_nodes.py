@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from cluster import Cluster, run
 
 from fairlead.api import builtin
 from fairlead.api.nodes import Taint
@@ -16,6 +15,7 @@ from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
 from fairlead.controllers.nodes.eviction import tolerated_seconds
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.runtime.clock import micro_timestamp, timestamp
+from tests.controllers.cluster import Cluster, run
 
 PREFIX = "node.kubernetes.io/"
 

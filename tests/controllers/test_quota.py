@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from cluster import Cluster, run
-
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.quota import ResourceQuotas
+from tests.controllers.cluster import Cluster, run
 
 
 def pod(name: str, cpu: str = "100m", **spec: Any) -> Obj:

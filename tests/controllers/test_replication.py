@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controllers.driving import StillWorld, drive, of_type, view
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
@@ -14,6 +13,7 @@ from fairlead.controllers.kinds import PODS, REPLICA_SETS
 from fairlead.controllers.ranking import first_to_go
 from fairlead.controllers.replication import ReplicaSets
 from fairlead.runtime.clock import timestamp
+from tests.controllers.driving import StillWorld, drive, of_type, view
 
 NOW = 1_767_225_600.0
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u-r", "controller": True}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from cluster import Cluster, run
-
 from fairlead.api import builtin
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
+from tests.controllers.cluster import Cluster, run
 
 
 def test_the_default_account_comes_with_the_namespace_and_comes_back() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controllers.driving import StillWorld, drive, of_type, view
 
 from fairlead.api.objects import Obj
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Patch
@@ -13,6 +12,7 @@ from fairlead.controllers.history import Wanted, new_revision
 from fairlead.controllers.kinds import CLAIMS, CONTROLLER_REVISIONS, PODS, STATEFUL_SETS
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.runtime.clock import timestamp
+from tests.controllers.driving import StillWorld, drive, of_type, view
 
 NOW = 1_767_225_600.0
 OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": True}

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.controllers.cluster import Cluster, run
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
@@ -16,6 +15,7 @@ from fairlead.controllers.deployment import Deployments
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.runtime import chance, clock
+from tests.controllers.cluster import Cluster, run
 
 
 def spec(version: str = "1", **more: Any) -> Obj:

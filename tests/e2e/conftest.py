@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
 from tests.kubectl import KubectlMissing, kubectl
@@ -47,10 +48,11 @@ def namespace(request: pytest.FixtureRequest) -> str:
 def terminal(cluster: Up, tmp_path: Path, kubectl_of_minor: Path, namespace: str) -> Iterator[Terminal]:
     """A terminal whose kubectl works in a fresh namespace of the module's cluster; the namespace goes with the test."""
     terminal = Terminal(tmp_path / "home", kubectl_of_minor)
-    config = terminal.home / ".kube" / "config"
-    config.parent.mkdir()
-    config.write_bytes(cluster.kubeconfig.read_bytes())
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace
+    target = terminal.home / ".kube" / "config"
+    target.parent.mkdir()
+    target.write_text(yaml.safe_dump(config))
     terminal.output(f"kubectl create namespace {namespace}")
-    terminal.output(f"kubectl config set-context --current --namespace={namespace}")
     yield terminal
     terminal.output(f"kubectl delete namespace {namespace} --timeout=30s")

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
+
 from tests.e2e.helpers.terminal import EXAMPLES, Terminal
 from tests.e2e.helpers.transcript import ELLIPSIS, agrees, difference
 

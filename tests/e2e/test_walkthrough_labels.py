@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.e2e.helpers.manifests import replication_controller
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl

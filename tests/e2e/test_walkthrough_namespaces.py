@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl
@@ -42,8 +43,8 @@ def plain(address: str, tmp_path: Path, kubectl_of_minor: Path) -> Terminal:
 
 
 @every_kubectl
-def test_contexts_are_set_chosen_and_shown(plain: Terminal, address: str) -> None:
-    """SC-01, S0-25 to S0-29: the file is kubectl's own; undefined users work over plain HTTP without a password."""
+def test_namespaces_and_contexts_are_created_chosen_and_shown(plain: Terminal, address: str) -> None:
+    """SC-01, S0-22 to S0-29: the file is kubectl's own; undefined users work over plain HTTP without a password."""
     plain.prints("kubectl config current-context; true", "error: current-context is not set")
     plain.prints("kubectl config use-context ctx-dev", 'Switched to context "ctx-dev".')
     plain.prints(
@@ -81,12 +82,6 @@ def test_contexts_are_set_chosen_and_shown(plain: Terminal, address: str) -> Non
     )
     plain.prints("kubectl get pods", "No resources found in development namespace.")
     assert plain.output("stat -c %a ~/.kube/config") == "600"
-
-
-@every_kubectl
-def test_namespaces_are_listed_and_carry_their_name_as_label(plain: Terminal) -> None:
-    """SC-01, S0-22 to S0-24."""
-    plain.output("kubectl config use-context ctx-dev")
     plain.comes_to(
         "kubectl get namespaces",
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tests.e2e.helpers.clusters import node
 from tests.e2e.helpers.manifests import pod
 from tests.e2e.helpers.terminal import Terminal

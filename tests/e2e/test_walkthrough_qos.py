@@ -6,48 +6,61 @@ import pytest
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 
-from fairlead.api.objects import Obj
-
 SMALL, LARGE = {"cpu": "10m", "memory": "1Gi"}, {"cpu": "100m", "memory": "100Mi"}
 ZERO = {"cpu": "0", "memory": "0"}
 
-FOO_AND_BAR_WITH_LIMITS = pod("p", container("foo", limits=SMALL), container("bar", limits=LARGE))
+FOO_AND_BAR_WITH_LIMITS = (container("foo", limits=SMALL), container("bar", limits=LARGE))
+#: Name of the pod -> its class, and the pod.
 CASES = {
-    "limits of everything": ("Guaranteed", FOO_AND_BAR_WITH_LIMITS),
-    "requests equal to limits": ("Guaranteed", pod("p", container(requests=SMALL, limits=SMALL))),
-    "nothing at all": ("BestEffort", pod("p", container("foo"), container("bar"))),
-    "one container with, one without": (
+    "limits-of-everything": ("Guaranteed", pod("limits-of-everything", *FOO_AND_BAR_WITH_LIMITS)),
+    "requests-are-limits": ("Guaranteed", pod("requests-are-limits", container(requests=SMALL, limits=SMALL))),
+    "nothing": ("BestEffort", pod("nothing", container("foo"), container("bar"))),
+    "one-with-one-without": (
         "Burstable",
-        pod("p", container("foo", requests={"cpu": "5m", "memory": "1Gi"}, limits=SMALL), container("bar")),
+        pod(
+            "one-with-one-without",
+            container("foo", requests={"cpu": "5m", "memory": "1Gi"}, limits=SMALL),
+            container("bar"),
+        ),
     ),
-    "cpu alone": ("Burstable", pod("p", container(requests={"cpu": "1"}, limits={"cpu": "1"}))),
-    "a limit of memory alone": ("Burstable", pod("p", container(limits={"memory": "1Gi"}))),
-    "an init container without": (
+    "cpu-alone": ("Burstable", pod("cpu-alone", container(requests={"cpu": "1"}, limits={"cpu": "1"}))),
+    "memory-limit-alone": ("Burstable", pod("memory-limit-alone", container(limits={"memory": "1Gi"}))),
+    "init-container-without": (
         "Burstable",
-        pod("p", container(limits=SMALL), initContainers=[container("first")]),
+        pod("init-container-without", container(limits=SMALL), initContainers=[container("first")]),
     ),
-    "zero counts as nothing": ("BestEffort", pod("p", container(requests=ZERO, limits=ZERO))),
-    "storage does not count": ("BestEffort", pod("p", container(requests={"ephemeral-storage": "1Gi"}))),
-    "resources of the pod as a whole": (
+    "zero-is-nothing": ("BestEffort", pod("zero-is-nothing", container(requests=ZERO, limits=ZERO))),
+    "storage-does-not-count": (
+        "BestEffort",
+        pod("storage-does-not-count", container(requests={"ephemeral-storage": "1Gi"})),
+    ),
+    "of-the-pod-as-a-whole": (
         "Guaranteed",
-        pod("p", container("foo"), container("bar"), resources={"requests": SMALL, "limits": SMALL}),
+        pod(
+            "of-the-pod-as-a-whole",
+            container("foo"),
+            container("bar"),
+            resources={"requests": SMALL, "limits": SMALL},
+        ),
     ),
 }
 
 
-@pytest.mark.parametrize(("expected", "manifest"), CASES.values(), ids=CASES)
-def test_the_class_follows_from_requests_and_limits(terminal: Terminal, expected: str, manifest: str) -> None:
+def test_the_class_follows_from_requests_and_limits(terminal: Terminal) -> None:
     """SC-26, S0-105, S0-116 to S0-121, S0-123."""
-    terminal.output("kubectl create -f -", manifest)
-    terminal.prints("kubectl get pod p -o jsonpath='{.status.qosClass}'", expected)
-    terminal.prints("kubectl describe pod p | grep 'QoS Class'", f"QoS Class:  {expected}")
+    terminal.output("kubectl create -f -", "\n---\n".join(manifest for _, manifest in CASES.values()))
+    listed = terminal.output("kubectl get pods --no-headers -o custom-columns=N:.metadata.name,Q:.status.qosClass")
+    assert dict(line.split() for line in listed.splitlines()) == {
+        name: expected for name, (expected, _) in CASES.items()
+    }
+    terminal.prints("kubectl describe pod cpu-alone | grep 'QoS Class'", "QoS Class:  Burstable")
 
 
 def test_nobody_sets_the_class_by_hand(terminal: Terminal) -> None:
     """SC-26, S0-117."""
-    terminal.output("kubectl create -f -", FOO_AND_BAR_WITH_LIMITS)
+    terminal.output("kubectl create -f -", pod("p", *FOO_AND_BAR_WITH_LIMITS))
     terminal.output("kubectl wait pod/p --for=condition=Ready --timeout=20s")
-    claim: Obj | str = '{"status":{"qosClass":"BestEffort"}}'
+    claim = '{"status":{"qosClass":"BestEffort"}}'
     terminal.prints(f"kubectl patch pod p -p '{claim}'", "pod/p patched (no change)")
     terminal.refuses(
         f"kubectl patch pod p --subresource=status -p '{claim}'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 
@@ -24,23 +25,18 @@ def test_quantities_are_defaulted_rounded_and_canonical(terminal: Terminal) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "read"),
-    [("0.1", "100m"), ("0.5", "500m"), ("0.8", "800m"), ("2.5", "2500m"), ("1", "1"), ("1000m", "1")],
+    ("resource", "amounts"),
+    [
+        ("cpu", {"0.1": "100m", "0.5": "500m", "0.8": "800m", "2.5": "2500m", "1": "1", "1000m": "1"}),
+        ("memory", {"1000": "1k", "1k": "1k", "1.5Gi": "1536Mi", "128974848": "128974848", "123Mi": "123Mi"}),
+    ],
 )
-def test_cpu_reads_back_in_its_canonical_form(terminal: Terminal, written: str, read: str) -> None:
-    """S0-41."""
-    terminal.output(CREATE, pod("p", requests={"cpu": written}))
-    terminal.prints("kubectl get pod p -o jsonpath='{.spec.containers[0].resources.requests.cpu}'", read)
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [("1000", "1k"), ("1k", "1k"), ("1.5Gi", "1536Mi"), ("128974848", "128974848"), ("123Mi", "123Mi")],
-)
-def test_memory_reads_back_in_its_canonical_form(terminal: Terminal, written: str, read: str) -> None:
-    """S0-44, S0-45."""
-    terminal.output(CREATE, pod("p", requests={"memory": written}))
-    terminal.prints("kubectl get pod p -o jsonpath='{.spec.containers[0].resources.requests.memory}'", read)
+def test_amounts_read_back_in_their_canonical_form(terminal: Terminal, resource: str, amounts: dict[str, str]) -> None:
+    """S0-41, S0-44, S0-45."""
+    containers = [container(f"c{number}", requests={resource: amount}) for number, amount in enumerate(amounts)]
+    terminal.output(CREATE, pod("p", *containers))
+    read = terminal.output(f"kubectl get pod p -o jsonpath='{{.spec.containers[*].resources.requests.{resource}}}'")
+    assert read.split() == list(amounts.values())
 
 
 def test_equal_amounts_are_equal_however_they_are_written(terminal: Terminal) -> None:
@@ -57,13 +53,13 @@ def test_equal_amounts_are_equal_however_they_are_written(terminal: Terminal) ->
     terminal.prints(CREATE, "pod/p created", pod("p", requests={"memory": "128974848"}))
 
 
-@pytest.mark.parametrize("amount", ["1K", "1ki", "1gb", "1 Gi"])
-def test_a_suffix_that_does_not_exist_is_refused(terminal: Terminal, amount: str) -> None:
+def test_a_suffix_that_does_not_exist_is_refused(terminal: Terminal) -> None:
     """SC-08, S0-44, S0-47: suffixes are case-sensitive."""
-    answer = terminal.run(CREATE, pod("p", requests={"memory": amount}))
-    assert answer.code == 1
-    assert 'Pod in version "v1" cannot be handled as a Pod: ' in answer.err
-    assert "quantities must match the regular expression" in answer.err or "unable to parse quantity" in answer.err
+    for amount in ("1K", "1ki", "1gb", "1 Gi"):
+        answer = terminal.run(CREATE, pod("p", requests={"memory": amount}))
+        assert answer.code == 1, amount
+        assert 'Pod in version "v1" cannot be handled as a Pod: ' in answer.err
+        assert "quantities must match the regular expression" in answer.err or "unable to parse quantity" in answer.err
 
 
 def test_a_fraction_of_a_byte_draws_a_warning(terminal: Terminal) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl

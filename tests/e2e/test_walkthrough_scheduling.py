@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+
+from fairlead.api.objects import Obj
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.manifests import container, pod, replication_controller
 from tests.e2e.helpers.terminal import Terminal
-
-from fairlead.api.objects import Obj
 
 CREATE = "kubectl create -f -"
 STATES = "kubectl get pods --no-headers | awk '{print $3}' | sort | uniq -c"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+
+from fairlead.api.objects import Obj
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl
-
-from fairlead.api.objects import Obj
 
 IMAGES = "kubectl get pods -o jsonpath='{range .items[*]}{.spec.containers[0].image}{\"\\n\"}{end}' | sort -u"
 ROLLED_OUT = "kubectl rollout status deployment/web --timeout=30s | tail -n 1"

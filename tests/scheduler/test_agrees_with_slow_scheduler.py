@@ -6,12 +6,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduler_world import Cluster, node_obj, pod_obj
-from slow_scheduler import SlowNode, best, message
 
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
 from fairlead.scheduler.decide import Chosen
+from tests.scheduler.scheduler_world import Cluster, node_obj, pod_obj
+from tests.scheduler.slow_scheduler import SlowNode, best, message
 
 KEYS, VALUES = st.sampled_from("ab"), st.sampled_from("xy")
 TAINTS = st.fixed_dictionaries(

@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheduler_world import node_obj, pod_obj
 
 from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
@@ -19,6 +18,7 @@ from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
 from fairlead.scheduler.loop import Scheduler
 from fairlead.testing.memory_api import MemoryApi
+from tests.scheduler.scheduler_world import node_obj, pod_obj
 
 Obj = dict[str, Any]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scheduler_world import Cluster, node, pod
+
+from tests.scheduler.scheduler_world import Cluster, node, pod
 
 HOST = "kubernetes.io/hostname"
 MIB = 1024 * 1024

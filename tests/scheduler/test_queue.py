@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scheduler_world import node, pod
 
 from fairlead.scheduler.changes import node_changed
 from fairlead.scheduler.framework import Change, Event
 from fairlead.scheduler.plugins import DEFAULT_PROFILE
 from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
 from fairlead.scheduler.shape import shape_of
+from tests.scheduler.scheduler_world import node, pod
 
 FIT = frozenset({"NodeResourcesFit"})
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler_world import Cluster, node, pod
-
 from fairlead.scheduler.decide import Chosen, Unfit
+from tests.scheduler.scheduler_world import Cluster, node, pod
 
 
 def test_an_assumed_pod_takes_room_until_it_is_forgotten() -> None:

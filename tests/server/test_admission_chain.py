@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from admission_world import NODES, World, creation, pod, run
 
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+from tests.server.admission_world import NODES, World, creation, pod, run
 
 
 def test_plugins_run_in_the_order_of_kube_apiserver() -> None:

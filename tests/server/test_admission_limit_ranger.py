@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from admission_world import CLAIMS, World, admit, change, container, creation, pod
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
 from fairlead.server.admission.base import Attributes
 from fairlead.server.admission.limit_ranger import ANNOTATION, LimitRanger
+from tests.server.admission_world import CLAIMS, World, admit, change, container, creation, pod
 
 GUIDE = [
     {

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from admission_world import World, admit, change, container, pod
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
 from fairlead.server.admission.base import AdmissionPlugin, Attributes
 from fairlead.server.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
+from tests.server.admission_world import World, admit, change, container, pod
 
 
 def nodes(system: str = "linux", features: tuple[str, ...] = ()) -> World:

@@ -6,7 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from admission_world import (
+
+from fairlead.api.errors import Forbidden
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.server.admission.base import Attributes
+from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
+from tests.server.admission_world import (
     CLAIMS,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -19,12 +25,6 @@ from admission_world import (
     pod,
     run,
 )
-
-from fairlead.api.errors import Forbidden
-from fairlead.api.objects import Obj
-from fairlead.api.resources import Resource
-from fairlead.server.admission.base import Attributes
-from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
 
 
 def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> Obj:

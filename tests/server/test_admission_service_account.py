@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from admission_world import World, admit, change, container, creation, pod, run
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
 from fairlead.server.admission.base import Attributes
 from fairlead.server.admission.service_account import TOKEN_PATH, ServiceAccount
+from tests.server.admission_world import World, admit, change, container, creation, pod, run
 
 
 def accounts(name: str = "default", **rest: Any) -> World:

@@ -5,18 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from admission_world import (
-    CLAIMS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    World,
-    admit,
-    change,
-    creation,
-    pod,
-)
 
 from fairlead.api.errors import ApiError, Forbidden, NotFound
 from fairlead.api.objects import Obj
@@ -32,6 +20,18 @@ from fairlead.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
+)
+from tests.server.admission_world import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    World,
+    admit,
+    change,
+    creation,
+    pod,
 )
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from apply_world import CONFIG_MAP, POD, World
 
 from fairlead.api.errors import ApiError, BadRequest, Conflict
 from fairlead.api.objects import Obj
 from fairlead.server.apply.ownership import mark_reset, settle
+from tests.server.apply_world import CONFIG_MAP, POD, World
 
 LATER = "2026-01-01T00:01:00Z"
 

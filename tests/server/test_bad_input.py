@@ -12,6 +12,10 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from fairlead.api.builtin import RESOURCES
+from fairlead.api.resources import Resource
+from fairlead.server import wire
 from tests.conftest import GOLDEN
 from tests.server.http_world import (
     CONFIG_MAPS,
@@ -23,10 +27,6 @@ from tests.server.http_world import (
     serving_in_a_thread,
     uncomplaining,
 )
-
-from fairlead.api.builtin import RESOURCES
-from fairlead.api.resources import Resource
-from fairlead.server import wire
 
 PODS = "/api/v1/namespaces/default/pods"
 YAML = {"content-type": "application/yaml"}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import crd_samples as samples
 import pytest
-from crd_samples import STAMP, spec_of, version, widget
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +20,8 @@ from fairlead.server.crds.patterns import compile_pattern
 from fairlead.server.crds.pruning import copied, fill_defaults, prune
 from fairlead.server.crds.scale import Scale
 from fairlead.server.crds.schema import compile_schema
+from tests.server import crd_samples as samples
+from tests.server.crd_samples import STAMP, spec_of, version, widget
 
 
 def refusals(crd: Obj) -> list[str]:

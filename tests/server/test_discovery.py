@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-import crd_samples as samples
 import pytest
 
 from fairlead.api.builtin import PODS, RESOURCES
 from fairlead.api.resources import Resource
 from fairlead.server import discovery
 from fairlead.server.crds.custom import resources_of
+from tests.server import crd_samples as samples
 
 CUSTOM = resources_of(samples.established(samples.version(subresources={"status": {}, "scale": {
     "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}})))  # fmt: skip

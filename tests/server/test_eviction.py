@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from admission_world import World, run
 
 from fairlead.api.errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
 from fairlead.server.deletion import check_preconditions
 from fairlead.server.eviction import MAX_DISRUPTED_PODS, evict
+from tests.server.admission_world import World, run
 
 BUDGETS = "poddisruptionbudgets.policy"
 WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -10,6 +10,7 @@ from itertools import count
 from typing import BinaryIO
 
 import pytest
+
 from tests.server.http_world import (
     CONFIG_MAPS,
     JSON,

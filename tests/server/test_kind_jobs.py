@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server.kind_world import POD, UID, born, made, status_refusals, updated
 
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.cron_schedule import schedule_error
 from fairlead.server.kinds.indexes import count_indexes, first_overlap
+from tests.server.kind_world import POD, UID, born, made, status_refusals, updated
 
 ONCE: Obj = {"spec": POD | {"restartPolicy": "Never"}}
 

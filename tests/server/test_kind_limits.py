@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.server.kind_world import born, made, status_refusals, updated
 
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
+from tests.server.kind_world import born, made, status_refusals, updated
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory"]), st.integers(1, 64).map(lambda number: f"{number}Mi"), max_size=2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.server.kind_world import born, made, updated
 
 from fairlead.api.objects import Obj
+from tests.server.kind_world import born, made, updated
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.server.kind_world import born, row_of, strategy_of, told, updated
 
 from fairlead.api.errors import Invalid
 from fairlead.api.fields import Errors
@@ -17,6 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.kinds.service_addresses import ServiceAddresses
 from fairlead.server.kinds.services import service_warnings
+from tests.server.kind_world import born, row_of, strategy_of, told, updated
 
 PORT: Obj = {"port": 80}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.server.kind_world import born, made, status_refusals, strategy_of, updated
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.autoscaling import to_v1, to_v2
 from fairlead.server.kinds.events import EVENTS_API, to_core, to_events
 from fairlead.server.kinds.namespaces import validate_finalize
+from tests.server.kind_world import born, made, status_refusals, strategy_of, updated
 
 
 def test_node_keeps_the_status_it_registers_with() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.server.kind_world import TEMPLATE, born, made, row_of, status_refusals, updated
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.scale import scale_of, scaled, validate_scale
+from tests.server.kind_world import TEMPLATE, born, made, row_of, status_refusals, updated
 
 SELECTOR: Obj = {"matchLabels": {"app": "a"}}
 SPECS: dict[str, Obj] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import crd_samples as samples
 import msgspec
 import pytest
 
@@ -17,6 +16,7 @@ from fairlead.server.cache import Cache
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.served import Catalogue, Served, Version
 from fairlead.server.strategies import Strategy
+from tests.server import crd_samples as samples
 
 
 def catalogue(*crds: Obj) -> Catalogue:

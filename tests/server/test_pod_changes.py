@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pod_world import STRATEGY, container, created, texts
 
 from fairlead.api.errors import ApiError, Conflict, Unknown
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.pods import SUBRESOURCES, assign, check_binding
+from tests.server.pod_world import STRATEGY, container, created, texts
 
 Change = Callable[[Obj], Any]
 

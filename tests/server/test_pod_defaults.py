@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pod_world import container, created
 
 from fairlead.server.kinds.podspec import default_pod_template
 from fairlead.server.kinds.podspec.images import default_pull_policy
+from tests.server.pod_world import container, created
 
 
 @pytest.mark.parametrize(

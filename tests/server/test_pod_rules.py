@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pod_world import container, created, refusals, texts
 
 from fairlead.api.fields import Errors
 from fairlead.server.kinds.podspec import default_pod_template, validate_pod_template
+from tests.server.pod_world import container, created, refusals, texts
 
 RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an ordinary pod", {}, []),

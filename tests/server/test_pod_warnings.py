@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pod_world import STRATEGY, container, created
 
 from fairlead.server.kinds.podspec import template_warnings
+from tests.server.pod_world import STRATEGY, container, created
 
 WARNINGS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 
 from fairlead.api.builtin import (
     CONFIG_MAPS,
@@ -42,6 +41,7 @@ from fairlead.server.listing import wait_for
 from fairlead.server.restore import restore
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.memory import MemoryStore, Write
+from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 
 DRY = WriteOptions(dry_run=True)
 POD_SPEC: Obj = {"containers": [{"name": "c", "image": "i"}]}

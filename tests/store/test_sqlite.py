@@ -13,10 +13,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.store.test_conformance import value
 
 from fairlead.store.base import Change, Record, RevisionMismatch, StoreUnavailable
 from fairlead.store.sqlite import SQLiteStore, WrongFormat
+from tests.store.test_conformance import value
 
 #: Many writers at once on one store; every acknowledged write is told on stdout.
 WRITERS = """

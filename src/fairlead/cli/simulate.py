@@ -122,8 +122,9 @@ def seconds_of(text: str) -> float:
 
 def told(summary: Obj, took: float) -> str:
     """The summary for people."""
+    nodes, pods = counted(summary["nodes"], "node"), counted(summary["created"], "pod")
     lines = [
-        f"Replayed {_span(summary['seconds'])} of {counted(summary['nodes'], 'node')}, {counted(summary['created'], 'pod')} "
+        f"Replayed {_span(summary['seconds'])} of {nodes}, {pods} "
         f"in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
         f"  placed     {summary['placed']:>9,}",
         f"  succeeded  {summary['succeeded']:>9,}",

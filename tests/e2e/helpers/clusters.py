@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
-from tests.processes import Up, fairlead_up
 
 from fairlead.api.objects import Obj
+from tests.processes import Up, fairlead_up
 
 
 def node(

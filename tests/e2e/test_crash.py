@@ -1,0 +1,163 @@
+"""`fairlead up` may die at any moment: what it had acknowledged is there afterwards, whole; and it stops when told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import threading
+import time
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fairlead.client.kubeconfig import Access, load
+from tests.processes import Up, fairlead_up
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+API = ("--components", "api")
+CONNECTIONS = 8
+
+
+class Client:
+    """One connection with the credentials of a kubeconfig."""
+
+    def __init__(self, access: Access) -> None:
+        assert access.ca is not None
+        self._token = access.token
+        context = ssl.create_default_context(cadata=access.ca.decode())
+        server = urlsplit(access.server)
+        self._connection = HTTPSConnection(server.hostname or "", server.port, context=context, timeout=20)
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
+        self._connection.request(method, path, json.dumps(body) if body else None, headers)
+        response = self._connection.getresponse()
+        return response.status, json.loads(response.read())
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Writer(threading.Thread):
+    """Creates, changes and deletes objects one after the other until the server is gone; remembers what it was told."""
+
+    def __init__(self, access: Access, name: str) -> None:
+        super().__init__()
+        self._client, self._prefix = Client(access), name
+        self.acknowledged: dict[str, dict[str, Any]] = {}
+        self.deleted: set[str] = set()
+        self.doubtful: set[str] = set()
+
+    def run(self) -> None:
+        number = 0
+        while True:
+            name = f"{self._prefix}-{number}"
+            try:
+                self._write(name, number)
+            except (OSError, HTTPException, ValueError):
+                self.doubtful.add(name)  # it may have happened or not
+                return
+            number += 1
+
+    def _write(self, name: str, number: int) -> None:
+        obj = {"metadata": {"name": name}, "data": {"payload": "x" * (number * 37 % 3000)}}
+        code, made = self._client.ask("POST", CONFIG_MAPS, obj)
+        assert code == 201, made
+        self.acknowledged[name] = made
+        if number % 3 == 1:
+            code, made = self._client.ask("PUT", f"{CONFIG_MAPS}/{name}", made | {"data": {"changed": "yes"}})
+            assert code == 200, made
+            self.acknowledged[name] = made
+        if number % 5 == 4:
+            assert self._client.ask("DELETE", f"{CONFIG_MAPS}/{name}")[0] == 200
+            del self.acknowledged[name]
+            self.deleted.add(name)
+
+
+def writers_until_killed(up: Up, count: int) -> list[Writer]:
+    """Let several connections write; kill the server once so many writes are acknowledged."""
+    writers = [Writer(load(up.kubeconfig), f"w{number}") for number in range(CONNECTIONS)]
+    for writer in writers:
+        writer.start()
+    deadline = time.monotonic() + 20
+    while sum(len(writer.acknowledged) for writer in writers) < count:
+        assert time.monotonic() < deadline, "the writers came to nothing"
+        time.sleep(0.001)
+    up.process.send_signal(signal.SIGKILL)
+    up.process.wait(5)
+    for writer in writers:
+        writer.join(20)
+        assert not writer.is_alive()
+    return writers
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kill_nine_loses_nothing_that_was_acknowledged(tmp_path: Path, seed: int) -> None:
+    with fairlead_up(tmp_path / "data", *API) as up:
+        writers = writers_until_killed(up, Random(seed).randrange(50, 600))
+    with fairlead_up(tmp_path / "data", *API) as up:
+        client = Client(load(up.kubeconfig))
+        code, listing = client.ask("GET", CONFIG_MAPS)
+        assert code == 200
+        found = {one["metadata"]["name"]: one for one in listing["items"]}
+        newest = 0
+        for writer in writers:
+            for name, made in writer.acknowledged.items():
+                newest = max(newest, int(made["metadata"]["resourceVersion"]))
+                if name not in writer.doubtful:
+                    assert found[name] == {key: made[key] for key in made if key not in ("kind", "apiVersion")}
+                elif name in found:  # its last change may have got through unacknowledged
+                    assert found[name]["metadata"]["uid"] == made["metadata"]["uid"]
+            assert not writer.deleted & set(found)
+        assert int(listing["metadata"]["resourceVersion"]) >= newest
+        code, made = client.ask("POST", CONFIG_MAPS, {"metadata": {"name": "after"}})
+        assert code == 201
+        assert int(made["metadata"]["resourceVersion"]) > int(listing["metadata"]["resourceVersion"])
+        client.close()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_within_a_second_whoever_is_connected(tmp_path: Path, signum: int) -> None:
+    with fairlead_up(tmp_path / "data") as up:
+        client = Client(load(up.kubeconfig))
+        client._connection.request(
+            "GET", f"{CONFIG_MAPS}?watch=1", headers={"authorization": f"Bearer {client._token}"}
+        )
+        stream = client._connection.getresponse()
+        assert stream.status == 200
+        began = time.monotonic()
+        up.process.send_signal(signum)
+        assert up.process.wait(5) == 0
+        assert time.monotonic() - began < 1
+        stream.read()  # it ends as a stream should, and not in the middle of a line
+        client.close()
+        assert up.process.stdout is not None
+        assert up.process.stdout.read().startswith("Stopped.")
+
+
+def test_what_lets_the_owner_in_is_readable_by_nobody_else(tmp_path: Path) -> None:
+    with fairlead_up(tmp_path / "data", *API) as up:
+        secret = [up.kubeconfig, *(up.data_dir / "pki").glob("*.key"), up.data_dir / "pki" / "admin.token"]
+        assert len(secret) >= 4
+        assert {oct(path.stat().st_mode & 0o777) for path in secret} == {"0o600"}
+        assert "plain http" not in up.greeting
+
+
+def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    with (
+        fairlead_up(tmp_path / "data", *API),
+        pytest.raises(AssertionError, match="is in use by another fairlead"),
+        fairlead_up(tmp_path / "data", *API),
+    ):
+        pass
+
+
+def test_the_plain_listener_is_there_only_if_it_is_asked_for(tmp_path: Path) -> None:
+    with fairlead_up(tmp_path / "data", *API, "--http-port", "0") as up:
+        assert "NO AUTHENTICATION" in up.greeting
+        assert "plain http http://127.0.0.1:" in up.greeting
