@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal

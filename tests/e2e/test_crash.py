@@ -1,4 +1,4 @@
-"""`fairlead up` may die at any moment: what it had acknowledged is there afterwards, whole; and it stops when told to."""
+"""`fairlead up` may die at any moment and loses nothing that it had acknowledged; and it stops when told to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import ssl
 import threading
 import time
-from http.client import HTTPException, HTTPSConnection
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,10 +34,14 @@ class Client:
         self._connection = HTTPSConnection(server.hostname or "", server.port, context=context, timeout=20)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        response = self.open(path, method, body)
+        return response.status, json.loads(response.read())
+
+    def open(self, path: str, method: str = "GET", body: Any = None) -> HTTPResponse:
+        """The answer, not read yet."""
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
         self._connection.request(method, path, json.dumps(body) if body else None, headers)
-        response = self._connection.getresponse()
-        return response.status, json.loads(response.read())
+        return self._connection.getresponse()
 
     def close(self) -> None:
         self._connection.close()
@@ -124,18 +128,17 @@ def test_kill_nine_loses_nothing_that_was_acknowledged(tmp_path: Path, seed: int
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_within_a_second_whoever_is_connected(tmp_path: Path, signum: int) -> None:
     with fairlead_up(tmp_path / "data") as up:
-        client = Client(load(up.kubeconfig))
-        client._connection.request(
-            "GET", f"{CONFIG_MAPS}?watch=1", headers={"authorization": f"Bearer {client._token}"}
-        )
-        stream = client._connection.getresponse()
+        idle, watching = Client(load(up.kubeconfig)), Client(load(up.kubeconfig))
+        assert idle.ask("GET", CONFIG_MAPS)[0] == 200
+        stream = watching.open(f"{CONFIG_MAPS}?watch=1")
         assert stream.status == 200
         began = time.monotonic()
         up.process.send_signal(signum)
+        stream.read()  # it ends as a stream should, and not in the middle of a line
+        watching.close()
         assert up.process.wait(5) == 0
         assert time.monotonic() - began < 1
-        stream.read()  # it ends as a stream should, and not in the middle of a line
-        client.close()
+        idle.close()
         assert up.process.stdout is not None
         assert up.process.stdout.read().startswith("Stopped.")
 

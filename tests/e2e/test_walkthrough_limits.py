@@ -200,6 +200,26 @@ def test_sums_are_bounded_by_the_items_for_pods_only(limited: Terminal) -> None:
     )
 
 
+def test_every_container_is_bounded_from_below_and_above(limited: Terminal) -> None:
+    """S0-89."""
+    small = {"requests": {"cpu": "50m", "memory": "2Mi"}, "limits": {"cpu": "100m", "memory": "4Mi"}}
+    answer = limited.run(CREATE, pod("small", container(**small)))
+    assert answer.code == 1
+    for reason in (
+        "minimum cpu usage per Pod is 200m, but request is 50m",
+        "minimum memory usage per Pod is 6Mi, but request is 2Mi",
+        "minimum cpu usage per Container is 100m, but request is 50m",
+        "minimum memory usage per Container is 3Mi, but request is 2Mi",
+    ):
+        assert reason in answer.err
+    large = {"requests": {"memory": "1536Mi"}, "limits": {"memory": "1536Mi"}}
+    limited.refuses(
+        CREATE,
+        forbidden("STDIN", "large", "maximum memory usage per Container is 1Gi, but limit is 1536Mi"),
+        pod("large", container(**large)),
+    )
+
+
 def test_a_ratio_needs_both_values(terminal: Terminal) -> None:
     """S0-103."""
     terminal.output(CREATE, limit_range({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}))

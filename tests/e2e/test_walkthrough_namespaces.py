@@ -130,6 +130,15 @@ def test_one_controller_lives_in_two_namespaces_independently(plain: Terminal) -
     assert _pods(plain, "ctx-dev") == names["ctx-dev"]
 
 
+def test_without_a_user_kubectl_asks_for_one_where_there_is_encryption(plain: Terminal, address: str) -> None:
+    """SC-01, S0-25: it asks before it says anything to the server, so no server can help."""
+    plain.output(f"kubectl config set-cluster kubernetes-cluster --server={address.replace('http:', 'https:')}")
+    answer = plain.run("kubectl --context=ctx-dev get pods")
+    assert answer.code == 1
+    assert "Please enter Username: " in answer.out + answer.err
+    assert "error: EOF" in answer.err
+
+
 def test_a_namespace_that_does_not_exist_takes_nothing_and_a_deleted_one_takes_all_along(plain: Terminal) -> None:
     """S0-35."""
     plain.output("kubectl config use-context ctx-dev")

@@ -70,6 +70,27 @@ def test_a_node_is_isolated_by_replace_and_given_back_by_patch(terminal: Termina
     terminal.prints("kubectl get nodes", READY)
 
 
+def test_a_node_renews_its_lease_and_reports_its_conditions(terminal: Terminal) -> None:
+    """S0-15: `describe` shows both."""
+    terminal.prints(
+        "kubectl describe node k8s-node-1 | sed -n '/^Lease/,/^Addresses/p'",
+        """
+        Lease:
+          HolderIdentity:  k8s-node-1
+          AcquireTime:     <unset>
+          RenewTime:       …
+        Conditions:
+          Type             Status  LastHeartbeatTime  LastTransitionTime  Reason  Message
+          ----             ------  -----------------  ------------------  ------  -------
+          MemoryPressure   False   …   KubeletHasSufficientMemory   kubelet has sufficient memory available
+          DiskPressure     False   …   KubeletHasNoDiskPressure     kubelet has no disk pressure
+          PIDPressure      False   …   KubeletHasSufficientPID      kubelet has sufficient PID available
+          Ready            True    …   KubeletReady                 kubelet is posting ready status
+        Addresses:
+        """,
+    )
+
+
 def test_replace_may_not_take_away_a_pod_network(terminal: Terminal) -> None:
     """SC-04, S0-02."""
     given = (

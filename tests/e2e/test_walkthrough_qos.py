@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 

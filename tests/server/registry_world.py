@@ -19,6 +19,12 @@ from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
 
 NAMESPACE = "n"
+POD_SPEC: Obj = {"containers": [{"name": "c", "image": "i"}]}
+
+
+def scheduled(**meta: Any) -> Obj:
+    """A pod that is on a node already."""
+    return {"metadata": {"name": "p"} | meta, "spec": POD_SPEC | {"nodeName": "node"}}
 
 
 class World:

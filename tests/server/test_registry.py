@@ -1,70 +1,36 @@
-"""The generic registry, in process: what every kind does on every verb."""
+"""The generic registry, in process: what every kind does when it is created, changed and deleted."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from fairlead.api.builtin import (
     CONFIG_MAPS,
-    CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     JOBS,
     NAMESPACES,
-    NODES,
     PODS,
-    PRIORITY_CLASSES,
 )
 from fairlead.api.errors import (
     AlreadyExists,
     ApiError,
-    BadRequest,
     Conflict,
-    Expired,
-    Forbidden,
     Invalid,
     NotFound,
-    ServerTimeout,
     ServiceUnavailable,
     Unknown,
 )
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WatchQuery, WriteOptions
+from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WriteOptions
 from fairlead.runtime import chance
-from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
-from fairlead.server import cache as caches
-from fairlead.server.assembly import open_registry
-from fairlead.server.listing import wait_for
-from fairlead.server.restore import restore
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.memory import MemoryStore, Write
-from tests.server.registry_world import NAMESPACE, Watching, World, run, world
+from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled, world
 
 DRY = WriteOptions(dry_run=True)
-POD_SPEC: Obj = {"containers": [{"name": "c", "image": "i"}]}
-WIDGETS: Obj = {
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-
-
-def scheduled(**meta: Any) -> Obj:
-    return {"metadata": {"name": "p"} | meta, "spec": POD_SPEC | {"nodeName": "node"}}
 
 
 # -- creating
@@ -413,200 +379,6 @@ def test_a_job_orphans_its_pods_unless_told_otherwise(policy: str | None, finali
     run(test)
 
 
-# -- lists
-
-
-def test_pages_show_one_state_whatever_is_written_between_them() -> None:
-    """X-04."""
-
-    async def test(world: World) -> None:
-        names = [f"c{number:02}" for number in range(10)]
-        for name in names:
-            await world.config(name)
-        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4))
-        assert first.remaining == 6
-        await world.api.delete(CONFIG_MAPS, "c05", NAMESPACE)
-        await world.config("c065")
-        await world.api.patch(CONFIG_MAPS, "c07", NAMESPACE, {"data": {"new": "yes"}})
-        seen = [one.obj() for one in first.items]
-        token, revision = first.continue_token, first.resource_version
-        while token:
-            page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4, continue_token=token))
-            assert page.resource_version == revision
-            seen += [one.obj() for one in page.items]
-            token = page.continue_token
-        assert [one["metadata"]["name"] for one in seen] == names
-        assert not any("data" in one for one in seen)
-
-    run(test)
-
-
-def test_pages_of_all_namespaces_are_complete_and_in_order() -> None:
-    async def test(world: World) -> None:
-        for space in ("m", "o"):
-            await world.create(NAMESPACES, {"metadata": {"name": space}})
-        for space in ("o", "n", "m"):
-            for name in ("b", "a"):
-                await world.api.create(CONFIG_MAPS, {"metadata": {"name": name}}, space)
-        seen, token = [], ""
-        while True:
-            page = await world.api.list(CONFIG_MAPS, "", ListQuery(limit=1, continue_token=token))
-            seen += [(meta["namespace"], meta["name"]) for meta in (one.obj()["metadata"] for one in page.items)]
-            if not (token := page.continue_token):
-                break
-        assert seen == [("m", "a"), ("m", "b"), ("n", "a"), ("n", "b"), ("o", "a"), ("o", "b")]
-
-    run(test)
-
-
-def test_a_page_of_a_selection_does_not_count_what_remains() -> None:
-    async def test(world: World) -> None:
-        for name in "abc":
-            await world.config(name, labels={"k": "v"})
-        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, labels="k=v"))
-        assert page.continue_token
-        assert page.remaining is None
-
-    run(test)
-
-
-def test_the_last_page_that_is_exactly_full_does_not_go_on() -> None:
-    async def test(world: World) -> None:
-        for name in "ab":
-            await world.config(name)
-        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=2))
-        assert (len(page.items), page.continue_token, page.remaining) == (2, "", None)
-
-    run(test)
-
-
-@pytest.mark.parametrize("limit", [-1, -(2**63), 0, 2**63 - 1])
-def test_a_limit_that_limits_nothing_gives_everything(limit: int) -> None:
-    async def test(world: World) -> None:
-        await world.config("a")
-        assert await world.names(CONFIG_MAPS, limit=limit) == ["a"]
-
-    run(test)
-
-
-def test_a_page_of_forgotten_history_is_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "HISTORY_EVENTS", 5)
-
-    async def test(world: World) -> None:
-        for name in "abc":
-            await world.config(name)
-        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1))
-        for number in range(10):
-            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": str(number)}})
-        with pytest.raises(Expired, match="The provided continue parameter is too old"):
-            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
-        with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
-            query = ListQuery(resource_version=first.resource_version, resource_version_match="Exact")
-            await world.api.list(CONFIG_MAPS, NAMESPACE, query)
-        watch = world.api.watch(CONFIG_MAPS, NAMESPACE, WatchQuery(resource_version=first.resource_version))
-        with pytest.raises(Expired, match="too old resource version"):
-            await anext(aiter(watch))
-
-    run(test)
-
-
-@pytest.mark.parametrize(
-    "token", ["x", "!!!", "e30", "bm90IGpzb24", "é", "A" * 5000, "eyJ2IjoieCIsInJ2IjoxLCJzdGFydCI6IiJ9"]
-)
-def test_a_made_up_continue_token_is_a_bad_request(token: str) -> None:
-    async def test(world: World) -> None:
-        with pytest.raises(BadRequest, match="continue key is not valid"):
-            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
-
-    run(test)
-
-
-def test_an_exact_version_shows_that_very_state() -> None:
-    async def test(world: World) -> None:
-        first = await world.config("a")
-        await world.config("b")
-        version = first["metadata"]["resourceVersion"]
-        assert await world.names(CONFIG_MAPS, resource_version=version, resource_version_match="Exact") == ["a"]
-        for query in ({}, {"resource_version": version}, {"resource_version": "0"}):
-            assert await world.names(CONFIG_MAPS, **query) == ["a", "b"]
-
-    run(test)
-
-
-def test_a_version_from_the_future_is_waited_for_and_then_refused() -> None:
-    async def test(world: World) -> None:
-        began = monotonic()
-        with pytest.raises(ServerTimeout, match="Too large resource version: 999"):
-            await wait_for(world.api.store, 999)
-        assert 3 <= monotonic() - began < 3.2
-        waiting = asyncio.create_task(wait_for(world.api.store, world.api.revision + 1))
-        await asyncio.sleep(1)
-        assert not waiting.done()
-        await world.config("a")
-        await asyncio.wait_for(waiting, 1)
-
-    run(test)
-
-
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ({"labels": "k=1"}, ["a"]),
-        ({"labels": "k in (1, 2),!x"}, ["a", "b"]),
-        ({"fields": "metadata.name=b"}, ["b"]),
-        ({"fields": "metadata.name!=b,metadata.namespace=n"}, ["a", "c"]),
-        ({"fields": "metadata.name=b", "labels": "k=1"}, []),
-        ({"fields": "spec.nodeName=node"}, ["a"]),
-        ({"fields": "spec.nodeName="}, ["b", "c"]),
-        ({"fields": "spec.nodeName!=node"}, ["b", "c"]),
-        ({"labels": "", "fields": ""}, ["a", "b", "c"]),
-    ],
-)
-def test_selectors(query: dict[str, str], names: list[str]) -> None:
-    """X-07."""
-
-    async def test(world: World) -> None:
-        await world.create(PODS, scheduled(name="a", labels={"k": "1"}))
-        await world.create(PODS, {"metadata": {"name": "b", "labels": {"k": "2"}}, "spec": POD_SPEC})
-        annotated = {"name": "c", "annotations": {"note": "node"}}  # the value is in it, but not where it is asked for
-        await world.create(PODS, {"metadata": annotated, "spec": POD_SPEC})
-        assert await world.names(PODS, **query) == names
-
-    run(test)
-
-
-# -- watches
-
-
-def test_a_watch_begins_with_what_there_is_or_from_a_version() -> None:
-    async def test(world: World) -> None:
-        first = await world.config("a")
-        await world.config("b")
-        everything = Watching(world.api, CONFIG_MAPS)
-        since = Watching(world.api, CONFIG_MAPS, resource_version=first["metadata"]["resourceVersion"])
-        assert await everything.told() == [("ADDED", "a"), ("ADDED", "b")]
-        assert await since.told() == [("ADDED", "b")]
-        await world.api.delete(CONFIG_MAPS, "b", NAMESPACE)
-        assert (await everything.told())[2:] == (await since.told())[1:] == [("DELETED", "b")]
-
-    run(test)
-
-
-def test_a_watch_that_is_left_is_released() -> None:
-    async def test(world: World) -> None:
-        served = world.api.catalogue.stored("configmaps")
-        assert served is not None
-        before = served.cache.watchers
-        watching = Watching(world.api, CONFIG_MAPS)
-        await watching.told()
-        assert served.cache.watchers == before + 1
-        watching.task.cancel()
-        await asyncio.gather(watching.task, return_exceptions=True)
-        assert served.cache.watchers == before
-
-    run(test)
-
-
 # -- the store fails
 
 
@@ -645,166 +417,3 @@ def test_a_full_disk_is_a_503_and_changes_nothing() -> None:
             await made.config("b")
 
     run_virtual(main())
-
-
-# -- custom kinds
-
-
-async def served_widgets(world: World) -> Any:
-    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)
-    await asyncio.sleep(1)
-    found = world.api.catalogue.find("example.com", "v1", "widgets")
-    assert found is not None
-    return found[1].resource
-
-
-def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:
-    async def test(world: World) -> None:
-        widgets = await served_widgets(world)
-        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
-        watching = Watching(world.api, widgets)
-        await watching.told()
-        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
-        await asyncio.sleep(5)
-        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-        assert await world.api.store.scan("/widgets.example.com/") == []
-        with pytest.raises(NotFound):
-            await world.api.list(widgets, NAMESPACE)
-        assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
-        assert watching.task.done()  # whoever watched must learn that there is nothing more to come
-
-        again = await served_widgets(world)
-        assert await world.names(again) == []
-
-    run(test)
-
-
-def test_nothing_new_is_born_while_a_definition_goes() -> None:
-    async def test(world: World) -> None:
-        widgets = await served_widgets(world)
-        meta = {"name": "w", "finalizers": ["example.com/f"]}
-        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
-        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
-        new = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}}
-        with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
-            await world.create(widgets, new)
-        await asyncio.sleep(5)
-        assert await world.names(widgets) == ["w"]  # its finalizer keeps it, and it keeps the definition
-        await world.api.patch(widgets, "w", NAMESPACE, {"metadata": {"finalizers": None}})
-        await asyncio.sleep(5)
-        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-
-    run(test)
-
-
-def test_custom_objects_survive_a_restart() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with world(store) as made:
-            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            widgets = await served_widgets(made)
-            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}}
-            before = await made.create(widgets, widget)
-        async with world(store) as made:
-            assert await made.get(widgets, "w") == before
-
-    run_virtual(main())
-
-
-def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_the_restart() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with world(store) as made:
-            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)  # no turn of the loop to settle its names
-        async with world(store) as made:
-            await asyncio.sleep(1)
-            assert made.api.catalogue.find("example.com", "v1", "widgets")
-            await made.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
-        async with world(store) as made:
-            await asyncio.sleep(5)
-            assert await made.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-
-    run_virtual(main())
-
-
-# -- starting again
-
-
-def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> None:
-    async def main() -> None:
-        store = MemoryStore()
-        async with world(store) as made:
-            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            objects = [await made.config(name) for name in ("b", "a")]
-            gone = await made.config("gone")
-            await made.api.delete(CONFIG_MAPS, "gone", NAMESPACE)
-            revision = made.api.revision
-        async with world(store) as made:
-            assert made.api.revision == revision
-            assert await made.names(CONFIG_MAPS) == ["a", "b"]
-            assert [await made.get(CONFIG_MAPS, one["metadata"]["name"]) for one in objects] == objects
-            old = WatchQuery(resource_version=gone["metadata"]["resourceVersion"])
-            with pytest.raises(Expired):
-                await anext(aiter(made.api.watch(CONFIG_MAPS, NAMESPACE, old)))
-            fresh = Watching(made.api, CONFIG_MAPS, resource_version=str(revision))
-            await made.config("c")
-            assert await fresh.told() == [("ADDED", "c")]
-
-    run_virtual(main())
-
-
-NODE: Obj = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "uid": "u1"},
-    "status": {"phase": "Running"},
-}
-
-
-def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
-    async def test(world: World) -> None:
-        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        assert await restore(world.api, [dict(NODE), gone]) == 2
-        assert await restore(world.api, [dict(NODE)]) == 0
-        node = await world.get(NODES, "n1")
-        assert node is not None
-        assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
-
-    run(test)
-
-
-@pytest.mark.parametrize(
-    ("obj", "said"),
-    [
-        ({}, "not a kind that this server serves"),
-        ({"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "a"}}, "not a kind"),
-        ({"apiVersion": ["v1"], "kind": "Node", "metadata": {"name": "a"}}, "not a kind"),
-        ({"apiVersion": "v1", "kind": "Node"}, "name"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": 3}}, "name"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a/b"}}, "name"),
-        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "a/b"}}, "namespace"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": 3}, "cannot"),
-    ],
-)
-def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str) -> None:
-    async def test(world: World) -> None:
-        before = world.api.revision
-        with pytest.raises(ValueError, match=said):
-            await restore(world.api, [obj])
-        assert world.api.revision == before
-
-    run(test)
-
-
-def test_an_unknown_admission_plugin_is_refused_at_start() -> None:
-    with pytest.raises(ValueError, match="Nonsense"):
-        run_virtual(open_registry(MemoryStore(), ["Nonsense"]))
-
-
-def test_a_cluster_scoped_kind_has_no_namespace() -> None:
-    async def test(world: World) -> None:
-        made = await world.create(PRIORITY_CLASSES, {"metadata": {"name": "p", "namespace": "n"}, "value": 1})
-        assert "namespace" not in made["metadata"]
-
-    run(test)

@@ -6,7 +6,6 @@ import msgspec
 
 from fairlead.api.meta import Object, View
 
-
 _NOTHING = msgspec.Raw(b"null")
 
 

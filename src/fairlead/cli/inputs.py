@@ -11,9 +11,11 @@ from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
 
 
-def node_objects(path: Path | None, count: int, shape: NodeShape) -> list[Obj]:
-    """The nodes of a file, or `count` nodes of one shape."""
+def node_objects(path: Path | None, imported: Iterable[Obj], count: int, shape: NodeShape) -> list[Obj]:
+    """The nodes of a file, those of a dump, or `count` nodes of one shape."""
     if path is None:
+        if nodes := [obj for obj in imported if obj["kind"] == "Node"]:
+            return nodes
         return uniform(count, shape)
     if path.suffix == ".csv":
         if not openb.is_node_list(path):

@@ -63,9 +63,10 @@ def simulate(
       fairlead simulate --nodes 10 --pods-from batch.yaml --until 24h -o json
     """
     with explained():
+        imported = list(imported_objects(dumps))
         settings = Settings(
-            nodes=tuple(node_objects(nodes_from, nodes, NodeShape(node_cpu, node_memory, node_pods))),
-            imported=tuple(imported_objects(dumps)),
+            nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
+            imported=tuple(imported),
         )
         coming = arrivals(pods_from) if pods_from else []
         limit = seconds_of(until) if until else None

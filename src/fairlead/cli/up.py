@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -20,6 +22,7 @@ from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.sim.nodes import NodeShape
 
+_IMPORTED = time.perf_counter()
 DEFAULT_DATA_DIR = Path(".fairlead")
 
 
@@ -87,18 +90,19 @@ def up(
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with explained():
+        imported = list(imported_objects(dumps))
         shape = NodeShape(node_cpu, node_memory, node_pods)
         settings = Settings(
             data_dir=None if memory else data_dir,
             port=port,
             http_port=http_port,
             kubeconfig=kubeconfig,
-            nodes=tuple(node_objects(nodes_from, nodes, shape)),
-            imported=tuple(imported_objects(dumps)),
+            nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
+            imported=tuple(imported),
             components=_components(components),
             disabled_admission=tuple(filter(None, disable_admission_plugins.split(","))),
         )
-        run(_serve(settings, "" if nodes_from else _described(nodes, shape), quiet))
+        run(_serve(settings, _described(len(settings.nodes), shape, is_uniform=not nodes_from and not dumps), quiet))
 
 
 def _components(text: str) -> frozenset[str]:
@@ -108,10 +112,9 @@ def _components(text: str) -> frozenset[str]:
     return chosen
 
 
-def _described(count: int, shape: NodeShape) -> str:
-    if not count:
-        return "no nodes"
-    return f"{counted(count, 'simulated node')} ({shape.cpu} cpu, {shape.memory} each)"
+def _described(count: int, shape: NodeShape, *, is_uniform: bool) -> str:
+    each = f" ({shape.cpu} cpu, {shape.memory} each)" if is_uniform and count else ""
+    return f"{counted(count, 'simulated node')}{each}"
 
 
 async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
@@ -122,7 +125,7 @@ async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
     async with cluster(settings) as running:
         _tune_collector()
         if not quiet:
-            _greet(settings, running, nodes or counted(len(settings.nodes), "simulated node"), is_new)
+            _greet(settings, running, nodes, is_new)
         running.failure.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
         pods, node_count = running.count("pods"), running.count("nodes")
@@ -164,6 +167,9 @@ def _greet(settings: Settings, running: Cluster, nodes: str, is_new: bool) -> No
 
 def _age_seconds() -> float:
     """How long this process has lived: what the person who typed the command has waited."""
-    with Path("/proc/self/stat").open() as stat, Path("/proc/uptime").open() as uptime:
-        started = float(stat.read().rpartition(")")[2].split()[19]) / 100
-        return max(float(uptime.read().split()[0]) - started, 0.0)
+    try:
+        with Path("/proc/self/stat").open() as stat, Path("/proc/uptime").open() as uptime:
+            started = float(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+            return max(float(uptime.read().split()[0]) - started, 0.0)
+    except FileNotFoundError:  # not Linux
+        return time.perf_counter() - _IMPORTED

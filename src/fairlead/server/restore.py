@@ -6,7 +6,7 @@ and statuses are kept, so that what follows starts from the state that the dump 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from fairlead.api.errors import ApiError
 from fairlead.api.names import path_segment_name
@@ -17,10 +17,12 @@ from fairlead.server.registry import Registry
 from fairlead.server.served import Version
 
 
-async def restore(registry: Registry, objects: Iterable[Obj]) -> int:
+async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
     """Store the objects that are not there yet; return how many. Raises ValueError for what cannot be stored."""
     count = 0
+    present = {metadata(obj).get("uid") for obj in objects}
     for obj in objects:
+        _keep_owners(obj, present)
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
         found = registry.catalogue.of_kind(group, version, str(obj.get("kind")))
         if found is None:
@@ -37,6 +39,13 @@ async def restore(registry: Registry, objects: Iterable[Obj]) -> int:
         await registry.store.put(served.key(namespace, name), served.encode(stored), 0)
         count += 1
     return count
+
+
+def _keep_owners(obj: Obj, present: set[str | None]) -> None:
+    """An owner that the dump lacks would be taken for deleted, and what it owns with it: forget such owners."""
+    meta = metadata(obj)
+    if owners := meta.get("ownerReferences"):
+        meta["ownerReferences"] = [owner for owner in owners if owner.get("uid") in present]
 
 
 def _identity(kind: Version, obj: Obj) -> tuple[str, str]:

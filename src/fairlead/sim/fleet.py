@@ -44,8 +44,10 @@ class Fleet:
     ) -> None:
         self._api = api
         self._manifests = {node["metadata"]["name"]: node for node in nodes}
-        self._numbers = {name: number for number, name in enumerate(self._manifests, 1)}
-        self._ledgers = {name: Ledger(_allocatable(node)) for name, node in self._manifests.items()}
+        self._numbers: dict[str, int] = {}  # by node: where its address comes from
+        self._ledgers: dict[str, Ledger] = {}  # by node: every node of the fleet is in it
+        for name, node in self._manifests.items():
+            self._take(name, _allocatable(node))
         self._heartbeats = heartbeats
         self._recorder = EventRecorder(api, "kubelet") if events else None
         self._budget = _Budget()
@@ -56,13 +58,16 @@ class Fleet:
         self._last_address = 0
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
+        self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
         """Be these nodes, until cancelled. The informers must be running."""
         await self._register_all()
+        await self._nodes.synced()
         await self._pods.synced()
+        self._nodes.subscribe(self._node_noticed)
         self._pods.subscribe(self._noticed)
         self._nodes.subscribe(self._node_changed)
         self.registered.set()
@@ -79,6 +84,26 @@ class Fleet:
         await self.registered.wait()
 
     # -- nodes
+
+    def _take(self, name: str, allocatable: dict[str, int]) -> None:
+        """Be the agent of this node from now on."""
+        self._numbers.setdefault(name, len(self._numbers) + 1)
+        self._ledgers[name] = Ledger(allocatable)
+
+    def _node_noticed(self, old: Node | None, new: Node | None) -> None:
+        """Nodes come and go by other hands, too: from an earlier run, from a dump, by `kubectl create`."""
+        if new is None:
+            assert old is not None
+            self._ledgers.pop(old.metadata.name, None)
+            return
+        name, allocatable = new.metadata.name, amounts(new.status.allocatable)
+        if (ledger := self._ledgers.get(name)) is not None:
+            ledger.allocatable = allocatable
+        elif new.is_simulated:
+            self._take(name, allocatable)
+            for pod in self._pods:
+                if pod.spec.node_name == name:
+                    self._queue.add(pod.metadata.key)
 
     async def _register_all(self) -> None:
         """Bring up every node, some at a time: one after the other would wait for the disk at each."""
@@ -115,7 +140,7 @@ class Fleet:
         """Renew every lease once in ten seconds, spread over them."""
         while True:
             began = now()
-            for name in self._manifests:
+            for name in list(self._ledgers):
                 await self._renew_lease(name)
                 await asyncio.sleep(0)
             await asyncio.sleep(max(RENEW_SECONDS - (now() - began), 0.1))
@@ -152,9 +177,13 @@ class Fleet:
 
     def _forget(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        self._ledgers[pod.spec.node_name].release(uid)
+        self._release(pod)
         for memory in (self._seen, self._deleted, self._addresses):
             memory.pop(uid, None)
+
+    def _release(self, pod: Pod) -> None:
+        if (ledger := self._ledgers.get(pod.spec.node_name)) is not None:
+            ledger.release(pod.metadata.uid)
 
     async def _work(self) -> None:
         while True:
@@ -173,13 +202,13 @@ class Fleet:
 
     async def _sync(self, key: str) -> None:
         pod = self._pods.get(key)
-        if pod is None:
+        if pod is None or pod.spec.node_name not in self._ledgers:
             return
         uid, moment = pod.metadata.uid, now()
         seen_at = self._seen.setdefault(uid, moment)
         deleted_at = self._deleted.setdefault(uid, moment) if pod.metadata.is_terminating else None
         if pod.is_finished:
-            self._ledgers[pod.spec.node_name].release(uid)
+            self._release(pod)
         elif deleted_at is None and await self._refused(pod):
             return
         next_ = step(pod, seen_at, deleted_at, self._place(pod), moment)

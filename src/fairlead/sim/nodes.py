@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from fairlead import COMPATIBILITY_VERSION
-from fairlead.api.meta import Object, View
+from fairlead.api.meta import Condition, Object, View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import canonical
 
@@ -20,21 +20,39 @@ CONDITIONS: Mapping[str, tuple[str, str, str]] = {
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
 }
 EPHEMERAL_STORAGE = "100Gi"
+#: How a node says that it is simulated.
+RUNTIME = "fairlead-sim://1.0"
 
 
 class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     unschedulable: bool = False
 
 
+class NodeInfo(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
 class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    node_info: NodeInfo = NodeInfo()
 
 
 class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A node as the books see it."""
+    """A node as the fleet and the books see it."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the fleet is its agent: it was in an earlier run, or somebody made it Ready and nobody runs it."""
+        info = self.status.node_info
+        if info.container_runtime_version:
+            return info.container_runtime_version == RUNTIME
+        is_ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+        return is_ready and not info.kubelet_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +154,7 @@ _INFO: Obj = {
     "bootID": "",
     "kernelVersion": "simulated",
     "osImage": "Fairlead simulated node",
-    "containerRuntimeVersion": "fairlead-sim://1.0",
+    "containerRuntimeVersion": RUNTIME,
     "kubeletVersion": f"v{COMPATIBILITY_VERSION}.0",
     "kubeProxyVersion": "",
     "operatingSystem": "linux",

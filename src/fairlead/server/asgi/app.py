@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
-from fairlead.api.errors import ApiError, EntityTooLarge, InternalError, Unauthorized
+from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, Unauthorized
 from fairlead.server.admission.base import User
 from fairlead.server.asgi.answers import Answer, warning_headers
 from fairlead.server.asgi.documents import Documents
@@ -52,6 +52,8 @@ class Application:
             answer = await self._answer(request, send)
         except ApiError as error:
             answer = Answer.of_error(error, request)
+        except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
+            answer = Answer.of_error(BadRequest("the object is nested too deeply"), request)
         except Exception:
             log.exception("%s %s", request.method, request.path)
             answer = Answer.of_error(InternalError("Internal error occurred: see the server's log"), request)

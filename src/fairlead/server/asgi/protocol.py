@@ -15,7 +15,14 @@ TRANSPORT = "fairlead.transport"
 
 
 class Protocol(HttpToolsProtocol):
-    """Adds the transport to every scope."""
+    """Adds the transport to every scope, and leaves idle clients at once when the listener stops."""
+
+    def shutdown(self) -> None:
+        """The listener stops. Over TLS a polite close would wait for the answer of a client that sleeps."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
+        else:
+            super().shutdown()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -1,0 +1,116 @@
+"""Custom kinds come and go with their definitions, and survive a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead.api.builtin import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+)
+from fairlead.api.errors import (
+    Forbidden,
+    NotFound,
+)
+from fairlead.api.objects import Obj
+from fairlead.runtime.loops import run_virtual
+from fairlead.store.memory import MemoryStore
+from tests.server.registry_world import NAMESPACE, Watching, World, run, world
+
+WIDGETS: Obj = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+async def served_widgets(world: World) -> Any:
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)
+    await asyncio.sleep(1)
+    found = world.api.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    return found[1].resource
+
+
+def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:
+    async def test(world: World) -> None:
+        widgets = await served_widgets(world)
+        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
+        watching = Watching(world.api, widgets)
+        await watching.told()
+        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        await asyncio.sleep(5)
+        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+        assert await world.api.store.scan("/widgets.example.com/") == []
+        with pytest.raises(NotFound):
+            await world.api.list(widgets, NAMESPACE)
+        assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
+        assert watching.task.done()  # whoever watched must learn that there is nothing more to come
+
+        again = await served_widgets(world)
+        assert await world.names(again) == []
+
+    run(test)
+
+
+def test_nothing_new_is_born_while_a_definition_goes() -> None:
+    async def test(world: World) -> None:
+        widgets = await served_widgets(world)
+        meta = {"name": "w", "finalizers": ["example.com/f"]}
+        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
+        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        new = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}}
+        with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
+            await world.create(widgets, new)
+        await asyncio.sleep(5)
+        assert await world.names(widgets) == ["w"]  # its finalizer keeps it, and it keeps the definition
+        await world.api.patch(widgets, "w", NAMESPACE, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(5)
+        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+
+    run(test)
+
+
+def test_custom_objects_survive_a_restart() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            widgets = await served_widgets(made)
+            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"a": 1}}
+            before = await made.create(widgets, widget)
+        async with world(store) as made:
+            assert await made.get(widgets, "w") == before
+
+    run_virtual(main())
+
+
+def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_the_restart() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)  # no turn of the loop to settle its names
+        async with world(store) as made:
+            await asyncio.sleep(1)
+            assert made.api.catalogue.find("example.com", "v1", "widgets")
+            await made.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+        async with world(store) as made:
+            await asyncio.sleep(5)
+            assert await made.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+
+    run_virtual(main())

@@ -1,0 +1,216 @@
+"""Lists and watches, in process: which state they show, in which pages, and from when on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead.api.builtin import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+)
+from fairlead.api.errors import (
+    BadRequest,
+    Expired,
+    ServerTimeout,
+)
+from fairlead.api.verbs import ListQuery, WatchQuery
+from fairlead.runtime.clock import monotonic
+from fairlead.server import cache as caches
+from fairlead.server.listing import wait_for
+from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled
+
+# -- lists
+
+
+def test_pages_show_one_state_whatever_is_written_between_them() -> None:
+    """X-04."""
+
+    async def test(world: World) -> None:
+        names = [f"c{number:02}" for number in range(10)]
+        for name in names:
+            await world.config(name)
+        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4))
+        assert first.remaining == 6
+        await world.api.delete(CONFIG_MAPS, "c05", NAMESPACE)
+        await world.config("c065")
+        await world.api.patch(CONFIG_MAPS, "c07", NAMESPACE, {"data": {"new": "yes"}})
+        seen = [one.obj() for one in first.items]
+        token, revision = first.continue_token, first.resource_version
+        while token:
+            page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4, continue_token=token))
+            assert page.resource_version == revision
+            seen += [one.obj() for one in page.items]
+            token = page.continue_token
+        assert [one["metadata"]["name"] for one in seen] == names
+        assert not any("data" in one for one in seen)
+
+    run(test)
+
+
+def test_pages_of_all_namespaces_are_complete_and_in_order() -> None:
+    async def test(world: World) -> None:
+        for space in ("m", "o"):
+            await world.create(NAMESPACES, {"metadata": {"name": space}})
+        for space in ("o", "n", "m"):
+            for name in ("b", "a"):
+                await world.api.create(CONFIG_MAPS, {"metadata": {"name": name}}, space)
+        seen, token = [], ""
+        while True:
+            page = await world.api.list(CONFIG_MAPS, "", ListQuery(limit=1, continue_token=token))
+            seen += [(meta["namespace"], meta["name"]) for meta in (one.obj()["metadata"] for one in page.items)]
+            if not (token := page.continue_token):
+                break
+        assert seen == [("m", "a"), ("m", "b"), ("n", "a"), ("n", "b"), ("o", "a"), ("o", "b")]
+
+    run(test)
+
+
+def test_a_page_of_a_selection_does_not_count_what_remains() -> None:
+    async def test(world: World) -> None:
+        for name in "abc":
+            await world.config(name, labels={"k": "v"})
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, labels="k=v"))
+        assert page.continue_token
+        assert page.remaining is None
+
+    run(test)
+
+
+def test_the_last_page_that_is_exactly_full_does_not_go_on() -> None:
+    async def test(world: World) -> None:
+        for name in "ab":
+            await world.config(name)
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=2))
+        assert (len(page.items), page.continue_token, page.remaining) == (2, "", None)
+
+    run(test)
+
+
+@pytest.mark.parametrize("limit", [-1, -(2**63), 0, 2**63 - 1])
+def test_a_limit_that_limits_nothing_gives_everything(limit: int) -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        assert await world.names(CONFIG_MAPS, limit=limit) == ["a"]
+
+    run(test)
+
+
+def test_a_page_of_forgotten_history_is_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "HISTORY_EVENTS", 5)
+
+    async def test(world: World) -> None:
+        for name in "abc":
+            await world.config(name)
+        first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1))
+        for number in range(10):
+            await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": str(number)}})
+        with pytest.raises(Expired, match="The provided continue parameter is too old"):
+            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
+        with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
+            query = ListQuery(resource_version=first.resource_version, resource_version_match="Exact")
+            await world.api.list(CONFIG_MAPS, NAMESPACE, query)
+        watch = world.api.watch(CONFIG_MAPS, NAMESPACE, WatchQuery(resource_version=first.resource_version))
+        with pytest.raises(Expired, match="too old resource version"):
+            await anext(aiter(watch))
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "!!!", "e30", "bm90IGpzb24", "é", "A" * 5000, "eyJ2IjoieCIsInJ2IjoxLCJzdGFydCI6IiJ9"]
+)
+def test_a_made_up_continue_token_is_a_bad_request(token: str) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(BadRequest, match="continue key is not valid"):
+            await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
+
+    run(test)
+
+
+def test_an_exact_version_shows_that_very_state() -> None:
+    async def test(world: World) -> None:
+        first = await world.config("a")
+        await world.config("b")
+        version = first["metadata"]["resourceVersion"]
+        assert await world.names(CONFIG_MAPS, resource_version=version, resource_version_match="Exact") == ["a"]
+        for query in ({}, {"resource_version": version}, {"resource_version": "0"}):
+            assert await world.names(CONFIG_MAPS, **query) == ["a", "b"]
+
+    run(test)
+
+
+def test_a_version_from_the_future_is_waited_for_and_then_refused() -> None:
+    async def test(world: World) -> None:
+        began = monotonic()
+        with pytest.raises(ServerTimeout, match="Too large resource version: 999"):
+            await wait_for(world.api.store, 999)
+        assert 3 <= monotonic() - began < 3.2
+        waiting = asyncio.create_task(wait_for(world.api.store, world.api.revision + 1))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await world.config("a")
+        await asyncio.wait_for(waiting, 1)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"labels": "k=1"}, ["a"]),
+        ({"labels": "k in (1, 2),!x"}, ["a", "b"]),
+        ({"fields": "metadata.name=b"}, ["b"]),
+        ({"fields": "metadata.name!=b,metadata.namespace=n"}, ["a", "c"]),
+        ({"fields": "metadata.name=b", "labels": "k=1"}, []),
+        ({"fields": "spec.nodeName=node"}, ["a"]),
+        ({"fields": "spec.nodeName="}, ["b", "c"]),
+        ({"fields": "spec.nodeName!=node"}, ["b", "c"]),
+        ({"labels": "", "fields": ""}, ["a", "b", "c"]),
+    ],
+)
+def test_selectors(query: dict[str, str], names: list[str]) -> None:
+    """X-07."""
+
+    async def test(world: World) -> None:
+        await world.create(PODS, scheduled(name="a", labels={"k": "1"}))
+        await world.create(PODS, {"metadata": {"name": "b", "labels": {"k": "2"}}, "spec": POD_SPEC})
+        annotated = {"name": "c", "annotations": {"note": "node"}}  # the value is in it, but not where it is asked for
+        await world.create(PODS, {"metadata": annotated, "spec": POD_SPEC})
+        assert await world.names(PODS, **query) == names
+
+    run(test)
+
+
+# -- watches
+
+
+def test_a_watch_begins_with_what_there_is_or_from_a_version() -> None:
+    async def test(world: World) -> None:
+        first = await world.config("a")
+        await world.config("b")
+        everything = Watching(world.api, CONFIG_MAPS)
+        since = Watching(world.api, CONFIG_MAPS, resource_version=first["metadata"]["resourceVersion"])
+        assert await everything.told() == [("ADDED", "a"), ("ADDED", "b")]
+        assert await since.told() == [("ADDED", "b")]
+        await world.api.delete(CONFIG_MAPS, "b", NAMESPACE)
+        assert (await everything.told())[2:] == (await since.told())[1:] == [("DELETED", "b")]
+
+    run(test)
+
+
+def test_a_watch_that_is_left_is_released() -> None:
+    async def test(world: World) -> None:
+        served = world.api.catalogue.stored("configmaps")
+        assert served is not None
+        before = served.cache.watchers
+        watching = Watching(world.api, CONFIG_MAPS)
+        await watching.told()
+        assert served.cache.watchers == before + 1
+        watching.task.cancel()
+        await asyncio.gather(watching.task, return_exceptions=True)
+        assert served.cache.watchers == before
+
+    run(test)

@@ -1,0 +1,113 @@
+"""The fleet as the agent of nodes that it did not make itself, over the real server in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.objects import Obj
+from fairlead.cli.inputs import node_objects
+from fairlead.client.informer import Informers
+from fairlead.compose import Settings, simulation
+from fairlead.runtime import chance
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.registry import Registry
+from fairlead.sim.nodes import NodeShape
+
+READY = {"type": "Ready", "status": "True"}
+SHAPE = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+
+
+def simulated(
+    nodes: int, check: Callable[[Registry, Informers], Awaitable[None]], imported: Sequence[Obj] = ()
+) -> None:
+    async def run() -> None:
+        settings = Settings(nodes=tuple(node_objects(None, imported, nodes, NodeShape())), imported=tuple(imported))
+        async with simulation(settings) as (registry, informers):
+            await check(registry, informers)
+
+    chance.seed(1)
+    run_virtual(run())
+
+
+def pod(name: str, **spec: object) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+async def phase(registry: Registry, name: str) -> tuple[str, str]:
+    found = (await registry.get(PODS, name, "default")).obj()
+    return found["status"]["phase"], found["status"].get("reason", "")
+
+
+def test_a_node_that_somebody_made_ready_by_hand_runs_pods() -> None:
+    """scenarios.md: `kubectl create` of a Node and a patch of its status give a Ready simulated node."""
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(NODES, {"metadata": {"name": "mine"}})
+        status = {"capacity": SHAPE, "allocatable": SHAPE, "conditions": [READY]}
+        await registry.patch(NODES, "mine", "", {"status": status}, subresource="status")
+        await registry.create(PODS, pod("p"), "default")
+        await asyncio.sleep(30)
+        assert await phase(registry, "p") == ("Running", "")
+
+    simulated(0, check)
+
+
+def test_a_node_that_has_an_agent_of_its_own_is_left_alone() -> None:
+    async def check(registry: Registry, informers: Informers) -> None:
+        info = {"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.1"}
+        status = {"capacity": SHAPE, "allocatable": SHAPE, "conditions": [READY], "nodeInfo": info}
+        await registry.create(NODES, {"metadata": {"name": "real"}, "status": status})
+        await registry.create(PODS, pod("p", nodeName="real"), "default")
+        await asyncio.sleep(30)
+        assert await phase(registry, "p") == ("Pending", "")
+
+    simulated(0, check)
+
+
+def test_a_pod_bound_past_the_scheduler_is_refused_if_it_does_not_fit() -> None:
+    """S0-54: `spec.nodeName` set by hand."""
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
+        await registry.create(PODS, pod("big", nodeName="node-1", containers=[container]), "default")
+        await asyncio.sleep(1)
+        assert await phase(registry, "big") == ("Failed", "OutOfcpu")
+
+    simulated(1, check)
+
+
+def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(PODS, pod("p"), "default")
+        await asyncio.sleep(5)
+        await registry.delete(PODS, "p", "default")
+        await asyncio.sleep(1)
+        assert registry.find("pods", "p", "default") is None
+
+    simulated(1, check)
+
+
+def test_what_a_dump_shows_goes_on_where_it_was() -> None:
+    """Nodes and pods of a real cluster; the ReplicaSet that owns the pod is not in the dump."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+    node: Obj = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}}
+    node["status"] = {
+        "capacity": SHAPE,
+        "allocatable": SHAPE,
+        "conditions": [READY],
+        "nodeInfo": {"kubeletVersion": "v1.33.1", "containerRuntimeVersion": "containerd://2.0"},
+    }
+    running = pod("web-1", nodeName="n") | {"apiVersion": "v1", "kind": "Pod"}
+    running["metadata"] |= {"namespace": "default", "uid": "p-1", "ownerReferences": [owner]}
+    running["status"] = {"phase": "Running", "startTime": "2025-12-31T00:00:00Z"}
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        await asyncio.sleep(120)
+        assert await phase(registry, "web-1") == ("Running", "")
+        await registry.delete(PODS, "web-1", "default")
+        await asyncio.sleep(1)
+        assert registry.find("pods", "web-1", "default") is None, "its node is simulated now, and lets it go"
+
+    simulated(0, check, [node, running])
