@@ -1,7 +1,8 @@
 """The tutorial does what it shows: every block of docs/tutorial.md is typed in order, in a home of its own.
 
 A block ```console holds commands (`$ …`) and below each what it prints, with `…` for what differs between machines.
-Above a block, `<!-- lines in any order -->` says just that. `$ fairlead up` runs on in its own terminal until a block says `^C`. The tutorial's port is 6443; here it is a free one.
+Above a block, `<!-- lines in any order -->` says just that. `$ fairlead up` runs on in its own terminal until a block
+says `^C`. The tutorial's port is 6443; here it is a free one.
 """
 
 from __future__ import annotations

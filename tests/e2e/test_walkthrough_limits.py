@@ -202,8 +202,8 @@ def test_sums_are_bounded_by_the_items_for_pods_only(limited: Terminal) -> None:
 
 def test_every_container_is_bounded_from_below_and_above(limited: Terminal) -> None:
     """S0-89."""
-    small = {"requests": {"cpu": "50m", "memory": "2Mi"}, "limits": {"cpu": "100m", "memory": "4Mi"}}
-    answer = limited.run(CREATE, pod("small", container(**small)))
+    small = container(requests={"cpu": "50m", "memory": "2Mi"}, limits={"cpu": "100m", "memory": "4Mi"})
+    answer = limited.run(CREATE, pod("small", small))
     assert answer.code == 1
     for reason in (
         "minimum cpu usage per Pod is 200m, but request is 50m",
@@ -212,11 +212,11 @@ def test_every_container_is_bounded_from_below_and_above(limited: Terminal) -> N
         "minimum memory usage per Container is 3Mi, but request is 2Mi",
     ):
         assert reason in answer.err
-    large = {"requests": {"memory": "1536Mi"}, "limits": {"memory": "1536Mi"}}
+    large = container(limits={"memory": "1536Mi"})
     limited.refuses(
         CREATE,
         forbidden("STDIN", "large", "maximum memory usage per Container is 1Gi, but limit is 1536Mi"),
-        pod("large", container(**large)),
+        pod("large", large),
     )
 
 
