@@ -124,7 +124,7 @@ async def deliveries(kubeconfig: Path, watchers: int, changes: int) -> float:
 
 async def main(count: int) -> list[tuple[str, str, str]]:
     rows = []
-    with cluster("--nodes", "0", "--components", "api") as (kubeconfig, process, ready):
+    with cluster("--nodes", "0", "--components", "api,controllers") as (kubeconfig, process, ready):
         rows.append(("ready from cold", f"{ready:.2f} s", "< 1 s"))
         rows.append(("resident when idle", f"{rss_mb(process):.0f} MB", ""))
         await creates(kubeconfig, 500, "warm")

@@ -126,9 +126,9 @@ def test_a_watch_tells_what_happens(terminal: Terminal) -> None:
     terminal.output("kubectl create -f -", pod("p", container("c")))
     terminal.output("kubectl wait pod/p --for=condition=Ready --timeout=20s")
     terminal.prints(
-        "timeout 10 kubectl get pod p --watch --output-watch-events --no-headers > watched & "
-        "until grep -q ADDED watched; do sleep 0.1; done; kubectl label pod p a=b; "
-        "until grep -q MODIFIED watched; do sleep 0.1; done; kill $!; cut -c1-12 watched",
+        "timeout 10 kubectl get pod p --watch --output-watch-events --no-headers > ~/watched & "
+        "until grep -q ADDED ~/watched; do sleep 0.1; done; kubectl label pod p a=b; "
+        "until grep -q MODIFIED ~/watched; do sleep 0.1; done; kill $!; cut -c1-12 ~/watched",
         "pod/p labeled\nADDED  p\nMODIFIED  p",
     )
 

@@ -27,6 +27,8 @@ FORMAT = 1
 _SCHEMA = "CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value BLOB NOT NULL)"
 #: The row that holds the newest revision, even if that was a deletion. Keys of objects begin with a slash.
 _REVISION_KEY = "revision"
+#: While several write at once, a group waits this long for more to come: fewer, larger commits cost far less.
+LINGER_SECONDS = 0.002
 #: How many rows one statement writes at most (SQLite allows 32,766 parameters).
 _ROWS = 1000
 
@@ -83,7 +85,10 @@ class SQLiteStore(MemoryStore):
 
     async def _write_groups(self) -> None:
         try:
+            group: list[tuple[Write, asyncio.Future[None]]] = []
             while self._gathering:
+                if len(group) > 1:
+                    await asyncio.sleep(LINGER_SECONDS)
                 group, self._gathering = self._gathering, []
                 await self._write_group(group)
         finally:
