@@ -41,7 +41,14 @@ class Connection:
         low = head.lower()
         at = low.find(b"content-length:")
         length = int(low[at + 15 : low.index(b"\r\n", at)])
-        return status, await self._reader.readexactly(length)
+        chunks = []
+        while length > 0:
+            chunk = await self._reader.read(min(length, 1 << 20))
+            if not chunk:
+                raise ConnectionResetError("the server closed the connection within an answer")
+            chunks.append(chunk)
+            length -= len(chunk)
+        return status, b"".join(chunks)
 
     async def lines(self, path: str, on_line: Callable[[bytes], None]) -> None:
         """Stream a watch; `on_line` gets every chunk as it comes."""

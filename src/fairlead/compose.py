@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairlead.api.builtin import NODES, PODS, SERVICE_ACCOUNTS
+from fairlead.api.builtin import SERVICE_ACCOUNTS
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
@@ -34,9 +34,7 @@ from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.registry import Registry
 from fairlead.server.restore import restore
-from fairlead.sim.containers import Pod
 from fairlead.sim.fleet import Fleet
-from fairlead.sim.nodes import Node
 from fairlead.store.base import Store
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
@@ -126,8 +124,6 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     """
     registry, wanted = running.registry, settings.components
     informers = Informers(registry)
-    informers.of(PODS, Pod)
-    informers.of(NODES, Node)
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:

@@ -1,4 +1,7 @@
-"""Pods as controllers see them. Tens of thousands are held at a time: declare only what is read."""
+"""Pods as controllers see them. Tens of thousands are held at a time: declare only what is read.
+
+What only few controllers look at, and seldom, stays undecoded: a slice of the pod's bytes, which exist anyway.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +65,46 @@ class Toleration(View, frozen=True, rename="camel", gc=False, kw_only=True):
     toleration_seconds: int | None = None
 
 
+_volumes = msgspec.json.Decoder(tuple[Volume, ...]).decode
+_containers = msgspec.json.Decoder(tuple[Container, ...]).decode
+_tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
+_affinity = msgspec.json.Decoder(Affinity).decode
+
+
 class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
-    affinity: Affinity | None = None
-    volumes: tuple[Volume, ...] = ()
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
+    raw_affinity: msgspec.Raw = msgspec.field(default=ABSENT, name="affinity")
+    raw_volumes: msgspec.Raw = msgspec.field(default=ABSENT, name="volumes")
+    raw_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="containers")
+    raw_init_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="initContainers")
+    raw_tolerations: msgspec.Raw = msgspec.field(default=ABSENT, name="tolerations")
+
+    @property
+    def affinity(self) -> Affinity | None:
+        return _affinity(self.raw_affinity) if self.raw_affinity else None
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        return _volumes(self.raw_volumes) if self.raw_volumes else ()
+
+    @property
+    def may_have_ephemeral_volumes(self) -> bool:
+        """Whether it is worth decoding the volumes to look for ephemeral ones; hardly any pod has them."""
+        return b'"ephemeral":' in bytes(self.raw_volumes)
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        return _containers(self.raw_containers) if self.raw_containers else ()
+
+    @property
+    def init_containers(self) -> tuple[Container, ...]:
+        return _containers(self.raw_init_containers) if self.raw_init_containers else ()
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return _tolerations(self.raw_tolerations) if self.raw_tolerations else ()
 
 
 class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -41,7 +41,7 @@ class EphemeralVolumes(Controller[Pod]):
     watches = (Watch(CLAIMS, owner_of(PODS)),)
 
     def concerns(self, old: Pod | None, new: Pod | None) -> bool:
-        return new is not None and any(volume.ephemeral != ABSENT for volume in new.spec.volumes)
+        return new is not None and new.spec.may_have_ephemeral_volumes
 
     def reconcile(self, obj: Pod, world: World) -> Actions:
         if obj.metadata.is_terminating:

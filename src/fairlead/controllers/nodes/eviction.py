@@ -53,7 +53,7 @@ class TaintEviction(Controller[Pod]):
     def concerns(self, old: Pod | None, new: Pod | None) -> bool:
         if old is None or new is None:
             return True
-        return (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations)
+        return (old.spec.node_name, old.spec.raw_tolerations) != (new.spec.node_name, new.spec.raw_tolerations)
 
     def gone(self, key: str, world: World) -> Actions:
         self._since.pop(key, None)

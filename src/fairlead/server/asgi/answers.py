@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import yaml
@@ -21,6 +21,9 @@ MAX_WARNINGS_LENGTH = 4096
 CUT_WARNING_LENGTH = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
+#: How many items of a list are written at once.
+ITEMS_A_CHUNK = 100
+
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -32,6 +35,12 @@ class Answer:
     body: bytes
     media_type: str = JSON
     headers: Headers = field(default_factory=list)
+    #: What follows the body; a long list is never held, or encrypted, in one piece.
+    rest: Sequence[bytes] = ()
+
+    @property
+    def length(self) -> int:
+        return len(self.body) + sum(map(len, self.rest))
 
     @classmethod
     def of_raw(cls, raw: bytes, form: Form, code: int = 200) -> Answer:
@@ -76,12 +85,18 @@ def list_meta(listing: Listing) -> Obj:
     return meta
 
 
-def list_body(version: Version, listing: Listing) -> bytes:
-    """A list as JSON. Its items carry no kind of their own, so their common beginning is cut off."""
+def of_list(version: Version, listing: Listing, form: Form) -> Answer:
+    """A list. Its items carry no kind of their own, so their common beginning is cut off."""
     row, cut = version.resource, len(version.prefix)
     head = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
-    items = b",{".join([item.raw[cut:] for item in listing.items])
-    return b'%b,"items":[%b%b]}' % (encode(head)[:-1], b"{" if items else b"", items)
+    chunks = [encode(head)[:-1] + b',"items":[']
+    for start in range(0, len(listing.items), ITEMS_A_CHUNK):
+        items = listing.items[start : start + ITEMS_A_CHUNK]
+        chunks.append((b",{" if start else b"{") + b",{".join([memoryview(item.raw)[cut:] for item in items]))
+    chunks.append(b"]}")
+    if form.media_type == YAML:
+        return Answer.of_raw(b"".join(chunks), form)
+    return Answer(200, chunks[0], rest=chunks[1:])
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:

@@ -97,10 +97,15 @@ async def _body(receive: Receive) -> bytes:
 async def _send(answer: Answer, request: Request, send: Send) -> None:
     headers = [
         (b"content-type", answer.media_type.encode()),
-        (b"content-length", b"%d" % len(answer.body)),
+        (b"content-length", b"%d" % answer.length),
         (b"cache-control", b"no-cache, private"),
         *answer.headers,
         *warning_headers(request.caller.warnings),
     ]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else answer.body})
+    is_body_wanted = request.method != "HEAD"
+    body = answer.body if is_body_wanted else b""
+    for chunk in answer.rest if is_body_wanted else ():
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = chunk
+    await send({"type": "http.response.body", "body": body})

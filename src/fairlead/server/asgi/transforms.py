@@ -10,7 +10,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
 from fairlead.runtime.clock import now
-from fairlead.server.asgi.answers import Answer, list_body, list_meta
+from fairlead.server.asgi.answers import Answer, list_meta, of_list
 from fairlead.server.asgi.negotiate import PARTIAL, TABLE
 from fairlead.server.asgi.request import Request
 from fairlead.server.served import Served, Version
@@ -51,7 +51,7 @@ class Presenter:
             return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self._form)
         if transform == PARTIAL:
             return Answer.of_obj(self._partial_list(listing), self._form)
-        return Answer.of_raw(list_body(self._version, listing), self._form)
+        return of_list(self._version, listing, self._form)
 
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
         """A table of one object."""
