@@ -23,7 +23,7 @@ from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.verbs import WatchQuery
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
-from fairlead.client.kubeconfig import render
+from fairlead.client.kubeconfig import load, render
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
@@ -183,6 +183,16 @@ def _locked(data_dir: Path) -> int:
     return lock
 
 
+def _give_access(path: Path, address: str, ca: bytes, token: str) -> None:
+    """Write the kubeconfig; one that leads here already is left alone, with what its owner has added to it."""
+    try:
+        known = load(path)
+    except (OSError, ValueError):
+        known = None
+    if known is None or (known.server, known.ca, known.token) != (address, ca, token):
+        write_private(path, render(address, ca, token).encode())
+
+
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
     """Open the listeners and write the kubeconfig that lets its owner in."""
     folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
@@ -191,8 +201,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     sock = bind(settings.port)
     running.address = f"https://{LOOPBACK}:{sock.getsockname()[1]}"
     running.kubeconfig = settings.kubeconfig or folder / "kubeconfig"
-    config = render(running.address, pki.ca_certificate.read_bytes(), token)
-    write_private(running.kubeconfig, config.encode())
+    _give_access(running.kubeconfig, running.address, pki.ca_certificate.read_bytes(), token)
     documents = Documents(running.registry.catalogue, running.address.removeprefix("https://"))
     application = Application(running.registry, documents, tokens.TokenAuthenticator(token))
     await stack.enter_async_context(serving(application, sock, pki))

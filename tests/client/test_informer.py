@@ -20,7 +20,7 @@ from fairlead.client.informer import RETRY_SECONDS, Informer, Informers
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
 from fairlead.server import cache as caches
-from fairlead.server.assembly import open_registry
+from fairlead.server.assembly import Server
 from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
 
@@ -101,7 +101,9 @@ def _version(item: Object | None) -> str | None:
 
 def run(test: Callable[[World], Awaitable[None]]) -> None:
     async def main() -> None:
-        registry = await open_registry(MemoryStore(), ["ServiceAccount"])
+        server = Server(MemoryStore())
+        await server.open(["ServiceAccount"])
+        registry = server.registry
         for name in ("n", "other"):
             await registry.create(NAMESPACES, {"metadata": {"name": name}})
         await test(World(registry))

@@ -17,7 +17,7 @@ from fairlead.client.informer import Informers
 from fairlead.controllers.base import Controller
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.assembly import open_registry
+from fairlead.server.assembly import Server
 from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
 
@@ -72,7 +72,9 @@ def run(test: Callable[[Cluster], Awaitable[None]], *controllers: Made, namespac
 @asynccontextmanager
 async def cluster(controllers: Iterable[Made], namespaces: Iterable[str] = ("n",)) -> AsyncIterator[Cluster]:
     logging.raiseExceptions = False  # a task that is cancelled late has nowhere to log to
-    registry = await open_registry(MemoryStore(), ["ServiceAccount"])
+    server = Server(MemoryStore())
+    await server.open(["ServiceAccount"])
+    registry = server.registry
     for name in namespaces:
         if registry.find(builtin.NAMESPACES.qualified, name) is None:
             await registry.create(builtin.NAMESPACES, {"metadata": {"name": name}})

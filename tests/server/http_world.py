@@ -16,13 +16,11 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run
+from fairlead.server import assembly
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
 from fairlead.server.asgi.listener import LOOPBACK, bind, serving
-from fairlead.server.assembly import open_registry
 from fairlead.server.auth.tokens import TokenAuthenticator, anybody
-from fairlead.server.bootstrap import bootstrap
-from fairlead.server.custom_kinds import CustomKinds
 from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
 
@@ -62,9 +60,10 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.registry = await open_registry(MemoryStore(), ["ServiceAccount"])
-        await bootstrap(self.registry)
-        following = asyncio.create_task(CustomKinds(self.registry).run())
+        server = assembly.Server(MemoryStore())
+        await server.open(["ServiceAccount"])
+        self.registry = server.registry
+        following = asyncio.create_task(server.run())
         documents = Documents(self.registry.catalogue, "127.0.0.1:1")
         async with AsyncExitStack() as stack:
             ports = []

@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery, WatchEvent, WatchQuery
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.assembly import open_registry
+from fairlead.server.assembly import Server
 from fairlead.server.custom_kinds import CustomKinds
 from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
@@ -57,7 +57,9 @@ def _space(resource: Resource) -> str:
 @asynccontextmanager
 async def world(store: MemoryStore) -> AsyncIterator[World]:
     """One life of a server on that store."""
-    registry = await open_registry(store, ["ServiceAccount"])
+    server = Server(store)
+    await server.open(["ServiceAccount"])
+    registry = server.registry
     kinds = CustomKinds(registry)
     await kinds.settle()
     following = asyncio.create_task(kinds.run())

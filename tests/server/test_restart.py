@@ -16,7 +16,7 @@ from fairlead.api.errors import (
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import WatchQuery
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.assembly import open_registry
+from fairlead.server.assembly import Server
 from fairlead.server.restore import restore
 from fairlead.store.memory import MemoryStore
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
@@ -90,7 +90,7 @@ def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str)
 
 def test_an_unknown_admission_plugin_is_refused_at_start() -> None:
     with pytest.raises(ValueError, match="Nonsense"):
-        run_virtual(open_registry(MemoryStore(), ["Nonsense"]))
+        run_virtual(Server(MemoryStore()).open(["Nonsense"]))
 
 
 def test_a_cluster_scoped_kind_has_no_namespace() -> None:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 import click
 
+from fairlead.api.errors import ApiError
 from fairlead.compose import DataDirInUse
+from fairlead.store.base import StoreUnavailable
 from fairlead.store.sqlite import WrongFormat
 
 
@@ -32,6 +34,8 @@ def explained() -> Iterator[None]:
         raise Failure(f"{error}. Stop it, or choose another directory with --data-dir.") from None
     except WrongFormat as error:
         raise Failure(f"{error}. Use that version, or choose another directory with --data-dir.") from None
+    except (ApiError, StoreUnavailable) as error:
+        raise Failure(f"the cluster cannot start: {error}") from None
     except sqlite3.DatabaseError as error:
         raise Failure(f"the data directory cannot be read: {error}. Choose another with --data-dir.") from None
     except PermissionError as error:

@@ -19,6 +19,7 @@ from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
+from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
@@ -103,14 +104,16 @@ async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | N
     """One run, from the first arrival to the end; what came of it."""
     async with simulation(settings) as (registry, informers):
         observer, endings = Observer(informers), Endings(informers)
+        end: float | None = None
         try:
             async with asyncio.timeout(limit):
                 await arrive(registry, coming, progress)
                 await endings.settled()
+                end = observer.last_event  # what came after it was only waiting for more
         except TimeoutError:
             pass  # the limit is an end like any other
         progress.done()
-        return observer.summary(informers)
+        return observer.summary(informers, now() if end is None else end)
 
 
 def seconds_of(text: str) -> float:

@@ -76,10 +76,3 @@ def _version(row: Resource, stored: Resource) -> Version:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
     deprecation = DEPRECATED.get(row.qualified, "")
     return Version(row, target_of(row).normalise, to_stored, from_stored, prefix_of(row), deprecation)
-
-
-async def open_registry(store: Store, disabled_admission: Iterable[str] = ()) -> Registry:
-    """The registry of an opened server, for those who need no more of it."""
-    server = Server(store)
-    await server.open(disabled_admission)
-    return server.registry

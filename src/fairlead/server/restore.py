@@ -20,9 +20,8 @@ from fairlead.server.served import Version
 async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
     """Store the objects that are not there yet; return how many. Raises ValueError for what cannot be stored."""
     count = 0
-    present = {metadata(obj).get("uid") for obj in objects}
+    present = {_uid(obj) for obj in objects}
     for obj in objects:
-        _keep_owners(obj, present)
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
         found = registry.catalogue.of_kind(group, version, str(obj.get("kind")))
         if found is None:
@@ -31,6 +30,7 @@ async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
         namespace, name = _identity(kind, obj)
         if registry.find(served.resource.qualified, name, namespace) is not None:
             continue
+        _keep_owners(obj, present)
         stored = kind.to_stored(obj) if kind.to_stored else obj
         served.strategy.default(stored)
         meta = metadata(stored)
@@ -41,7 +41,13 @@ async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
     return count
 
 
-def _keep_owners(obj: Obj, present: set[str | None]) -> None:
+def _uid(obj: Obj) -> str:
+    """What a dump says of an object's uid, whatever the rest of it is like."""
+    meta = obj.get("metadata")
+    return str(meta.get("uid")) if isinstance(meta, dict) else ""
+
+
+def _keep_owners(obj: Obj, present: set[str]) -> None:
     """An owner that the dump lacks would be taken for deleted, and what it owns with it: forget such owners."""
     meta = metadata(obj)
     if owners := meta.get("ownerReferences"):

@@ -36,7 +36,7 @@ class Observer:
     """Watches a run through informers and keeps the books of it. `summary` may be asked for at any time."""
 
     def __init__(self, informers: Informers) -> None:
-        self.began = now()
+        self.began = self.last_event = now()
         self._digest = hashlib.sha256()
         self._usage: dict[str, Usage] = {}
         self._created: dict[str, float] = {}
@@ -58,6 +58,7 @@ class Observer:
         pod = new or old
         assert pod is not None
         key, moment = pod.metadata.key, now()
+        self.last_event = moment
         if old is None:
             self._created[key] = moment
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
@@ -93,9 +94,8 @@ class Observer:
         """Of everything that happened to every pod, in order: equal runs have equal digests."""
         return self._digest.hexdigest()
 
-    def summary(self, informers: Informers) -> Obj:
-        """The whole run as data."""
-        end = now()
+    def summary(self, informers: Informers, end: float) -> Obj:
+        """The whole run as data, up to `end` (seconds since the epoch)."""
         pods = list(informers.of(PODS, Pod))
         waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_finished]
         waits = dict(self._waits)
