@@ -43,11 +43,6 @@ def test_exact_value_comes_from_equality_alone() -> None:
     assert selector.exact("b") is None
 
 
-def test_fields_can_be_renamed() -> None:
-    renamed = parse("a=1,b!=2").transformed(lambda field, value: (f"spec.{field}", value))
-    assert str(renamed) == "spec.a=1,spec.b!=2"
-
-
 @given(st.text())
 def test_escaping_can_be_undone(value: str) -> None:
     assert unescape(escape(value)) == value

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api import quota
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import Amounts, parsed
-from fairlead.api.quantity import ZERO, Quantity
-from fairlead.api.quota_scopes import QuotaSpec
+from fairlead.api.podresources import Amounts
+from fairlead.api.quantity import ZERO, Quantity, parse
 
 NOW = 1_767_225_600.0
 
 amounts = st.dictionaries(
-    st.sampled_from(["pods", "requests.cpu", "limits.memory"]), st.integers(0, 10**6).map(Quantity.of_milli)
+    st.sampled_from(["pods", "requests.cpu", "limits.memory"]),
+    st.integers(0, 10**6).map(lambda milli: parse(f"{milli}m")),
 )
 
 
@@ -99,20 +97,3 @@ def test_a_pod_being_resized_counts_for_the_most_it_may_hold() -> None:
 def test_a_fraction_of_a_byte_of_storage_is_rounded_up() -> None:
     claim = {"metadata": {}, "spec": {"resources": {"requests": {"storage": "1500m"}}}}
     assert str(quota.usage("persistentvolumeclaims", claim, NOW)["requests.storage"]) == "2"
-
-
-def test_a_recount_sums_what_is_in_scope_and_starts_at_zero() -> None:
-    stored: dict[str, list[Obj]] = {"pods": [pod("1"), pod("500m"), pod("1", {"phase": "Failed"})], "secrets": [{}]}
-
-    def objects_of(kind: str) -> Iterable[Obj] | None:
-        return stored.get(kind, [] if kind == "services" else None)
-
-    hard = {"requests.cpu": "9", "count/pods": "9", "secrets": "9", "services": "9", "count/foos.example.com": "9"}
-    assert quota.texts(quota.total_used(QuotaSpec(hard=hard), objects_of, NOW)) == {
-        "requests.cpu": "1500m",
-        "count/pods": "3",
-        "secrets": "1",
-        "services": "0",
-    }
-    scoped = QuotaSpec(hard={"pods": "9", "secrets": "9"}, scopes=("BestEffort",))
-    assert quota.total_used(scoped, objects_of, NOW) == parsed({"pods": "0", "secrets": "0"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 import pytest
@@ -214,7 +215,7 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
 def test_every_watch_ends_when_the_kind_is_served_no_more() -> None:
     cache, ended, told = Cache("things"), list[int](), list[EventType]()
     for number in range(3):
-        cache.watch(Watcher("", None, lambda type_, _: told.append(type_), lambda n=number: ended.append(n)))  # type: ignore[misc]
+        cache.watch(Watcher("", None, lambda type_, _: told.append(type_), partial(ended.append, number)))
     cache.end_watches()
     applied(cache, [("a", "m", {})])
     assert (ended, told, cache.watchers) == ([0, 1, 2], [], 0)

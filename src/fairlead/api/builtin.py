@@ -22,7 +22,7 @@ _READ_WRITE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 
-_SCALE = Subresource("scale", "Scale", _READ_WRITE, "autoscaling", "v1")
+SCALE = Subresource("scale", "Scale", _READ_WRITE, "autoscaling", "v1")
 
 
 def _row(
@@ -104,7 +104,7 @@ PODS = _row(
 )
 POD_TEMPLATES = _row("v1", "podtemplates", "PodTemplate")
 REPLICATION_CONTROLLERS = _row(
-    "v1", "replicationcontrollers", "ReplicationController", "rc", _SCALE, "status", categories=_ALL
+    "v1", "replicationcontrollers", "ReplicationController", "rc", SCALE, "status", categories=_ALL
 )
 RESOURCE_QUOTAS = _row("v1", "resourcequotas", "ResourceQuota", "quota", "status")
 SECRETS = _row("v1", "secrets", "Secret")
@@ -134,9 +134,9 @@ API_SERVICES = _row(
 
 CONTROLLER_REVISIONS = _row("apps/v1", "controllerrevisions", "ControllerRevision")
 DAEMON_SETS = _row("apps/v1", "daemonsets", "DaemonSet", "ds", "status", categories=_ALL)
-DEPLOYMENTS = _row("apps/v1", "deployments", "Deployment", "deploy", _SCALE, "status", categories=_ALL)
-REPLICA_SETS = _row("apps/v1", "replicasets", "ReplicaSet", "rs", _SCALE, "status", categories=_ALL)
-STATEFUL_SETS = _row("apps/v1", "statefulsets", "StatefulSet", "sts", _SCALE, "status", categories=_ALL)
+DEPLOYMENTS = _row("apps/v1", "deployments", "Deployment", "deploy", SCALE, "status", categories=_ALL)
+REPLICA_SETS = _row("apps/v1", "replicasets", "ReplicaSet", "rs", SCALE, "status", categories=_ALL)
+STATEFUL_SETS = _row("apps/v1", "statefulsets", "StatefulSet", "sts", SCALE, "status", categories=_ALL)
 
 EVENTS_K8S_IO = _row("events.k8s.io/v1", "events", "Event", "ev")
 

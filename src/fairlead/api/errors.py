@@ -189,25 +189,3 @@ class ServerTimeout(ApiError):
 def qualified(plural: str, group: str) -> str:
     """`deployments.apps`, `pods`: how Kubernetes writes a group-resource."""
     return f"{plural}.{group}" if group else plural
-
-
-def error_of(status: Obj) -> ApiError:
-    """The exception that a received `Status` stands for (the reverse of `ApiError.status`)."""
-    details = status.get("details") or {}
-    kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(status.get("code", 500), ApiError)
-    return kind(
-        status.get("message", ""),
-        name=details.get("name", ""),
-        group=details.get("group", ""),
-        kind=details.get("kind", ""),
-        uid=details.get("uid", ""),
-        causes=[
-            Cause(c.get("reason", ""), c.get("message", ""), c.get("field", "")) for c in details.get("causes") or ()
-        ],
-        retry_after_seconds=details.get("retryAfterSeconds", 0),
-    )
-
-
-_KINDS: list[type[ApiError]] = [*ApiError.__subclasses__(), Expired]
-_BY_REASON = {kind.reason: kind for kind in _KINDS if kind.reason}
-_BY_CODE = {kind.code: kind for kind in reversed(_KINDS)}

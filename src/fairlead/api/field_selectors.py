@@ -8,7 +8,7 @@ k8s.io/apimachinery 1.36, pkg/fields/selector.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -44,10 +44,6 @@ class FieldSelector:
             if term.field == field and not term.is_negated:
                 return term.value
         return None
-
-    def transformed(self, rename: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
-        """Each field and value passed through `rename`, which raises for fields it does not know."""
-        return FieldSelector(tuple(Term(*rename(term.field, term.value), term.is_negated) for term in self.terms))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.terms))

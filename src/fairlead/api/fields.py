@@ -47,9 +47,6 @@ class Errors(list[Cause]):
     def not_found(self, path: str, value: Any, detail: str = "") -> None:
         self._add("FieldValueNotFound", f"Not found: {quoted(value)}", path, detail)
 
-    def type_invalid(self, path: str, value: Any, detail: str) -> None:
-        self._add("FieldValueTypeInvalid", f"Invalid value: {quoted(value)}", path, detail)
-
     def too_long(self, path: str, limit: int, unit: str = "bytes") -> None:
         self._add("FieldValueTooLong", "Too long", path, f"may not be more than {limit} {unit}")
 

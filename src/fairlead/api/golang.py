@@ -38,7 +38,8 @@ _TYPES: Final = {
     float: "float64",
     type(None): "%!s(<nil>)",
 }
-_JSON_TYPES: Final = {
+#: What decode errors call a value.
+JSON_TYPES: Final[dict[type, str]] = {
     dict: "object",
     list: "array",
     str: "string",
@@ -56,7 +57,7 @@ def type_of(value: Any) -> str:
 
 def unmarshal_error(value: Any, wanted: str) -> str:
     """What decoding says about a value of the wrong kind; `wanted` is a Go type."""
-    return f"json: cannot unmarshal {_JSON_TYPES[type(value)]} into Go value of type {wanted}"
+    return f"json: cannot unmarshal {JSON_TYPES[type(value)]} into Go value of type {wanted}"
 
 
 _BLANKS: Final = re.compile(rb"[ \t\r\n]*")

@@ -6,6 +6,7 @@ import msgspec
 
 from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Condition, Object, View
+from fairlead.api.references import Reference
 
 _NOTHING = msgspec.Raw(b"{}")
 
@@ -133,17 +134,8 @@ class CronJobSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     failed_jobs_history_limit: int | None = None
 
 
-class ActiveJob(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    api_version: str = ""
-    resource_version: str = ""
-
-
 class CronJobStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
-    active: tuple[ActiveJob, ...] = ()
+    active: tuple[Reference, ...] = ()
     last_schedule_time: str | None = None
     last_successful_time: str | None = None
 

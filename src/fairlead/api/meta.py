@@ -6,11 +6,7 @@ A view is never written back, so fields that it does not know cannot be lost.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-
-_EMPTY: dict[str, Any] = {}
 
 
 class View(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -30,7 +26,6 @@ class ObjectMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
     """The part of metadata that components read. Times are RFC 3339 texts."""
 
     name: str = ""
-    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""

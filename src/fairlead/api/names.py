@@ -28,11 +28,8 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN_UNDERSCORE = rf"{_LABEL_UNDERSCORE}(\.{_LABEL_UNDERSCORE})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_WILDCARD = rf"\*\.{_SUBDOMAIN}"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_QUALIFIED})?"
-_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
-_ENV_VAR = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _PERCENT = "[0-9]+%"
 _HTTP_HEADER = "[-A-Za-z0-9]+"
@@ -153,16 +150,6 @@ dns1035_label = _bounded(
         "abc-123",
     ),
 )
-wildcard_dns1123_subdomain = _bounded(
-    SUBDOMAIN_MAX,
-    length_error(SUBDOMAIN_MAX),
-    _shape(
-        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist "
-        "of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-        _WILDCARD,
-        "*.example.com",
-    ),
-)
 label_value = _bounded(
     LABEL_MAX,
     bytes_error(LABEL_MAX),
@@ -176,25 +163,9 @@ label_value = _bounded(
     ),
 )
 _label_key_prefix = _bounded(SUBDOMAIN_MAX, bytes_error(SUBDOMAIN_MAX), _subdomain_shape)
-c_identifier = _shape(
-    "a valid C identifier must start with alphabetic character or '_', "
-    "followed by a string of alphanumeric characters or '_'",
-    _C_IDENTIFIER,
-    "my_name",
-    "MY_NAME",
-    "MyName",
-)
 percent = _shape("a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%")
 http_header_name = _shape(
     "a valid HTTP header must consist of alphanumeric characters or '-'", _HTTP_HEADER, "X-Header-Name"
-)
-_env_var_shape = _shape(
-    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
-    "and must not start with a digit",
-    _ENV_VAR,
-    "my.env-name",
-    "MY_ENV.NAME",
-    "MyEnvName1",
 )
 _config_key_shape = _bounded(
     SUBDOMAIN_MAX,
@@ -240,7 +211,10 @@ def annotations_fit(annotations: Mapping[str, str]) -> bool:
     return size <= ANNOTATIONS_MAX_BYTES
 
 
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+#: What the garbage collector has to do before an owner may go.
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN, FOREGROUND})
 
 
 def kube_finalizer(value: str) -> list[str]:
@@ -254,11 +228,6 @@ def _climbs(value: str) -> list[str]:
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []
-
-
-def env_var_name(value: str) -> list[str]:
-    """The strict rule; since 1.34 containers use `relaxed_env_var_name`."""
-    return _env_var_shape(value) + _climbs(value)
 
 
 def relaxed_env_var_name(value: str) -> list[str]:

@@ -73,10 +73,6 @@ class Quantity:
     def of_units(cls, value: int, style: Format = Format.DECIMAL_SI) -> Quantity:
         return cls(value * _NANOS, style)
 
-    @classmethod
-    def of_milli(cls, value: int, style: Format = Format.DECIMAL_SI) -> Quantity:
-        return cls(value * _NANOS_IN_MILLI, style)
-
     @property
     def units(self) -> int:
         """`Value()`: whole units as an int64, rounded away from zero."""

@@ -25,7 +25,8 @@ from fairlead.api.podresources import (
     pod_requests,
 )
 from fairlead.api.quantity import ZERO, Quantity, parse
-from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, QuotaSpec, in_scope
+from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES
+from fairlead.api.volumes import storage_class_of
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
@@ -137,13 +138,6 @@ def _claim_usage(claim: Obj) -> Amounts:
     if storage_class := storage_class_of(claim):
         used |= {f"{storage_class}{_STORAGE_CLASS}{name}": amount for name, amount in used.items()}
     return used
-
-
-def storage_class_of(claim: Obj) -> str | None:
-    """The claim's storage class; None if it leaves the choice to the cluster, "" if it wants none."""
-    annotated = (metadata(claim).get("annotations") or {}).get("volume.beta.kubernetes.io/storage-class")
-    found: str | None = annotated if annotated is not None else (claim.get("spec") or {}).get("storageClassName")
-    return found
 
 
 def _storage(claim: Obj) -> Quantity | None:
@@ -275,23 +269,3 @@ def told(amounts: Amounts) -> str:
 def texts(amounts: Amounts) -> dict[str, str]:
     """The amounts as they are stored."""
     return {name: str(amount) for name, amount in amounts.items()}
-
-
-def total_used(spec: QuotaSpec, objects_of: Callable[[str], Iterable[Obj] | None], now: float) -> Amounts:
-    """Recount everything that a quota limits. `objects_of(kind)` lists its namespace, None if there is no such kind."""
-    names_on: dict[str, list[str]] = {}
-    for name in spec.hard:
-        if kind := counted_on(name):
-            names_on.setdefault(kind, []).append(name)
-    used: Amounts = {}
-    selectors = spec.selectors
-    for kind, names in names_on.items():
-        objects = objects_of(kind)
-        if objects is None:
-            continue
-        used |= dict.fromkeys(names, ZERO)
-        for obj in objects:
-            if in_scope(selectors, kind, obj):
-                for name, amount in masked(usage(kind, obj, now), names).items():
-                    used[name] += amount
-    return used

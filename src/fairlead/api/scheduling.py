@@ -148,7 +148,6 @@ class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True,
 
 class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     phase: str = ""
-    nominated_node_name: str = ""
     conditions: tuple[Condition, ...] | None = ()
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None

@@ -13,6 +13,7 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
+EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 #: Taints with these effects keep a pod off; `PreferNoSchedule` only makes the node less welcome.
 BINDING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 

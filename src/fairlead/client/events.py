@@ -21,10 +21,11 @@ from typing import Final, Generic, TypeVar
 from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError, NotFound
-from fairlead.api.meta import Object, View
+from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
-from fairlead.api.resources import Resource
+from fairlead.api.references import Reference
+from fairlead.api.references import reference as reference
 from fairlead.api.verbs import Api, PatchType
 from fairlead.runtime import chance, clock
 
@@ -51,43 +52,6 @@ log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-class Reference(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
-    """A `v1.ObjectReference`."""
-
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    api_version: str = ""
-    resource_version: str = ""
-    field_path: str = ""
-
-    def encode(self) -> Obj:
-        told = {
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "apiVersion": self.api_version,
-            "resourceVersion": self.resource_version,
-            "fieldPath": self.field_path,
-        }
-        return {key: value for key, value in told.items() if value}
-
-
-def reference(obj: Object, resource: Resource | None = None, field_path: str = "") -> Reference:
-    """A reference to `obj`; name the resource where the view may lack its kind (items of a list do)."""
-    return Reference(
-        kind=resource.kind if resource else obj.kind,
-        namespace=obj.metadata.namespace,
-        name=obj.metadata.name,
-        uid=obj.metadata.uid,
-        api_version=resource.api_version if resource else obj.api_version,
-        resource_version=obj.metadata.resource_version,
-        field_path=field_path,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,12 @@ def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = 
     With `selector`, a change of an orphan also wakes everybody who might adopt it.
     """
 
-    def wakes(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
+    def wakes(world: World, old: Object | None, new: Object | None) -> Iterable[str]:
+        if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
+            return ()  # most changes concern nobody, and every change asks every controller
+        return woken(world, old, new)
+
+    def woken(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
         for version in (old, new):
             if version is not None and (key := _owner_key(kind, version)) is not None:
                 owner = world.get(kind, key)
@@ -197,6 +202,10 @@ def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = 
                     yield candidate.metadata.key
 
     return wakes
+
+
+def _is_ownerless(obj: Object | None) -> bool:
+    return obj is None or not obj.metadata.owner_references
 
 
 def _owner_key(kind: Kind[Any], obj: Object) -> str | None:
@@ -215,8 +224,8 @@ def _owner_uid(obj: Object) -> str:
     return owner.uid if owner is not None else ""
 
 
-def _is_new_to_adopters(old: Object | None, new: Object) -> bool:
+def _is_new_to_adopters(old: Object | None, new: Object | None) -> bool:
     """Whether an orphan appeared, lost its owner, or carries other labels than before."""
-    if new.metadata.controller is not None:
+    if new is None or new.metadata.controller is not None:
         return False
     return old is None or old.metadata.controller is not None or old.metadata.labels != new.metadata.labels

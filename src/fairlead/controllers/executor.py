@@ -18,8 +18,9 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.objects import Obj
+from fairlead.api.references import reference
 from fairlead.api.verbs import Api, WriteOptions
-from fairlead.client.events import EventRecorder, reference
+from fairlead.client.events import EventRecorder
 from fairlead.controllers.actions import (
     Action,
     Actions,

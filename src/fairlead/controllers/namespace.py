@@ -21,6 +21,7 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError
 from fairlead.api.meta import Object, View
 from fairlead.api.namespaces import Namespace, NamespaceCondition
+from fairlead.api.pods import FINISHED
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.controllers.actions import Action, Actions, DeleteAll, Kind, ListAll, Requeue, Update, update_status
@@ -30,7 +31,6 @@ from fairlead.controllers.kinds import NAMESPACES
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 FINALIZER: Final = "kubernetes"
-FINISHED: Final = ("Succeeded", "Failed")
 
 #: Type, reason and message of each condition while there is nothing to complain about; in the order of the status.
 _FINE: Final = (

@@ -14,9 +14,10 @@ from typing import Final
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
+from fairlead.api.references import reference
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
 from fairlead.api.verbs import Api
-from fairlead.client.events import NORMAL, WARNING, Recorder, reference
+from fairlead.client.events import NORMAL, WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
 from fairlead.scheduler import writes

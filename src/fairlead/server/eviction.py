@@ -25,6 +25,7 @@ from typing import TypeAlias
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, BadRequest, Cause, Conflict, Forbidden, NotFound, TooManyRequests, Unknown
 from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.api.pods import FINISHED
 from fairlead.api.selectors import SelectorError, of_structured
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime import chance, clock
@@ -37,7 +38,6 @@ PODS, BUDGETS = "pods", "poddisruptionbudgets.policy"
 MAX_DISRUPTED_PODS = 2000
 
 _ATTEMPTS, _PAUSE_SECONDS = 20, 0.5
-_FINISHED = ("Succeeded", "Failed")
 _WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _CONDITION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
@@ -148,7 +148,7 @@ def ignores_budgets(pod: Obj) -> bool:
 
 
 def _is_gone(pod: Obj) -> bool:
-    return _status(pod).get("phase") in _FINISHED or bool(metadata(pod).get("deletionTimestamp"))
+    return _status(pod).get("phase") in FINISHED or bool(metadata(pod).get("deletionTimestamp"))
 
 
 def matching(pod: Obj, budgets: Iterable[Encoded]) -> list[Obj]:

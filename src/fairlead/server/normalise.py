@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import go_quote
+from fairlead.api.golang import JSON_TYPES
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import QuantityError, from_json
 from fairlead.server import gobase64, timestamps, wire
@@ -91,23 +92,12 @@ def spelled(path: Path) -> str:
 
 def type_error(value: Any, path: Path, go: str, said: str = "") -> str:
     """`json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32`."""
-    kind = said or _JSON_TYPES.get(type(value), type(value).__name__)
+    kind = said or JSON_TYPES.get(type(value), type(value).__name__)
     named = [(key, struct) for key, struct in _links(path) if struct]
     if not named:
         return f"json: cannot unmarshal {kind} into Go value of type {go}"
     names = ".".join(str(key) for key, _ in reversed(named))
     return f"json: cannot unmarshal {kind} into Go struct field {named[0][1]}.{names} of type {go}"
-
-
-_JSON_TYPES: Final[dict[type, str]] = {
-    str: "string",
-    bool: "bool",
-    int: "number",
-    float: "number",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
 
 
 # --- structs --------------------------------------------------------------------------------------------------------

@@ -101,11 +101,6 @@ class Schema:
         """The fields that together identify an element of a list of type `map`."""
         return tuple(self.node.get("x-kubernetes-list-map-keys", ()))
 
-    @property
-    def is_atomic_map(self) -> bool:
-        """Whether an object is owned and replaced as a whole."""
-        return "atomic" in (self.node.get("x-kubernetes-map-type"), self.body.get("x-kubernetes-map-type"))
-
 
 @cache
 def schema_of(name: str) -> Schema:

@@ -18,7 +18,7 @@ from fairlead.api.verbs import DeleteOptions
 from fairlead.server import writing
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.apply.managers import Writer
-from fairlead.server.apply.scale import ReplicaPaths, to_object, to_scale
+from fairlead.server.apply.scale import SCALE_DEFINITION, ReplicaPaths, to_object, to_scale
 from fairlead.server.apply.writers import scale_writer_of
 from fairlead.server.crds.custom import CustomStrategy
 from fairlead.server.crds.paths import keys_of
@@ -36,9 +36,6 @@ from fairlead.server.views import STATUS, View
 
 if TYPE_CHECKING:
     from fairlead.server.registry import Action, Registry
-
-
-SCALE = "io.k8s.api.autoscaling.v1.Scale"
 
 
 class FinalizeView(View):
@@ -79,7 +76,7 @@ class ScaleView(View):
         return target_of(version.resource, "scale").normalise
 
     def definition(self, version: Version) -> str:
-        return SCALE
+        return SCALE_DEFINITION
 
     def kind(self, version: Version) -> str:
         return "Scale"

@@ -42,16 +42,16 @@ def _merge(into: Obj, patch: Obj, *, may_hold_nulls: bool) -> None:
             _merge(current, value, may_hold_nulls=may_hold_nulls)
             continue
         if may_hold_nulls and not isinstance(current, dict):
-            _drop_nulls(value)
+            drop_nulls(value)
         into[key] = value
 
 
-def _drop_nulls(value: Any) -> None:
+def drop_nulls(value: Any) -> None:
     if isinstance(value, dict):
         for key in [key for key, member in value.items() if member is None]:
             del value[key]
         for member in value.values():
-            _drop_nulls(member)
+            drop_nulls(member)
     elif isinstance(value, list):
         for member in value:
-            _drop_nulls(member)
+            drop_nulls(member)

@@ -14,6 +14,7 @@ from fairlead.api.errors import BadRequest
 from fairlead.api.golang import printed, type_of, unmarshal_error
 from fairlead.api.objects import Obj
 from fairlead.api.patches.bodies import ANY_MAP, Parse, PatchFailed, copied, read
+from fairlead.api.patches.merge import drop_nulls
 from fairlead.api.patches.ordering import in_order, key_of, same_kind, split
 
 _DIRECTIVE: Final = "$patch"
@@ -132,7 +133,7 @@ def _merge_field(original: Obj, key: str, value: Any, schema: PatchSchema | None
     elif isinstance(value, list) and isinstance(current, list):
         original[key] = _merge_lists(current, value, _schema_of(schema, key))
     else:
-        _discard_nulls(value)
+        drop_nulls(value)
         if _strip_directives(value):
             original[key] = value
         else:
@@ -144,17 +145,6 @@ def _schema_of(schema: PatchSchema | None, key: str) -> PatchSchema:
     if found is None:
         raise PatchFailed(f'unable to find api field "{key}"')
     return found
-
-
-def _discard_nulls(value: Any) -> None:
-    if isinstance(value, dict):
-        for key in [key for key, member in value.items() if member is None]:
-            del value[key]
-        for member in value.values():
-            _discard_nulls(member)
-    elif isinstance(value, list):
-        for member in value:
-            _discard_nulls(member)
 
 
 def _strip_directives(value: Any) -> bool:

@@ -7,34 +7,18 @@ skipped, and one that it repeats counts twice, as with github.com/robfig/cron/v3
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
+from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
+
 #: A schedule that does not fire for so long never will (30 February).
 _YEARS_AHEAD: Final = 5
 
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-#: Lowest and highest value of each field, and the names that some values have.
-_FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
-    (0, 59, {}),
-    (0, 23, {}),
-    (1, 31, {}),
-    (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
-    (0, 6, {name: number for number, name in enumerate(_DAYS)}),
-)
-_DESCRIPTORS: Final = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
 _SECONDS_OF: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION: Final = re.compile(r"([0-9.]+)(h|ms|m|s|us|µs|ns)")
 _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+")
@@ -101,17 +85,19 @@ def parsed(text: str, zone_name: str = "") -> Schedule:
     if found is not None:
         zone_name, text = found[1], text[found.end() :]
     zone = ZoneInfo(zone_name) if zone_name else UTC
-    if text.startswith("@every "):
-        return Every(sum(float(value) * _SECONDS_OF[unit] for value, unit in _DURATION.findall(text[7:])))
-    parts = _DESCRIPTORS.get(text, text).split()
-    if len(parts) != len(_FIELDS):
+    if text.startswith(EVERY):
+        terms = _DURATION.findall(text.removeprefix(EVERY))
+        return Every(sum(float(value) * _SECONDS_OF[unit] for value, unit in terms))
+    parts = DESCRIPTORS.get(text, text).split()
+    if len(parts) != len(FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")
-    minutes, hours, days, months, weekdays = (_values(part, *field) for part, field in zip(parts, _FIELDS, strict=True))
+    minutes, hours, days, months, weekdays = (_values(part, bounds) for part, bounds in zip(parts, FIELDS, strict=True))
     any_day = any(part[0] in "*?" and not part[1:].startswith("/") for part in (parts[2], parts[4]))
     return Fields(minutes, hours, days, months, weekdays, any_day, zone)
 
 
-def _values(part: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
+def _values(part: str, bounds: Bounds) -> frozenset[int]:
+    low, high, names = bounds.low, bounds.high, bounds.names
     found: set[int] = set()
     for item in part.split(","):
         extent, _, step = item.partition("/")
@@ -127,6 +113,6 @@ def _values(part: str, low: int, high: int, names: dict[str, int]) -> frozenset[
     return frozenset(found)
 
 
-def _value(text: str, names: dict[str, int]) -> int:
+def _value(text: str, names: Mapping[str, int]) -> int:
     known = names.get(text.lower())
     return int(text) if known is None else known

@@ -15,8 +15,9 @@ import msgspec
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError
-from fairlead.api.jobs import ActiveJob, CronJob, CronJobStatus, Job
+from fairlead.api.jobs import CronJob, CronJobStatus, Job
 from fairlead.api.objects import Obj
+from fairlead.api.references import reference
 from fairlead.api.verbs import DeleteOptions
 from fairlead.api.workloads import template_of
 from fairlead.client.events import WARNING
@@ -135,16 +136,8 @@ def _create(obj: CronJob, status: CronJobStatus, at: float) -> Generator[Action,
             raise
         return status
     yield Emit("SuccessfulCreate", f"Created job {name}")
-    meta = stored.view(Job).metadata
-    reference = ActiveJob(
-        kind=JOBS.resource.kind,
-        api_version=JOBS.resource.api_version,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return msgspec.structs.replace(status, active=(*status.active, reference), last_schedule_time=timestamp(at))
+    made = reference(stored.view(Job), JOBS.resource)
+    return msgspec.structs.replace(status, active=(*status.active, made), last_schedule_time=timestamp(at))
 
 
 def _job(obj: CronJob, at: float) -> Obj:

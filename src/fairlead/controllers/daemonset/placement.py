@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.api.labels import OPERATORS
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
@@ -86,10 +87,7 @@ def _requirement_met(one: NodeSelectorRequirement, labels: Mapping[str, str]) ->
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
+    **OPERATORS,
     "Gt": lambda value, values: _is_number(value) and int(value or 0) > int(values[0]),
     "Lt": lambda value, values: _is_number(value) and int(value or 0) < int(values[0]),
 }

@@ -14,8 +14,9 @@ import msgspec
 from fairlead.api.errors import AlreadyExists, ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.api.references import reference
 from fairlead.api.services import Endpoints, Service
-from fairlead.client.events import WARNING, reference
+from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.endpoints.backends import (

@@ -16,7 +16,7 @@ from fairlead.controllers.actions import Actions
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.endpoints.backends import SERVICE_NAME, family_of
-from fairlead.controllers.endpoints.slices import MANAGED_BY, grouped, write_slices
+from fairlead.controllers.endpoints.slices import MANAGED_BY, grouped, service_of_slices, write_slices
 from fairlead.controllers.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
@@ -40,15 +40,10 @@ def _same_name(world: World, old: Service | None, new: Service | None) -> Iterat
     yield either.metadata.key
 
 
-def _mirrored(world: World, old: EndpointSlice | None, new: EndpointSlice | None) -> Iterator[str]:
-    if old is not None and old.metadata.labels.get(MANAGED_BY) == MANAGER:
-        yield f"{old.metadata.namespace}/{old.metadata.labels.get(SERVICE_NAME, '')}"
-
-
 class MirroredSlices(Controller[Endpoints]):
     name = "endpoint-slice-mirroring-controller"
     kind = ENDPOINTS
-    watches = (Watch(SERVICES, _same_name), Watch(ENDPOINT_SLICES, _mirrored))
+    watches = (Watch(SERVICES, _same_name), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))
 
     def gone(self, key: str, world: World) -> Actions:
         namespace, _, name = key.partition("/")

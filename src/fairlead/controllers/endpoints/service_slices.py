@@ -8,7 +8,7 @@ from typing import Final
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.api.services import EndpointSlice, Service
+from fairlead.api.services import Service
 from fairlead.controllers.actions import Actions
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference
@@ -24,7 +24,7 @@ from fairlead.controllers.endpoints.backends import (
     services_of,
     target,
 )
-from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, write_slices
+from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, service_of_slices, write_slices
 from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from fairlead.controllers.pods import pods_on
 
@@ -32,12 +32,6 @@ MANAGER: Final = "endpointslice-controller.k8s.io"
 ZONE: Final = "topology.kubernetes.io/zone"
 
 _RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
-
-
-def _owner(world: World, old: EndpointSlice | None, new: EndpointSlice | None) -> Iterator[str]:
-    """A slice of ours that somebody changed or removed is put right again."""
-    if old is not None and old.metadata.labels.get(MANAGED_BY) == MANAGER:
-        yield f"{old.metadata.namespace}/{old.metadata.labels.get(SERVICE_NAME, '')}"
 
 
 def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
@@ -53,7 +47,7 @@ def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[s
 class ServiceSlices(Controller[Service]):
     name = "endpoint-slice-controller"
     kind = SERVICES
-    watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, _owner))
+    watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))
 
     def concerns(self, old: Service | None, new: Service | None) -> bool:
         return new is not None and is_managed(new)

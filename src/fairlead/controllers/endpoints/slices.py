@@ -6,7 +6,7 @@ ones first fill the slices that change anyway. Source: k8s.io/endpointslice/reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.services import EndpointSlice
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Patch, Together, refusals
+from fairlead.controllers.base import Wakes, World
+from fairlead.controllers.endpoints.backends import SERVICE_NAME
 from fairlead.controllers.kinds import ENDPOINT_SLICES
 
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -35,6 +37,16 @@ class Group:
     @property
     def key(self) -> tuple[str, bytes]:
         return self.family, _encode(sorted(map(_encode, self.ports)))
+
+
+def service_of_slices(manager: str) -> Wakes:
+    """A slice of the manager's that somebody changed or removed is put right again."""
+
+    def wakes(world: World, old: EndpointSlice | None, new: EndpointSlice | None) -> Iterator[str]:
+        if old is not None and old.metadata.labels.get(MANAGED_BY) == manager:
+            yield f"{old.metadata.namespace}/{old.metadata.labels.get(SERVICE_NAME, '')}"
+
+    return wakes
 
 
 def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[Group]:

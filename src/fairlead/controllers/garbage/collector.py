@@ -21,14 +21,16 @@ import msgspec
 from fairlead.api import builtin
 from fairlead.api.errors import NotFound
 from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.objects import Obj
+from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
-from fairlead.client.events import WARNING, Reference
+from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Delete, Emit, Kind, Patch, Read, Together, refusals
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.everything import resource_of
-from fairlead.controllers.garbage.graph import FOREGROUND, ORPHAN, Graph, Node
+from fairlead.controllers.garbage.graph import Graph, Node
 from fairlead.controllers.kinds import NAMESPACES
 
 #: How many owners that are gone are remembered, so that not each of their dependents asks the server.

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.resources import Resource
-
-ORPHAN: Final = "orphan"
-FOREGROUND: Final = "foregroundDeletion"
 
 
 @dataclass(slots=True)

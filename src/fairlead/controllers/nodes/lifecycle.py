@@ -16,8 +16,9 @@ from fairlead.api.meta import Object
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import PatchType
-from fairlead.client.events import WARNING, Reference, reference
+from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Emit, Patch, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import LEASES, NODES, PODS

@@ -14,12 +14,12 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.runtime import chance
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
 from fairlead.server.admission.pod_secrets import first_secret_not_allowed, uses_secrets
+from fairlead.server.kinds.podspec.annotations import is_mirror
+from fairlead.server.kinds.serviceaccounts import ENFORCE
 
 DEFAULT_ACCOUNT = "default"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME_PREFIX = "kube-api-access-"
-_MIRROR = "kubernetes.io/config.mirror"
-_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 #: The default account is made by a controller just after its namespace: wait for it a little.
@@ -37,7 +37,7 @@ class Account(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 
     @property
     def limits_secrets(self) -> bool:
-        return self.metadata.annotations.get(_ENFORCE) in _TRUE
+        return self.metadata.annotations.get(ENFORCE) in _TRUE
 
 
 class ServiceAccount(AdmissionPlugin):
@@ -49,7 +49,7 @@ class ServiceAccount(AdmissionPlugin):
         self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
-        if attributes.operation is not Operation.CREATE or attributes.subresource or _is_mirror(attributes.obj):
+        if attributes.operation is not Operation.CREATE or attributes.subresource or is_mirror(attributes.obj):
             return
         spec = attributes.spec
         name = spec.get("serviceAccountName") or DEFAULT_ACCOUNT
@@ -64,7 +64,7 @@ class ServiceAccount(AdmissionPlugin):
         is_create = attributes.operation is Operation.CREATE
         if is_create == bool(attributes.subresource):
             return
-        if is_create and _is_mirror(attributes.obj):
+        if is_create and is_mirror(attributes.obj):
             _check_mirror(attributes)
             return
         name = attributes.spec.get("serviceAccountName")
@@ -123,11 +123,6 @@ def _token_source() -> Obj:
         ],
         "defaultMode": 0o644,
     }
-
-
-def _is_mirror(pod: Obj) -> bool:
-    """Whether the pod only shows what a kubelet runs from a file; changing it would make the kubelet delete it."""
-    return _MIRROR in (metadata(pod).get("annotations") or {})
 
 
 def _check_mirror(attributes: Attributes) -> None:

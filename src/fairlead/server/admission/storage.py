@@ -8,12 +8,11 @@ from __future__ import annotations
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import Quantity, parse
-from fairlead.api.quota import storage_class_of
+from fairlead.api.volumes import DEFAULT_CLASS_ANNOTATIONS, storage_class_of
 from fairlead.server.admission.base import CREATE_ONLY, UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
 
 _CLAIMS = "persistentvolumeclaims"
 _CLASSES = "storageclasses.storage.k8s.io"
-_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 _PROTECTION = {
     _CLAIMS: "kubernetes.io/pvc-protection",
@@ -27,7 +26,7 @@ class StorageClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 
     @property
     def is_default(self) -> bool:
-        return any(self.metadata.annotations.get(key) == "true" for key in _IS_DEFAULT)
+        return any(self.metadata.annotations.get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
 
 
 class DefaultStorageClass(AdmissionPlugin):

@@ -20,6 +20,7 @@ from fairlead.server.apply.fieldsets import Path, contains, difference, of_paths
 ReplicaPaths = Mapping[str, Path | None]
 
 SCALE_VERSION: Final = "autoscaling/v1"
+SCALE_DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
 _REPLICAS: Final[Path] = ("f:spec", "f:replicas")
 
 

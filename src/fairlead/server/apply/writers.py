@@ -8,11 +8,9 @@ from fairlead.runtime.clock import timestamp
 from fairlead.server.apply.forms import Form, Forms, form_of_definition, forms_of
 from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.resets import Reset, reset_of
-from fairlead.server.apply.scale import SCALE_VERSION
+from fairlead.server.apply.scale import SCALE_DEFINITION, SCALE_VERSION
 from fairlead.server.request import Write
 from fairlead.server.served import Served
-
-_SCALE = "io.k8s.api.autoscaling.v1.Scale"
 
 
 def writer_of(served: Served, write: Write) -> Writer:
@@ -43,7 +41,7 @@ def _reset(qualified: str, subresource: str, has_status: bool, is_custom: bool) 
 
 @cache
 def _scale_form() -> Form:
-    return form_of_definition(SCALE_VERSION, _SCALE)
+    return form_of_definition(SCALE_VERSION, SCALE_DEFINITION)
 
 
 def _scale_forms(api_version: str) -> Form | None:

@@ -11,26 +11,15 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.server.crds.paths import Finder, PathError, compile_path
 from fairlead.server.crds.values import number_text
+from fairlead.server.tables.base import AGE, NAME
 
 #: Turns a time stamp into `5s`, `2d3h`.
 Age: TypeAlias = Callable[[str], str]
 
-_NAME_TEXT = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
-    "client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
-    "idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-_AGE_TEXT = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
-    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
-    "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
 _AGE: Obj = {
     "name": "Age",
     "type": "date",
-    "description": _AGE_TEXT,
+    "description": AGE.description,
     "jsonPath": ".metadata.creationTimestamp",
 }
 _json = msgspec.json.Encoder(order="sorted").encode
@@ -41,7 +30,7 @@ class Columns:
 
     def __init__(self, version: Obj) -> None:
         columns = version.get("additionalPrinterColumns") or [_AGE]
-        self.definitions: list[Obj] = [_definition("Name", "string", "name", _NAME_TEXT, 0)]
+        self.definitions: list[Obj] = [NAME.definition]
         self._finders: list[tuple[str, Finder]] = []
         for column in columns:
             self.definitions.append(

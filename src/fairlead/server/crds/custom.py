@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fairlead.api.builtin import SCALE
 from fairlead.api.errors import BadRequest, Cause
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.names import qualified_name
@@ -31,9 +32,7 @@ from fairlead.server.served import Version, prefix_of
 from fairlead.server.strategies import FieldGetter, Strategy
 from fairlead.server.wire import META
 
-_READ_WRITE = ("get", "patch", "update")
-_STATUS_VERBS = _READ_WRITE
-_SCALE = Subresource("scale", "Scale", _READ_WRITE, "autoscaling", "v1")
+_STATUS_VERBS = ("get", "patch", "update")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 #: A kind on its way out takes no new objects.
 _TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
@@ -245,7 +244,7 @@ def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
     if said.get("status") is not None:
         found["status"] = Subresource("status", kind, _STATUS_VERBS)
     if said.get("scale") is not None:
-        found["scale"] = _SCALE
+        found["scale"] = SCALE
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.errors import BadRequest, InternalError
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.golang import type_of
+from fairlead.api.objects import Obj
 from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.values import Problems
+from fairlead.server.kinds.scale import new_scale
 
 _INT32_MAX = 2**31 - 1
-_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class Scale:
@@ -26,17 +27,8 @@ class Scale:
         wanted = _at(obj, self.spec_path)
         if wanted is None:
             raise InternalError(f'Internal error occurred: the spec replicas field "{self.spec_path}" does not exist')
-        status: Obj = {"replicas": _at(obj, self.status_path) or 0}
-        if self.selector_path and (selector := _at(obj, self.selector_path)):
-            status["selector"] = selector
-        meta = metadata(obj)
-        return {
-            "kind": "Scale",
-            "apiVersion": "autoscaling/v1",
-            "metadata": {key: meta[key] for key in _COPIED if key in meta},
-            "spec": {"replicas": wanted} if wanted else {},
-            "status": status,
-        }
+        selector = _at(obj, self.selector_path) if self.selector_path else ""
+        return new_scale(obj, wanted, _at(obj, self.status_path) or 0, selector or "")
 
     def write(self, obj: Obj, scale: Obj) -> None:
         """Put the replicas of a Scale into the object."""
@@ -57,7 +49,7 @@ class Scale:
         selector = _at(obj, self.selector_path) if self.selector_path else None
         if selector is not None and not isinstance(selector, str):
             text = (
-                f"{self.selector_path} accessor error: {selector} is of the type {_go_type(selector)}, expected string"
+                f"{self.selector_path} accessor error: {selector} is of the type {type_of(selector)}, expected string"
             )
             found.invalid(f".{self.selector_path}", "", text)
 
@@ -68,7 +60,7 @@ def _check_replicas(obj: Obj, path: str, found: Problems) -> None:
         return
     where = f".{path}"  # upstream takes the whole path, with its leading dot, for the name of the field
     if not isinstance(value, int) or isinstance(value, bool):
-        found.invalid(where, 0, f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64")
+        found.invalid(where, 0, f"{path} accessor error: {value} is of the type {type_of(value)}, expected int64")
     elif value < 0:
         found.invalid(where, value, "should be a non-negative integer")
     elif value > _INT32_MAX:
@@ -82,17 +74,3 @@ def _at(obj: Obj, path: str) -> Any:
             return None
         at = at.get(key)
     return at
-
-
-def _go_type(value: Any) -> str:
-    return _GO_TYPES[type(value)]
-
-
-_GO_TYPES = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    list: "[]interface {}",
-    dict: "map[string]interface {}",
-}

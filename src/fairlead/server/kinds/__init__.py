@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.server.crds.definition import CustomResourceDefinitionStrategy
+from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
 from fairlead.server.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.server.kinds.cronjobs import CronJobStrategy
@@ -48,7 +48,7 @@ from fairlead.server.strategies import Strategy
 
 #: `Resource.qualified` of the stored kind -> its behaviour.
 STRATEGIES: Final[Mapping[str, Strategy]] = {
-    "customresourcedefinitions.apiextensions.k8s.io": CustomResourceDefinitionStrategy(),
+    "customresourcedefinitions.apiextensions.k8s.io": STRATEGY,
     "configmaps": ConfigMapStrategy(),
     "endpoints": EndpointsStrategy(),
     "events": EventStrategy(),

@@ -14,8 +14,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.kinds.metric_rules import validate_metrics
-from fairlead.server.kinds.podspec.scope import check
-from fairlead.server.kinds.rules import validate_not_negative
+from fairlead.server.kinds.rules import check, validate_not_negative
 from fairlead.server.strategies import Strategy
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"

@@ -15,8 +15,7 @@ import msgspec
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.server.kinds.podspec.scope import check
-from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 MAX_BYTES: Final = 1024 * 1024

@@ -8,37 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
 from fairlead.api.fields import go_quote
 
-_NAMES: Final[Mapping[str, int]] = {}
-_MONTH_WORDS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAY_WORDS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_MONTHS: Final = {name: number for number, name in enumerate(_MONTH_WORDS, start=1)}
-_DAYS: Final = {name: number for number, name in enumerate(_DAY_WORDS)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The values of one of the five fields."""
-
-    low: int
-    high: int
-    names: Mapping[str, int]
-
-
-_FIELDS: Final = (
-    _Bounds(0, 59, _NAMES),
-    _Bounds(0, 23, _NAMES),
-    _Bounds(1, 31, _NAMES),
-    _Bounds(1, 12, _MONTHS),
-    _Bounds(0, 6, _DAYS),
-)
-_DESCRIPTORS: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
-_EVERY: Final = "@every "
 _DURATION: Final = re.compile(r"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
 _NUMBER: Final = re.compile("[+-]?[0-9]+").fullmatch
 
@@ -69,24 +44,24 @@ def _check(schedule: str) -> None:
         _check_descriptor(schedule)
         return
     parts = schedule.split()
-    if len(parts) != len(_FIELDS):
-        raise _Wrong(f"expected exactly {len(_FIELDS)} fields, found {len(parts)}: [{' '.join(parts)}]")
-    for part, bounds in zip(parts, _FIELDS, strict=True):
+    if len(parts) != len(FIELDS):
+        raise _Wrong(f"expected exactly {len(FIELDS)} fields, found {len(parts)}: [{' '.join(parts)}]")
+    for part, bounds in zip(parts, FIELDS, strict=True):
         for expression in part.split(","):
             if expression:
                 _check_range(expression, bounds)
 
 
 def _check_descriptor(schedule: str) -> None:
-    if schedule.startswith(_EVERY):
-        duration = schedule.removeprefix(_EVERY)
+    if schedule.startswith(EVERY):
+        duration = schedule.removeprefix(EVERY)
         if not _DURATION.fullmatch(duration):
             raise _Wrong(f"failed to parse duration {schedule}: time: invalid duration {go_quote(duration)}")
-    elif schedule not in _DESCRIPTORS:
+    elif schedule not in DESCRIPTORS:
         raise _Wrong(f"unrecognized descriptor: {schedule}")
 
 
-def _check_range(expression: str, bounds: _Bounds) -> None:
+def _check_range(expression: str, bounds: Bounds) -> None:
     """`number | number "-" number [ "/" number ]`, where `*` and `?` are everything."""
     parts = expression.split("/")
     limits = parts[0].split("-")
@@ -99,7 +74,7 @@ def _check_range(expression: str, bounds: _Bounds) -> None:
             raise _Wrong(f"too many hyphens: {expression}")
     step = 1
     if len(parts) == 2:
-        step = _value(parts[1], _NAMES)
+        step = _value(parts[1], {})
         high = bounds.high if len(limits) == 1 else high
     elif len(parts) > 2:
         raise _Wrong(f"too many slashes: {expression}")

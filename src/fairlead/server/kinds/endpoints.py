@@ -12,8 +12,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.kinds.ips import IPV6, family_of, parse_ip, validate_endpoint_ip, validate_ip
-from fairlead.server.kinds.podspec.scope import check, check_number
-from fairlead.server.kinds.rules import PROTOCOLS, validate_unchanged
+from fairlead.server.kinds.rules import check, validate_protocol, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
@@ -72,17 +71,10 @@ def _validate_port(port: Obj, path: str, errors: Errors, *, needs_name: bool) ->
         check(errors, f"{path}.name", name, names.dns1123_label)
     elif needs_name:
         errors.required(f"{path}.name")
-    check_number(errors, f"{path}.port", port["port"], names.port_number(port["port"]))
-    _validate_protocol(port.get("protocol", ""), f"{path}.protocol", errors)
+    check(errors, f"{path}.port", port["port"], names.port_number)
+    validate_protocol(port.get("protocol", ""), f"{path}.protocol", errors)
     if (protocol := port.get("appProtocol")) is not None:
         check(errors, f"{path}.appProtocol", protocol, names.qualified_name)
-
-
-def _validate_protocol(protocol: str, path: str, errors: Errors) -> None:
-    if not protocol:
-        errors.required(path)
-    elif protocol not in PROTOCOLS:
-        errors.not_supported(path, protocol, PROTOCOLS)
 
 
 class EndpointSliceStrategy(Strategy):
@@ -172,6 +164,6 @@ def _validate_slice_ports(ports: list[Obj], errors: Errors) -> None:
         if name in seen:
             errors.duplicate(f"{path}.name", name)
         seen.add(name)
-        _validate_protocol(port["protocol"], f"{path}.protocol", errors)
+        validate_protocol(port["protocol"], f"{path}.protocol", errors)
         if (protocol := port.get("appProtocol")) is not None:
             check(errors, f"{path}.appProtocol", protocol, names.qualified_name)

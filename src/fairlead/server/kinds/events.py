@@ -13,8 +13,7 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of, namespace_of
-from fairlead.server.kinds.podspec.scope import check
-from fairlead.server.kinds.rules import is_same, validate_unchanged
+from fairlead.server.kinds.rules import check, is_same, validate_unchanged
 from fairlead.server.strategies import FieldGetter, Strategy
 
 EVENTS_API: Final = "events.k8s.io/v1"

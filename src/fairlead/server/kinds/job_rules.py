@@ -11,9 +11,8 @@ from fairlead.api import names
 from fairlead.api.fields import Errors, quoted
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.indexes import IndexesError, count_indexes
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.podspec.template import validate_pod_template
-from fairlead.server.kinds.rules import validate_not_negative
+from fairlead.server.kinds.rules import check, validate_not_negative
 
 INDEXED, NOT_INDEXED = "Indexed", "NonIndexed"
 

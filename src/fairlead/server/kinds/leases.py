@@ -7,7 +7,7 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import Strategy
 
 STRATEGIES: Final = ("OldestEmulationVersion",)

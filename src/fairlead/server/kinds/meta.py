@@ -45,8 +45,6 @@ _IMMUTABLE: Final = (
 )
 _MANAGER_MAX: Final = 128
 _SUBRESOURCE_MAX: Final = 256
-_ORPHAN: Final = "orphan"
-_FOREGROUND: Final = "foregroundDeletion"
 
 
 def name_rule(qualified: str) -> names.Rule:
@@ -180,8 +178,8 @@ def _validate_finalizers(finalizers: Sequence[str], path: str, errors: Errors) -
     for finalizer in finalizers:
         for text in names.qualified_name(finalizer):
             errors.invalid(path, finalizer, text)
-    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
-        errors.invalid(path, list(finalizers), f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set")
+    if names.ORPHAN in finalizers and names.FOREGROUND in finalizers:
+        errors.invalid(path, list(finalizers), f"finalizer {names.ORPHAN} and {names.FOREGROUND} cannot be both set")
 
 
 def _validate_finalizer_names(finalizers: Sequence[str], path: str, errors: Errors) -> None:

@@ -9,8 +9,8 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.resource_names import validate_container_resource_name
+from fairlead.server.kinds.rules import check
 
 _Rule = Callable[[Obj, str, Errors], None]
 

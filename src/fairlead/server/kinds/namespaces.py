@@ -12,7 +12,7 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import Strategy
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

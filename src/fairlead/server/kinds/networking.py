@@ -14,7 +14,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
 from fairlead.server.kinds.ips import validate_cidr
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import Strategy
 
 PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")

@@ -15,12 +15,11 @@ import msgspec
 from fairlead.api import names
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.taints import EFFECTS
 from fairlead.server.kinds.ips import cidr_warnings, family_of, validate_cidr
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import Strategy
-
-TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
 _FEATURE: Final = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
@@ -113,8 +112,8 @@ def _validate_taints(taints: Iterable[Obj], path: str, errors: Errors) -> None:
             errors.invalid(f"{where}.value", value, ";".join(wrong))
         if not effect:
             errors.required(f"{where}.effect")
-        elif effect not in TAINT_EFFECTS:
-            errors.not_supported(f"{where}.effect", effect, TAINT_EFFECTS, sort=False)
+        elif effect not in EFFECTS:
+            errors.not_supported(f"{where}.effect", effect, EFFECTS, sort=False)
         if (key, effect) in seen:
             errors.duplicate(where, _taint_form(taint), "taints must be unique by key and effect pair")
         seen.add((key, effect))

@@ -6,11 +6,10 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.defaults import default_pod_template
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.podspec.template import validate_pod_template
 from fairlead.server.kinds.podspec.warnings import template_warnings
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount, validate_container_resource_name
-from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.pods import FINISHED
 from fairlead.server.kinds.ips import ip_warnings
 from fairlead.server.kinds.podspec.annotations import (
     APPARMOR,
@@ -35,14 +36,12 @@ from fairlead.server.kinds.podspec.status import (
     validate_status_update,
 )
 from fairlead.server.kinds.podspec.update import validate_spec_update
-from fairlead.server.kinds.podspec.warnings import pod_warnings
+from fairlead.server.kinds.podspec.warnings import USE_APPARMOR_FIELD, pod_warnings
 from fairlead.server.strategies import FieldGetter, Strategy
 
 __all__ = ["SUBRESOURCES", "PodStrategy", "PodSubresource", "assign", "check_binding"]
 
-_FINISHED = ("Succeeded", "Failed")
 _TOKEN_WITHOUT_ACCOUNT = "must not be specified when serviceAccountName is not set"
-_USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 _HOST_NAME = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
     "a DNS label is recommended"
@@ -144,7 +143,7 @@ class PodStrategy(Strategy):
     def grace_period_seconds(self, obj: Obj, asked: int | None) -> int:
         """What was asked for, else what the pod says; nothing where no node has to finish it first."""
         spec = obj["spec"]
-        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in _FINISHED:
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in FINISHED:
             return 0
         seconds: int = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
         return 1 if seconds < 0 else seconds
@@ -152,7 +151,7 @@ class PodStrategy(Strategy):
 
 def _about_apparmor(pod: Obj, annotations: Mapping[str, str]) -> list[str]:
     keys = (APPARMOR + container.get("name", "") for container in each_container(pod["spec"])) if annotations else ()
-    return [f"metadata.annotations[{key}]: {_USE_APPARMOR_FIELD}" for key in keys if key in annotations]
+    return [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in keys if key in annotations]
 
 
 def _validate_pod(pod: Obj, errors: Errors) -> None:

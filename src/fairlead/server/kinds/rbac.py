@@ -11,7 +11,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import Strategy
 
 GROUP: Final = "rbac.authorization.k8s.io"

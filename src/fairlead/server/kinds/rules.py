@@ -7,19 +7,20 @@ k8s.io/apimachinery/pkg/apis/meta/v1/validation (1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import SelectorError, of_structured
-from fairlead.server.kinds.podspec.scope import check
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"
 IMMUTABLE: Final = "field is immutable"
 TEMPLATE_MISMATCH: Final = "`selector` does not match template `labels`"
-PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 
 _REASON: Final = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASON_TEXT: Final = names.regex_error(
@@ -35,8 +36,15 @@ _REASON_TEXT: Final = names.regex_error(
 _REASON_MAX: Final = 1024
 _MESSAGE_MAX: Final = 32 * 1024
 
-
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
+
+T = TypeVar("T", str, int)
+
+
+def check(errors: Errors, path: str, value: T, rule: Callable[[T], list[str]]) -> None:
+    """Add everything that a rule says against a value."""
+    for text in rule(value):
+        errors.invalid(path, value, text)
 
 
 def is_same(value: Any, other: Any) -> bool:
@@ -60,6 +68,14 @@ def validate_not_decremented(status: Obj, old: Obj, field: str, path: str, error
     value, before = status.get(field), old.get(field)
     if before is not None and (value is None or value < before):
         errors.invalid(f"{path}.{field}", value or 0, "cannot be decremented")
+
+
+def validate_protocol(protocol: str, path: str, errors: Errors) -> None:
+    """Of a port."""
+    if not protocol:
+        errors.required(path)
+    elif protocol not in _PROTOCOLS:
+        errors.not_supported(path, protocol, _PROTOCOLS)
 
 
 # int-or-percent ------------------------------------------------------------------------------------------------

@@ -13,25 +13,27 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.selectors import of_labels, of_structured
 from fairlead.server.kinds.rules import NOT_NEGATIVE
 
-#: The built-in kinds that can be scaled.
-SCALABLE: Final = frozenset({"replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps"})
-
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(obj: Obj) -> Obj:
     """The Scale of a scalable object."""
-    spec, status, meta = obj["spec"], obj.get("status") or {}, metadata(obj)
+    spec, status = obj["spec"], obj.get("status") or {}
     selector = spec.get("selector") or {}
     is_plain = obj.get("kind") == "ReplicationController"
-    replicas = spec.get("replicas", 0)
     text = str(of_labels(selector) if is_plain else of_structured(selector))
+    return new_scale(obj, spec.get("replicas", 0), status.get("replicas", 0), text)
+
+
+def new_scale(obj: Obj, wanted: int, found: int, selector: str) -> Obj:
+    """The Scale of anything that has replicas."""
+    meta = metadata(obj)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: meta[field] for field in _SHOWN if field in meta},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": {"replicas": status.get("replicas", 0)} | ({"selector": text} if text else {}),
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": found} | ({"selector": selector} if selector else {}),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
-from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
@@ -19,7 +19,6 @@ SYSTEM_CLASSES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(Strategy):

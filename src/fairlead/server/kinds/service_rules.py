@@ -10,8 +10,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.selectors import validate_labels
 from fairlead.server.kinds.ips import parse_ip, validate_cidr, validate_endpoint_ip, validate_ip
-from fairlead.server.kinds.podspec.scope import check, check_number
-from fairlead.server.kinds.rules import PROTOCOLS
+from fairlead.server.kinds.rules import check, validate_protocol
 from fairlead.server.kinds.service_ips import validate_address_fields, validate_address_update
 from fairlead.server.kinds.service_kinds import (
     CLUSTER_IP,
@@ -152,22 +151,15 @@ def _validate_ports(spec: Obj, errors: Errors) -> None:
             seen.add(name)
         elif len(ports) > 1:
             errors.required(f"{path}.name")
-        check_number(errors, f"{path}.port", port["port"], names.port_number(port["port"]))
-        _validate_protocol(port.get("protocol", ""), f"{path}.protocol", errors)
+        check(errors, f"{path}.port", port["port"], names.port_number)
+        validate_protocol(port.get("protocol", ""), f"{path}.protocol", errors)
         target = port["targetPort"]
         if isinstance(target, str):
             check(errors, f"{path}.targetPort", target, names.port_name)
         else:
-            check_number(errors, f"{path}.targetPort", target, names.port_number(target))
+            check(errors, f"{path}.targetPort", target, names.port_number)
         if (protocol := port.get("appProtocol")) is not None:
             check(errors, f"{path}.appProtocol", protocol, names.qualified_name)
-
-
-def _validate_protocol(protocol: str, path: str, errors: Errors) -> None:
-    if not protocol:
-        errors.required(path)
-    elif protocol not in PROTOCOLS:
-        errors.not_supported(path, protocol, PROTOCOLS)
 
 
 def _validate_affinity(spec: Obj, errors: Errors) -> None:
@@ -263,7 +255,7 @@ def _validate_external_traffic(spec: Obj, errors: Errors) -> None:
         if not health_port:
             errors.required("spec.healthCheckNodePort")
         else:
-            check_number(errors, "spec.healthCheckNodePort", health_port, names.port_number(health_port))
+            check(errors, "spec.healthCheckNodePort", health_port, names.port_number)
     elif health_port:
         errors.invalid(
             "spec.healthCheckNodePort",

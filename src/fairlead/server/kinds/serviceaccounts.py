@@ -10,9 +10,7 @@ from typing import Final
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.strategies import Strategy
 
-_ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
-
-
+ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 _ADVICE: Final = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
 
 
@@ -29,9 +27,9 @@ class ServiceAccountStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         if _wants_enforcement(obj) and not (old and _wants_enforcement(old)):
-            return [f"metadata.annotations[{_ENFORCE}]: {_ADVICE}"]
+            return [f"metadata.annotations[{ENFORCE}]: {_ADVICE}"]
         return []
 
 
 def _wants_enforcement(obj: Obj) -> bool:
-    return (metadata(obj).get("annotations") or {}).get(_ENFORCE) == "true"
+    return (metadata(obj).get("annotations") or {}).get(ENFORCE) == "true"

@@ -12,11 +12,11 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.defaults import default_pod_template
 from fairlead.server.kinds.podspec.differences import is_same
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.podspec.template import validate_pod_template
 from fairlead.server.kinds.resource_names import round_up
 from fairlead.server.kinds.rules import (
     NOT_NEGATIVE,
+    check,
     int_or_percent,
     validate_at_most_all,
     validate_int_or_percent,

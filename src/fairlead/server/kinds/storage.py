@@ -15,14 +15,13 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.api.volumes import CLASS_ANNOTATION, class_annotation
 from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES, validate_claim_spec
 from fairlead.server.kinds.podspec.differences import difference
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.resource_names import in_order, round_up
-from fairlead.server.kinds.rules import validate_unchanged
+from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import Strategy
 
-CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _CLAIM_IS_FIXED: Final = (
@@ -83,7 +82,7 @@ class PersistentVolumeClaimStrategy(Strategy):
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
-        annotation, before = (_class_annotation(one) for one in (obj, old))
+        annotation, before = (class_annotation(one) for one in (obj, old))
         if annotation != before and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
         frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
@@ -137,19 +136,14 @@ def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
         check(errors, f"{path}.namespace", namespace, names.dns1123_label)
 
 
-def _class_annotation(obj: Obj) -> str | None:
-    found: str | None = (metadata(obj).get("annotations") or {}).get(CLASS_ANNOTATION)
-    return found
-
-
 def _moves_to_the_field(obj: Obj, old: Obj) -> bool:
     """The storage class, once an annotation, becomes the field of today."""
-    before = _class_annotation(old)
+    before = class_annotation(old)
     return (
         before is not None
         and old["spec"].get("storageClassName") is None
         and obj["spec"].get("storageClassName") == before
-        and _class_annotation(obj) in (None, before)
+        and class_annotation(obj) in (None, before)
     )
 
 
@@ -158,7 +152,7 @@ def _frozen(obj: Obj, old: Obj, spec: Obj) -> Obj:
     free = set()
     if not old["spec"].get("volumeName"):
         free.add("volumeName")
-    if old["spec"].get("storageClassName") is None and _class_annotation(old) in (
+    if old["spec"].get("storageClassName") is None and class_annotation(old) in (
         None,
         obj["spec"].get("storageClassName"),
     ):

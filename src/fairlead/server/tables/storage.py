@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from fairlead.api.volumes import DEFAULT_CLASS_ANNOTATIONS, storage_class_of
 from fairlead.server.tables.base import AGE, NAME, Column, Subject, count, field, printer
 from fairlead.server.tables.text import NONE, UNSET
 
@@ -15,11 +16,6 @@ _ACCESS_MODES: Final = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"  # the older spelling wins
-_DEFAULT_CLASS: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 
 
 def _modes(modes: Iterable[str] | None) -> str:
@@ -28,8 +24,7 @@ def _modes(modes: Iterable[str] | None) -> str:
 
 
 def _class(it: Subject) -> str:
-    annotations = it.metadata.get("annotations") or {}
-    return str(annotations.get(_CLASS_ANNOTATION, it.spec.get("storageClassName") or ""))
+    return storage_class_of(it.obj) or ""
 
 
 def _phase(it: Subject) -> str:
@@ -89,7 +84,7 @@ PERSISTENT_VOLUME_CLAIMS: Final = printer(
 )
 
 STORAGE_CLASSES: Final = printer(
-    Column("Name", lambda it: it.marked_default(*_DEFAULT_CLASS), NAME.description, format="name"),
+    Column("Name", lambda it: it.marked_default(*DEFAULT_CLASS_ANNOTATIONS), NAME.description, format="name"),
     Column("Provisioner", field("provisioner"), "What makes its volumes."),
     Column("ReclaimPolicy", field("reclaimPolicy", default="Delete"), "What happens to volumes after their claims."),
     Column("VolumeBindingMode", field("volumeBindingMode", default="Immediate"), "When claims get their volumes."),

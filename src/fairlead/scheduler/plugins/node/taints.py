@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from fairlead.api.scheduling import Taint, Toleration
+from fairlead.api.taints import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.framework import Change, Event, Plugin, normalise_reversed
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
-
-#: Taints with these effects keep a pod away; `PreferNoSchedule` only costs score.
-BINDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
-PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 
 class TaintToleration(Plugin):
@@ -48,21 +44,8 @@ class TaintToleration(Plugin):
 
 
 def _admits(taints: Sequence[Taint], shape: Shape) -> bool:
-    return all(is_tolerated(one, shape.tolerations) for one in taints if one.effect in BINDING_EFFECTS)
+    return first_untolerated(taints, shape.tolerations) is None
 
 
 def _unwelcoming(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
     return sum(one.effect == PREFER_NO_SCHEDULE and not is_tolerated(one, tolerations) for one in taints)
-
-
-def is_tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    return any(tolerates(one, taint) for one in tolerations)
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key matches every one (`ToleratesTaint`; `Lt` and `Gt` are alpha and off)."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"

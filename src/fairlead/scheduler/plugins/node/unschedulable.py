@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fairlead.api.scheduling import Taint
+from fairlead.api.taints import is_tolerated
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import Change, Event, Plugin
-from fairlead.scheduler.plugins.node.taints import is_tolerated
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 

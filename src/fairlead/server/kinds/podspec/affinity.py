@@ -7,7 +7,7 @@ from fairlead.api.names import dns1123_label, dns1123_subdomain, label_value, qu
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
 from fairlead.server.kinds.podspec.label_keys import validate_label_keys
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead.api.fields import Errors, go_quote
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.server.kinds.podspec.paths import validate_descending_path
 from fairlead.server.kinds.podspec.windows import each_with_path
 
@@ -30,7 +30,8 @@ _INTEGER = re.compile("-[0-9]+|0|[1-9][0-9]*")
 
 
 def is_mirror(pod: Obj) -> bool:
-    return MIRROR in (pod["metadata"].get("annotations") or {})
+    """It only shows what a kubelet runs from a file; changing it would make the kubelet delete it."""
+    return MIRROR in (metadata(pod).get("annotations") or {})
 
 
 def validate_pod_annotations(annotations: Mapping[str, str], spec: Obj, path: str, errors: Errors) -> None:

@@ -7,7 +7,7 @@ from fairlead.api.names import annotation_key, dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.api.selectors import validate_labels, validate_structured
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 ACCESS_MODES = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
 VOLUME_MODES = frozenset({"Block", "Filesystem"})

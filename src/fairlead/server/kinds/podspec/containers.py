@@ -23,9 +23,10 @@ from fairlead.server.kinds.podspec.ports import (
 )
 from fairlead.server.kinds.podspec.probes import validate_probes
 from fairlead.server.kinds.podspec.resources import validate_container_resources
-from fairlead.server.kinds.podspec.scope import PodScope, check
+from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.security import validate_security_context
 from fairlead.server.kinds.podspec.volume_sources import validate_pull_policy
+from fairlead.server.kinds.rules import check
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _RESTART_POLICIES = frozenset({"Always", "Never", "OnFailure"})

@@ -15,7 +15,7 @@ from fairlead.api.names import (
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.downward import ENV_FIELDS, validate_field_reference, validate_resource_reference
 from fairlead.server.kinds.podspec.paths import validate_local_path
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 _NO_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 

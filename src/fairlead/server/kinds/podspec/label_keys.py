@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 _TWICE = "exists in both matchLabelKeys and labelSelector"
 

@@ -8,7 +8,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.ips import validate_ip
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_HOST_NAME = 64

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from fairlead.api.fields import Errors
 from fairlead.api.names import port_name, port_number
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.podspec.scope import check_number
-
-PROTOCOLS = frozenset({"TCP", "UDP", "SCTP"})
+from fairlead.server.kinds.rules import check, validate_protocol
 
 
 def validate_ports(ports: Iterable[Obj], path: str, errors: Errors) -> None:
@@ -19,16 +17,12 @@ def validate_ports(ports: Iterable[Obj], path: str, errors: Errors) -> None:
         if name := port.get("name"):
             _validate_name(name, names, f"{here}.name", errors)
         if number := port.get("containerPort"):
-            check_number(errors, f"{here}.containerPort", number, port_number(number))
+            check(errors, f"{here}.containerPort", number, port_number)
         else:
             errors.required(f"{here}.containerPort")
         if number := port.get("hostPort"):
-            check_number(errors, f"{here}.hostPort", number, port_number(number))
-        protocol = port.get("protocol", "")
-        if not protocol:
-            errors.required(f"{here}.protocol")
-        elif protocol not in PROTOCOLS:
-            errors.not_supported(f"{here}.protocol", protocol, PROTOCOLS)
+            check(errors, f"{here}.hostPort", number, port_number)
+        validate_protocol(port.get("protocol", ""), f"{here}.protocol", errors)
 
 
 def _validate_name(name: str, known: set[str], path: str, errors: Errors) -> None:

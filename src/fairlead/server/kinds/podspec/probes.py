@@ -8,7 +8,8 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import http_header_name
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.ports import validate_port_reference
-from fairlead.server.kinds.podspec.scope import PodScope, check
+from fairlead.server.kinds.podspec.scope import PodScope
+from fairlead.server.kinds.rules import check
 
 _SCHEMES = frozenset({"HTTP", "HTTPS"})
 _COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")

@@ -19,12 +19,12 @@ from fairlead.api.podresources import (
     is_pod_level_resource,
 )
 from fairlead.api.quantity import QuantityError, parse
-from fairlead.server.kinds.podspec.scope import check
 from fairlead.server.kinds.resource_names import (
     validate_amount,
     validate_container_resource_name,
     validate_resource_name,
 )
+from fairlead.server.kinds.rules import check
 
 NameRule = Callable[[str, str, Errors], None]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairlead.api.fields import Errors
-from fairlead.api.names import Rule
 from fairlead.api.objects import Obj
 
 
@@ -21,14 +19,3 @@ class PodScope:
     restart_policy: str
     shares_host_users: bool
     os: str
-
-
-def check(errors: Errors, path: str, value: str, rule: Rule) -> None:
-    """Add everything that a naming rule says against a value."""
-    for text in rule(value):
-        errors.invalid(path, value, text)
-
-
-def check_number(errors: Errors, path: str, value: int, texts: list[str]) -> None:
-    for text in texts:
-        errors.invalid(path, value, text)

@@ -8,9 +8,10 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import group_id, user_id
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.paths import validate_descending_path
-from fairlead.server.kinds.podspec.scope import PodScope, check_number
+from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.structs import PROFILE, SECURITY_CONTEXT, as_go
 from fairlead.server.kinds.podspec.windows import validate_windows_options
+from fairlead.server.kinds.rules import check
 
 _FS_GROUP_POLICIES = frozenset({"OnRootMismatch", "Always"})
 _GROUPS_POLICIES = frozenset({"Merge", "Strict"})
@@ -37,7 +38,7 @@ def validate_pod_security(spec: Obj, path: str, errors: Errors) -> None:
         return
     _validate_ids(context, path, errors)
     for i, group in enumerate(context.get("supplementalGroups") or ()):
-        check_number(errors, f"{path}.supplementalGroups[{i}]", group, group_id(group))
+        check(errors, f"{path}.supplementalGroups[{i}]", group, group_id)
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         errors.invalid(f"{path}.shareProcessNamespace", True, _SHARED_PID)
     _validate_sysctls(spec, context, f"{path}.sysctls", errors)
@@ -52,7 +53,7 @@ def validate_pod_security(spec: Obj, path: str, errors: Errors) -> None:
 def _validate_ids(context: Obj, path: str, errors: Errors) -> None:
     for field, rule in (("fsGroup", group_id), ("runAsUser", user_id), ("runAsGroup", group_id)):
         if (number := context.get(field)) is not None:
-            check_number(errors, f"{path}.{field}", number, rule(number))
+            check(errors, f"{path}.{field}", number, rule)
 
 
 def _validate_word(context: Obj, field: str, allowed: frozenset[str], path: str, errors: Errors) -> None:
@@ -91,7 +92,7 @@ def validate_security_context(context: Obj, path: str, scope: PodScope, errors: 
     """`securityContext` of a container."""
     for field, rule in (("runAsUser", user_id), ("runAsGroup", group_id)):
         if (number := context.get(field)) is not None:
-            check_number(errors, f"{path}.{field}", number, rule(number))
+            check(errors, f"{path}.{field}", number, rule)
     if (mount := context.get("procMount")) is not None:
         if mount not in _PROC_MOUNTS:
             errors.not_supported(f"{path}.procMount", mount, _PROC_MOUNTS, sort=False)

@@ -21,16 +21,16 @@ from fairlead.server.kinds.podspec.networking import (
 )
 from fairlead.server.kinds.podspec.ports import validate_host_network_ports
 from fairlead.server.kinds.podspec.resources import validate_overhead, validate_pod_resources
-from fairlead.server.kinds.podspec.scope import PodScope, check, check_number
+from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.security import validate_pod_security
 from fairlead.server.kinds.podspec.structs import POD_RESOURCE_CLAIM, as_go
 from fairlead.server.kinds.podspec.tolerations import validate_tolerations
 from fairlead.server.kinds.podspec.topology import validate_topology_spread
 from fairlead.server.kinds.podspec.volumes import validate_volumes
 from fairlead.server.kinds.podspec.windows import validate_host_process, validate_os
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _MAX_INT32 = 2**31 - 1
 _NO_VOLUMES: dict[str, Obj] = {}
 _NO_CLAIMS: frozenset[str] = frozenset()
@@ -139,13 +139,17 @@ def _validate_scheduling_gates(gates: list[Obj], path: str, errors: Errors) -> N
         seen.add(name)
 
 
+def _deadline(seconds: int) -> list[str]:
+    return in_range(seconds, 1, _MAX_INT32)
+
+
 def _validate_names(spec: Obj, path: str, errors: Errors) -> None:
     """Names of other objects, and what else fits on a line."""
     for field in ("serviceAccountName", "nodeName"):
         if name := spec.get(field):
             check(errors, f"{path}.{field}", name, dns1123_subdomain)
     if (deadline := spec.get("activeDeadlineSeconds")) is not None:
-        check_number(errors, f"{path}.activeDeadlineSeconds", deadline, in_range(deadline, 1, _MAX_INT32))
+        check(errors, f"{path}.activeDeadlineSeconds", deadline, _deadline)
     validate_host_names(spec, path, errors)
     if tolerations := spec.get("tolerations"):
         validate_tolerations(tolerations, f"{path}.tolerations", errors)
@@ -155,7 +159,7 @@ def _validate_names(spec: Obj, path: str, errors: Errors) -> None:
         check(errors, f"{path}.priorityClassName", name, dns1123_subdomain)
     if (name := spec.get("runtimeClassName")) is not None:
         check(errors, f"{path}.runtimeClassName", name, dns1123_subdomain)
-    if (policy := spec.get("preemptionPolicy")) is not None and policy not in _PREEMPTION_POLICIES:
-        errors.not_supported(f"{path}.preemptionPolicy", policy, _PREEMPTION_POLICIES, sort=False)
+    if (policy := spec.get("preemptionPolicy")) is not None and policy not in PREEMPTION_POLICIES:
+        errors.not_supported(f"{path}.preemptionPolicy", policy, PREEMPTION_POLICIES, sort=False)
     if overhead := spec.get("overhead"):
         validate_overhead(overhead, f"{path}.overhead", errors)

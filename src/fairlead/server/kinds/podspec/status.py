@@ -11,8 +11,8 @@ from fairlead.api.podresources import is_sidecar
 from fairlead.api.qos import qos_class
 from fairlead.runtime.clock import timestamp
 from fairlead.server.kinds.ips import parse_ip, validate_ip
-from fairlead.server.kinds.podspec.scope import check, check_number
 from fairlead.server.kinds.podspec.structs import IP, all_as_go, as_go
+from fairlead.server.kinds.rules import check
 
 _GATED = {
     "type": "PodScheduled",
@@ -197,9 +197,9 @@ def _validate_users(statuses: Iterable[Obj], path: str, system: str, errors: Err
             errors.forbidden(here, "cannot be set for a windows pod")
             continue
         for field, rule in (("uid", user_id), ("gid", group_id)):
-            check_number(errors, f"{here}.{field}", user.get(field, 0), rule(user.get(field, 0)))
+            check(errors, f"{here}.{field}", user.get(field, 0), rule)
         for j, group in enumerate(user.get("supplementalGroups") or ()):
-            check_number(errors, f"{here}.supplementalGroups[{j}]", group, group_id(group))
+            check(errors, f"{here}.supplementalGroups[{j}]", group, group_id)
 
 
 def _validate_health(statuses: Iterable[Obj], containers: Iterable[Obj], path: str, errors: Errors) -> None:

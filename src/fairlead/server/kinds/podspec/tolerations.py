@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from fairlead.api.fields import Errors
 from fairlead.api.names import label_value, qualified_name
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.api.taints import EFFECTS
+from fairlead.server.kinds.rules import check
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 #: They exist, but behind a gate that is off (TaintTolerationComparisonOperators); the text names them all the same.
 _COMPARISONS = ("Lt", "Gt")
 _OPERATORS = ("Equal", "Exists")
@@ -33,8 +33,8 @@ def _validate_toleration(toleration: Obj, path: str, errors: Errors) -> None:
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         errors.invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
     _validate_operator(operator, toleration.get("value", ""), f"{path}.operator", errors)
-    if effect and effect not in _EFFECTS:
-        errors.not_supported(f"{path}.effect", effect, _EFFECTS, sort=False)
+    if effect and effect not in EFFECTS:
+        errors.not_supported(f"{path}.effect", effect, EFFECTS, sort=False)
 
 
 def _validate_operator(operator: str, value: str, path: str, errors: Errors) -> None:

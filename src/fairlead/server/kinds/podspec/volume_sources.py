@@ -9,7 +9,7 @@ from fairlead.api.names import dns1123_label, dns1123_subdomain, in_range
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import parse
 from fairlead.server.kinds.podspec.paths import validate_descending_path, validate_no_backsteps
-from fairlead.server.kinds.podspec.scope import check, check_number
+from fairlead.server.kinds.rules import check
 
 PULL_POLICIES = frozenset({"Always", "IfNotPresent", "Never"})
 
@@ -38,6 +38,10 @@ def _require(source: Obj, path: str, errors: Errors, *fields: str) -> None:
 def _require_secret_name(source: Obj, path: str, errors: Errors) -> None:
     if "secretRef" in source:
         _require(source["secretRef"], f"{path}.secretRef", errors, "name")
+
+
+def _lun(number: int) -> list[str]:
+    return in_range(number, 0, 255)
 
 
 def empty_dir(source: Obj, path: str, errors: Errors) -> None:
@@ -87,7 +91,7 @@ def iscsi(source: Obj, path: str, errors: Errors) -> None:
     if name := source.get("iqn"):
         _check_iscsi_name(name, f"{path}.iqn", errors)
     lun = source.get("lun", 0)
-    check_number(errors, f"{path}.lun", lun, in_range(lun, 0, 255))
+    check(errors, f"{path}.lun", lun, _lun)
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
         errors.required(f"{path}.secretRef")
     if "initiatorName" in source:
@@ -157,7 +161,7 @@ def fibre_channel(source: Obj, path: str, errors: Errors) -> None:
     if lun is None:
         errors.required(f"{path}.lun", "lun is required if targetWWNs is specified")
     else:
-        check_number(errors, f"{path}.lun", lun, in_range(lun, 0, 255))
+        check(errors, f"{path}.lun", lun, _lun)
 
 
 def flex(source: Obj, path: str, errors: Errors) -> None:

@@ -13,7 +13,7 @@ from fairlead.api.names import dns1123_label, dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec import projected, volume_sources
 from fairlead.server.kinds.podspec.claim_template import validate_ephemeral
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 SourceRule = Callable[[Obj, str, Errors], None]
 

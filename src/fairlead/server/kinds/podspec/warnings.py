@@ -47,7 +47,7 @@ _DEPRECATED_VOLUMES = {
 _PROJECTIONS = {"configMap": "configMap", "secret": "secrets", "downwardAPI": "downwardAPI"}
 _BYTES = ("memory", "ephemeral-storage")
 _USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
-_USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 _NEGATIVE_GRACE = "must be >= 0; negative values are invalid and will be treated as 1"
 _LOST_BY_APPLY = "which may be dropped when using apply"
 _SELECTS_NOTHING = "a null labelSelector results in matching no pod"
@@ -198,7 +198,7 @@ def _about_profiles(
     key = APPARMOR + name
     has_field = "appArmorProfile" in context or "appArmorProfile" in (spec.get("securityContext") or {})
     if is_template and key in annotations and not has_field:
-        yield f"{prefix}metadata.annotations[{key}]: {_USE_APPARMOR_FIELD}"
+        yield f"{prefix}metadata.annotations[{key}]: {USE_APPARMOR_FIELD}"
 
 
 def _about_container(container: Obj, path: str) -> Iterator[str]:

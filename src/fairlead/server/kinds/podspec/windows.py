@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.podspec.scope import check
+from fairlead.server.kinds.rules import check
 
 OPERATING_SYSTEMS = frozenset({"linux", "windows"})
 _GMSA_SPEC_MAX = 64 * 1024
