@@ -24,8 +24,7 @@ from fairlead.api.errors import AlreadyExists, ApiError, NotFound
 from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
-from fairlead.api.references import Reference
-from fairlead.api.references import reference as reference
+from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import Api, PatchType
 from fairlead.runtime import chance, clock
 

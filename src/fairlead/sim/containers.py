@@ -18,6 +18,7 @@ import msgspec
 
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.objects import Obj
+from fairlead.api.pods import FINISHED
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 START_SECONDS = "sim.fairlead.dev/start-seconds"
@@ -25,7 +26,6 @@ LIFETIME_SECONDS = "sim.fairlead.dev/lifetime-seconds"
 EXIT_CODE = "sim.fairlead.dev/exit-code"
 STOP_SECONDS = "sim.fairlead.dev/stop-seconds"
 
-FINISHED = ("Succeeded", "Failed")
 #: The kubelet's restart back-off: the first restart at once, then 10 s doubling to 300 s (S0-64).
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 300.0
 

@@ -17,8 +17,9 @@ from fairlead.api.builtin import LEASES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
+from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.events import EventRecorder, reference
+from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
