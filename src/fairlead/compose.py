@@ -141,7 +141,9 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         task.add_done_callback(running.ended)
     readying: asyncio.Future[Any] = asyncio.gather(*ready)
     try:
-        await asyncio.wait([readying, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait([readying, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for one in ended:
+            one.result()  # whatever ended before everything was ready has failed
         yield informers
     finally:
         readying.cancel()
@@ -173,7 +175,7 @@ async def _store(data_dir: Path | None) -> AsyncIterator[Store]:
 
 def _locked(data_dir: Path) -> int:
     """Take the data directory for this process alone; the lock goes with the process, however it ends."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,13 +186,18 @@ def _locked(data_dir: Path) -> int:
 
 
 def _give_access(path: Path, address: str, ca: bytes, token: str) -> None:
-    """Write the kubeconfig; one that leads here already is left alone, with what its owner has added to it."""
+    """Add the way in to the kubeconfig and make it the current one; what else is in the file stays as it is.
+
+    A file that leads here already is not touched. Raises ValueError for a file that is no kubeconfig.
+    """
     try:
         known = load(path)
+        if (known.server, known.ca, known.token) == (address, ca, token):
+            return
     except (OSError, ValueError):
-        known = None
-    if known is None or (known.server, known.ca, known.token) != (address, ca, token):
-        write_private(path, render(address, ca, token).encode())
+        pass  # there is none, or it leads nowhere yet
+    existing = path.read_text() if path.exists() else ""
+    write_private(path.resolve(), render(address, ca, token, existing).encode())
 
 
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fairlead.client.kubeconfig import Access, load, render
 
@@ -67,3 +68,21 @@ def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path: Path, text: str, sa
     path.write_text(text)
     with pytest.raises(ValueError, match=said):
         load(path)
+
+
+def test_what_else_is_in_a_kubeconfig_stays() -> None:
+    prod = {"name": "prod", "cluster": {"server": "https://prod.example"}}
+    existing = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [prod], "current-context": "prod"})
+    first = yaml.safe_load(render("https://127.0.0.1:1", b"CA", "secret", existing))
+    assert prod in first["clusters"]
+    assert first["current-context"] == "fairlead"
+    first["contexts"][0]["context"]["namespace"] = "team"
+    again = yaml.safe_load(render("https://127.0.0.1:2", b"CA", "secret", yaml.safe_dump(first)))
+    assert [one["name"] for one in again["clusters"]] == ["prod", "fairlead"]
+    assert again["contexts"][0]["context"]["namespace"] == "team"
+
+
+def test_a_file_of_another_kind_is_not_written_over() -> None:
+    for text in ("[1, 2]", "kind: Pod", "{"):
+        with pytest.raises(ValueError, match="another kind"):
+            render("https://127.0.0.1:1", None, "", text)

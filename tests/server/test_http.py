@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import socket
@@ -44,7 +45,7 @@ def fresh() -> str:
 
 def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
     """The bytes of a request, with a body of the right length."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: x", *headers]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
@@ -135,12 +136,12 @@ def test_a_client_that_says_it_is_done_harms_nobody(server: Server) -> None:
         b"hello\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"BREW /api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"BREW /api/v1/pods HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /api/v1/pods HTTP/1.1\r\nno colon\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
-        b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nContent-Length: ten\r\n\r\n",
+        b"POST /api/v1/pods HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
 def test_what_is_not_http_is_a_400_or_the_end(server: Server, sent: bytes) -> None:
@@ -371,3 +372,44 @@ def test_who_shows_no_valid_token_gets_a_401_and_nothing_else(server: Server, sh
 def test_the_token_lets_in(server: Server, scheme: str) -> None:
     headers = {"authorization": f"{scheme} {TOKEN}"}
     assert server.ask("GET", CONFIG_MAPS, headers=headers, port=server.guarded_port).code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "127.0.0.1:8080"}, 200),
+        ({"Host": "localhost"}, 200),
+        ({"Host": "[::1]:8080"}, 200),
+        ({"Host": "evil.example"}, 401),
+        ({"Host": "localhost", "Origin": "http://localhost:3000"}, 200),
+        ({"Host": "localhost", "Origin": "http://evil.example"}, 401),
+    ],
+)
+def test_the_plain_listener_answers_no_web_page(server: Server, headers: dict[str, str], code: int) -> None:
+    """A browser on this machine runs the scripts of strangers; DNS rebinding makes them come from any name."""
+    said = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(f"GET /api/v1/namespaces HTTP/1.1\r\n{said}\r\n".encode())
+        assert int(raw.recv(12)[9:]) == code
+
+
+def test_a_delete_whose_body_never_came_deletes_nothing(server: Server) -> None:
+    """What the client meant may have been a dry run, or another object."""
+    made = server.ask("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "stays"}})
+    assert made.code == 201
+    for path in ("/configmaps/stays", "/configmaps"):
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(
+                f"DELETE /api/v1/namespaces/default{path} HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Type: application/json\r\nContent-Length: 40\r\n\r\n".encode()
+            )
+    assert server.ask("GET", "/api/v1/namespaces/default/configmaps/stays").code == 200
+
+
+def test_a_head_without_end_is_cut_off(server: Server) -> None:
+    """Nobody has shown a credential yet: what is kept of a request must be bounded."""
+    with socket.create_connection(("127.0.0.1", server.port)) as raw, contextlib.suppress(ConnectionError):
+        raw.sendall(b"GET /api HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+        for _ in range(64):
+            raw.sendall(b"x" * 65536)
+        assert raw.recv(12) in (b"HTTP/1.1 431", b"")

@@ -23,21 +23,42 @@ class Access:
     insecure: bool = False
 
 
-def render(server: str, ca: bytes | None, token: str, name: str = "fairlead") -> str:
-    """A kubeconfig with one context."""
+def render(server: str, ca: bytes | None, token: str, existing: str = "", name: str = "fairlead") -> str:
+    """A kubeconfig whose current context leads to the server; the other entries of an existing one stay.
+
+    Raises ValueError if what exists is no kubeconfig.
+    """
     cluster: dict[str, Any] = {"server": server}
     if ca:
         cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
-    user = {"token": token} if token else {}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-    }
+    config = {"apiVersion": "v1", "kind": "Config"} | _parsed(existing)
+    _put(config, "clusters", name, "cluster", cluster)
+    _put(config, "users", name, "user", {"token": token} if token else {})
+    _put(config, "contexts", name, "context", {"cluster": name, "user": name}, keeps_more=True)
+    config["current-context"] = name
     return yaml.safe_dump(config, sort_keys=False)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(text) or {}
+    except yaml.YAMLError:
+        config = None
+    if not isinstance(config, dict) or config.get("kind", "Config") != "Config":
+        raise ValueError("the kubeconfig to write to is a file of another kind: name another one with --kubeconfig")
+    return config
+
+
+def _put(
+    config: dict[str, Any], section: str, name: str, key: str, value: dict[str, Any], *, keeps_more: bool = False
+) -> None:
+    """Set the entry of that name; with `keeps_more`, what else was said in it (a namespace) stays."""
+    entries = config[section] = list(config.get(section) or ())
+    for entry in entries:
+        if entry.get("name") == name:
+            entry[key] = {**(entry.get(key) or {}), **value} if keeps_more else value
+            return
+    entries.append({"name": name, key: value})
 
 
 def load(path: Path, context: str = "") -> Access:

@@ -22,6 +22,7 @@ from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served
+from fairlead.store.base import StoreUnavailable
 
 _QUALIFIED = CUSTOM_RESOURCE_DEFINITIONS.qualified
 #: How often a definition on its way out looks whether its objects are gone (they may have finalizers).
@@ -59,7 +60,7 @@ class CustomKinds:
             name = await self._changed.get()
             try:
                 await self._follow(name)
-            except ApiError as error:
+            except (ApiError, StoreUnavailable) as error:
                 log.warning("custom resource definition %s: %s", name, error)
                 asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 
 from fairlead.api.builtin import EVENTS
 from fairlead.runtime.clock import monotonic
 from fairlead.server.registry import Registry
-from fairlead.store.base import RevisionMismatch
+from fairlead.store.base import RevisionMismatch, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 EVENT_TTL_SECONDS = 3600.0
 
@@ -57,3 +60,6 @@ class EventExpiry:
             await self._registry.store.delete(key, record.revision)
         except RevisionMismatch:
             return  # it was written just now, and is in the queue again
+        except StoreUnavailable as error:
+            log.warning("event %s/%s stays for now: %s", namespace, name, error)
+            self._observe(namespace, name, record.value)

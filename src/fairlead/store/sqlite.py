@@ -62,6 +62,7 @@ class SQLiteStore(MemoryStore):
         self._thread.shutdown()
 
     def _load(self) -> tuple[dict[str, Record], int]:
+        self._path.touch(mode=0o600)  # secrets are in it; SQLite gives its side files the same mode
         self._db = db = sqlite3.connect(self._path, isolation_level=None)
         (found,) = db.execute("PRAGMA user_version").fetchone()
         if found not in (0, FORMAT):

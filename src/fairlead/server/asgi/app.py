@@ -50,6 +50,8 @@ class Application:
         request = Request(scope, dict(scope["headers"]), _query(scope["query_string"]), receive)
         try:
             answer = await self._answer(request, send)
+        except ClientGone:
+            return
         except ApiError as error:
             answer = Answer.of_error(error, request)
         except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
@@ -78,19 +80,21 @@ def _query(raw: bytes) -> dict[str, str]:
     return dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
 
 
+class ClientGone(Exception):
+    """The connection closed before the request was complete: nothing of it may be carried out."""
+
+
 async def _body(receive: Receive) -> bytes:
     """The whole body; a client that goes away half-way has sent nothing."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
-        if len(body) > MAX_BODY_BYTES:
-            break
+    body, more = b"", True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise InternalError("the client went away")
+            raise ClientGone
         body += message.get("body", b"")
-    if len(body) > MAX_BODY_BYTES:
-        raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+        if len(body) > MAX_BODY_BYTES:
+            raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+        more = message.get("more_body", False)
     return body
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,12 +17,8 @@ from fairlead.server.auth.certificates import Pki
 LOOPBACK = "127.0.0.1"
 BACKLOG = 2048
 
-
-class _Server(uvicorn.Server):
-    """Leaves the process's signals to whoever runs the loop."""
-
-    def install_signal_handlers(self) -> None:
-        """Not ours to install."""
+# uvicorn speaks of upgrades that it does not support and of tasks that it ends; clients are told by their answers.
+logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
 
 def bind(port: int) -> socket.socket:
@@ -56,7 +53,7 @@ async def serving(application: Application, sock: socket.socket, pki: Pki | None
         ssl_certfile=str(pki.server_certificate) if pki else None,
     )
     config.load()
-    server = _Server(config)
+    server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[sock])
     ticking = asyncio.create_task(server.main_loop(), name="listener")

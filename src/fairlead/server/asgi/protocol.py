@@ -10,16 +10,40 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+#: Go's default limit of a request's head (http.DefaultMaxHeaderBytes), which is kube-apiserver's.
+MAX_HEAD_BYTES = 1 << 20
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 #: The key of the scope under which an application finds the transport.
 TRANSPORT = "fairlead.transport"
 
 
 class Protocol(HttpToolsProtocol):
-    """Adds the transport to every scope, and leaves idle clients at once when the listener stops."""
+    """Adds the transport to every scope, bounds the head of a request, leaves idle clients when the listener stops."""
+
+    #: Bytes received of a head that is not complete yet; None while a body is being received.
+    _head_bytes: int | None = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Nobody has shown a credential yet: what is kept of a request until its head is complete must be bounded."""
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES + len(data):
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_message_complete()
 
     def shutdown(self) -> None:
         """The listener stops. Over TLS a polite close would wait for the answer of a client that sleeps."""
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
             self.transport.abort()
         else:
             super().shutdown()

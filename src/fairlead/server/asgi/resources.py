@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.errors import MethodNotSupported, NotFound, UnsupportedMediaType
+from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -30,6 +30,16 @@ _NO_STRATEGIC = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 )
+#: What needs a real container or a real node, which simulated nodes have not.
+_NOT_SIMULATED = {
+    ("pods", "log"): "simulated containers run nothing, so they have no logs",
+    ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
+    ("pods", "attach"): "simulated containers run nothing: there is nothing to attach to",
+    ("pods", "portforward"): "simulated containers run nothing: no port can be forwarded to them",
+    ("pods", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
+    ("nodes", "proxy"): "simulated nodes have no kubelet to proxy to",
+    ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
+}
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 #: HTTP method -> (verb on an object or subresource, verb on a collection).
@@ -55,6 +65,8 @@ class Resources:
         if found is None or not _is_place(request, target, found[1].resource):
             return self._no_such_path(target)
         served, version = found
+        if (target.plural, target.subresource) in _NOT_SIMULATED:
+            raise BadRequest(_NOT_SIMULATED[target.plural, target.subresource])
         if version.deprecation:
             request.caller.warnings.append(version.deprecation)
         verb = _verb(request, target, version.resource)

@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 #: A watch without timeoutSeconds ends after 30 to 60 minutes (kube-apiserver's --min-request-timeout).
 MIN_TIMEOUT_SECONDS = 1800.0
 BOOKMARK_SECONDS = 60.0
-MAX_BACKLOG_BYTES = 64 << 20
+#: What may wait for a client that does not read, beyond what its watch began with.
+MAX_BACKLOG_BYTES = 8 << 20
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -56,6 +57,7 @@ class Stream:
         self._gathered: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
+        self._allowed_bytes = 0  # set by the first write: the initial state may be large
         self.is_open = False
         self.ended = asyncio.Event()
 
@@ -86,7 +88,9 @@ class Stream:
         data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
         self._gathered.clear()
         transport = self._transport
-        if transport.is_closing() or transport.get_write_buffer_size() > MAX_BACKLOG_BYTES:
+        self._allowed_bytes = self._allowed_bytes or MAX_BACKLOG_BYTES + len(data)
+        if transport.is_closing() or transport.get_write_buffer_size() > self._allowed_bytes:
+            transport.abort()  # it would have to read its backlog to hear anything politer
             self.ended.set()
             return
         transport.write(b"%x\r\n%b\r\n" % (len(data), data))

@@ -64,6 +64,8 @@ def write_private(path: Path, data: bytes) -> None:
     scratch.unlink(missing_ok=True)
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     scratch.replace(path)
 
 

@@ -40,5 +40,19 @@ class TokenAuthenticator:
 
 
 def anybody(headers: Mapping[bytes, bytes]) -> User | None:
-    """The authenticator of the plain loopback listener: everybody is the administrator."""
+    """The authenticator of the plain loopback listener: every program on this machine is the administrator.
+
+    A browser is such a program, and runs the scripts of strangers: a request that names another host (DNS rebinding) or
+    comes from another origin than this machine is refused.
+    """
+    if not _is_loopback(headers.get(b"host", b"")):
+        return None
+    origin = headers.get(b"origin")
+    if origin is not None and not _is_loopback(origin.partition(b"://")[2]):
+        return None
     return ANYBODY
+
+
+def _is_loopback(authority: bytes) -> bool:
+    host = authority.rpartition(b":")[0] if authority.rpartition(b":")[2].isdigit() else authority
+    return host in (b"127.0.0.1", b"localhost", b"[::1]")
