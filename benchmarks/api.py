@@ -1,4 +1,4 @@
-"""What the API server does in a second: `python benchmarks/api.py` prints a table.
+"""What the API server does in a second: `python -m benchmarks.api` prints a table.
 
 The server runs as a process of its own (`fairlead up`, SQLite on disk, TLS), the driver in this one.
 """

@@ -1,6 +1,6 @@
 """How many pods per second the scheduler places, over the cheapest Api there is.
 
-    python benchmarks/scheduler.py [--nodes 1000 5000] [--pods 10000] [--shapes 1]
+    python -m benchmarks.scheduler [--nodes 1000 5000] [--pods 10000] [--shapes 1]
 
 Every pod takes the whole way: watch → queue → decision → assume → bind → watch. What is measured is the scheduler, an
 informer and `fairlead.testing.memory_api`; a server's own cost comes on top.

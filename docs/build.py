@@ -30,11 +30,11 @@ def reference() -> str:
 
 def _commands() -> list[str]:
     lines = ["## Commands", ""]
-    context = click.Context(main, info_name="fairlead", max_content_width=100)
+    context = click.Context(main, info_name="fairlead", **main.context_settings)
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        help_ = command.get_help(click.Context(command, parent=context, info_name=name, max_content_width=100))
+        help_ = command.get_help(click.Context(command, parent=context, info_name=name))
         lines += [f"### fairlead {name}", "", "```", help_.strip(), "```", ""]
     return lines
 

@@ -350,3 +350,35 @@ def test_a_kind_that_is_dropped_is_told_to_be_empty() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
     run(test)
+
+
+class _Numbered(Object, frozen=True, kw_only=True):
+    """Config maps whose data are numbers; some are not."""
+
+    data: dict[str, int] = {}
+
+
+def test_an_object_that_cannot_be_read_is_told_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        api = world.registry
+
+        async def put(name: str, **data: str) -> int:
+            found = await api.create(CONFIG_MAPS, {"metadata": {"name": name}, "data": data}, "n")
+            return int(found.view(Object).metadata.resource_version)
+
+        await put("listed", k="no number")
+        await put("good")
+        informer = Informer(api, CONFIG_MAPS, _Numbered)
+        running = asyncio.create_task(informer.run())
+        await informer.synced()
+        assert sorted(one.metadata.key for one in informer) == ["n/good"]
+        await informer.reached(await put("watched", k="no number either"))
+        await api.patch(CONFIG_MAPS, "good", "n", {"data": {"k": "spoilt"}})
+        await informer.reached(await put("other"))
+        assert sorted(one.metadata.key for one in informer) == ["n/other"]
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(test)
+    assert any("leaving out n/watched" in one for one in caplog.messages)

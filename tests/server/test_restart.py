@@ -7,17 +7,14 @@ import pytest
 from fairlead.api.builtin import (
     CONFIG_MAPS,
     NAMESPACES,
-    NODES,
     PRIORITY_CLASSES,
 )
 from fairlead.api.errors import (
     Expired,
 )
-from fairlead.api.objects import Obj
 from fairlead.api.verbs import WatchQuery
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.restore import restore
 from fairlead.store.memory import MemoryStore
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 
@@ -43,49 +40,6 @@ def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> Non
             assert await fresh.told() == [("ADDED", "c")]
 
     run_virtual(main())
-
-
-NODE: Obj = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "uid": "u1"},
-    "status": {"phase": "Running"},
-}
-
-
-def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
-    async def test(world: World) -> None:
-        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        assert await restore(world.api, [dict(NODE), gone]) == 2
-        assert await restore(world.api, [dict(NODE)]) == 0
-        node = await world.get(NODES, "n1")
-        assert node is not None
-        assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
-
-    run(test)
-
-
-@pytest.mark.parametrize(
-    ("obj", "said"),
-    [
-        ({}, "not a kind that this server serves"),
-        ({"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "a"}}, "not a kind"),
-        ({"apiVersion": ["v1"], "kind": "Node", "metadata": {"name": "a"}}, "not a kind"),
-        ({"apiVersion": "v1", "kind": "Node"}, "name"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": 3}}, "name"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a/b"}}, "name"),
-        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "a/b"}}, "namespace"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": 3}, "cannot"),
-    ],
-)
-def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str) -> None:
-    async def test(world: World) -> None:
-        before = world.api.revision
-        with pytest.raises(ValueError, match=said):
-            await restore(world.api, [obj])
-        assert world.api.revision == before
-
-    run(test)
 
 
 def test_an_unknown_admission_plugin_is_refused_at_start() -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from fairlead.api.builtin import NODES, PODS
+import pytest
+
+from fairlead.api.builtin import NAMESPACES, NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
-from fairlead.compose import Settings, simulation
+from fairlead.compose import Cluster, Settings, components, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
+from fairlead.server.assembly import Server
 from fairlead.server.registry import Registry
-from fairlead.sim.nodes import NodeShape
+from fairlead.sim.fleet import LEASE_NAMESPACE
+from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.store.memory import MemoryStore
 
 READY = {"type": "Ready", "status": "True"}
 SHAPE = {"cpu": "2", "memory": "4Gi", "pods": "10"}
@@ -111,3 +116,36 @@ def test_what_a_dump_shows_goes_on_where_it_was() -> None:
         assert registry.find("pods", "web-1", "default") is None, "its node is simulated now, and lets it go"
 
     simulated(0, check, [node, running])
+
+
+def test_a_pod_that_declares_nonsense_runs_like_any_other() -> None:
+    """An annotation is the user's text: whatever it says, the other pods go on."""
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        for number, text in enumerate(["nan", "inf", "-inf", "-5", "1e300", "9" * 400, "x"]):
+            silly = pod(f"p-{number}")
+            keys = ("start-seconds", "lifetime-seconds", "exit-code", "stop-seconds")
+            silly["metadata"]["annotations"] = {f"sim.fairlead.dev/{key}": text for key in keys}
+            await registry.create(PODS, silly, "default")
+        await asyncio.sleep(10)
+        assert {await phase(registry, f"p-{number}") for number in range(7)} == {("Running", "")}
+
+    simulated(1, check)
+
+
+def test_the_namespace_of_the_leases_comes_back(caplog: pytest.LogCaptureFixture) -> None:
+    """`kubectl delete namespace kube-node-lease` is a strange idea, but no reason to end."""
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        settings = Settings(nodes=tuple(uniform(2, NodeShape())))
+        async with components(running, settings, heartbeats=True):
+            await asyncio.sleep(60)
+            await server.registry.delete(NAMESPACES, LEASE_NAMESPACE)
+            await asyncio.sleep(60)
+            assert server.registry.find("leases.coordination.k8s.io", "node-2", LEASE_NAMESPACE) is not None
+            assert not running.failure.done()
+
+    run_virtual(main())
+    assert sum("leases of nodes cannot be renewed" in one for one in caplog.messages) <= 1

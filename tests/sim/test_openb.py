@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.sim.openb import is_node_list, read_nodes, read_pods
+from fairlead.sim.openb import read_nodes, read_pods
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn-0,32000,262144,2,V100M16\nn-1,500,1024,0,\n"
 PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
@@ -61,7 +61,22 @@ def test_a_pod_asks_for_what_the_trace_says(pods: Path) -> None:
 
 
 def test_a_pod_list_is_no_node_list(nodes: Path, pods: Path) -> None:
-    assert is_node_list(nodes)
-    assert not is_node_list(pods)
-    with pytest.raises(ValueError, match="no column"):
+    with pytest.raises(ValueError, match="no openb node list: it has no column"):
+        read_nodes(pods)
+    with pytest.raises(ValueError, match="no openb pod list: it has no column"):
         read_pods(nodes)
+
+
+@pytest.mark.parametrize("row", ["A_B,1,1,0,", "n,-1,1,0,", "n,x,1,0,", "n,1,1,many,", "n"])
+def test_a_row_that_makes_no_sense_is_told_by_file_and_line(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_text(f"sn,cpu_milli,memory_mib,gpu,model\n{row}\n")
+    with pytest.raises(ValueError, match=r"nodes\.csv, line 2: "):
+        read_nodes(path)
+
+
+def test_a_list_in_another_encoding_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_bytes(b"sn,cpu_milli,memory_mib,gpu,model\n\xff\xfe,1,1,0,\n")
+    with pytest.raises(ValueError, match=r"nodes\.csv is no openb node list in UTF-8"):
+        read_nodes(path)

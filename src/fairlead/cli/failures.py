@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import errno
+import socket
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from fairlead.api.errors import ApiError
 from fairlead.compose import DataDirInUse
+from fairlead.server.asgi.listener import LOOPBACK
+from fairlead.server.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.sqlite import WrongFormat
 
@@ -26,23 +30,82 @@ class WrongUsage(Failure):
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Turn the failures that users meet into sentences."""
+def parsing() -> Iterator[None]:
+    """While options and files are read: whatever is wrong with them is the user's to change."""
     try:
         yield
-    except DataDirInUse as error:
-        raise Failure(f"{error}. Stop it, or choose another directory with --data-dir.") from None
-    except WrongFormat as error:
-        raise Failure(f"{error}. Use that version, or choose another directory with --data-dir.") from None
-    except (ApiError, StoreUnavailable) as error:
-        raise Failure(f"the cluster cannot start: {error}") from None
-    except sqlite3.DatabaseError as error:
-        raise Failure(f"the data directory cannot be read: {error}. Choose another with --data-dir.") from None
-    except PermissionError as error:
-        raise Failure(f"no permission for {error.filename or 'that'}. Choose another place with --data-dir.") from None
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise Failure("the port is taken. Choose another with --port, or let --port 0 pick one.") from None
-        raise Failure(str(error)) from None
+        raise WrongUsage(_about_file(error)) from None
     except ValueError as error:
         raise WrongUsage(str(error)) from None
+
+
+@contextmanager
+def explained(dumps: Sequence[Path] = (), ports: Mapping[str, int | None] | None = None) -> Iterator[None]:
+    """While a cluster runs: turn the failures that users meet into sentences.
+
+    `dumps` are what was imported, `ports` what was asked for by which option. What is not known here is a bug, and
+    keeps its traceback.
+    """
+    try:
+        yield
+    except Exception as error:
+        for one in _leaves(error):
+            if (failure := _explanation(one, dumps, ports or {})) is not None:
+                raise failure from None
+        raise
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group, or the one that is none."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str, int | None]) -> Failure | None:
+    match error:
+        case DataDirInUse():
+            return Failure(f"{error}. Stop it, or choose another directory with --data-dir.")
+        case WrongFormat():
+            return Failure(f"{error}. Use that version, or choose another directory with --data-dir.")
+        case Unrestorable():
+            return WrongUsage(f"--import {', '.join(map(str, dumps))}: {error}")
+        case ApiError() | StoreUnavailable():
+            return Failure(f"the cluster cannot go on: {error}")
+        case sqlite3.Error():
+            return Failure(f"the data directory cannot be used: {error}. Choose another with --data-dir.")
+        case OSError():
+            return Failure(_about_port(error, ports) or _about_file(error))
+    return None
+
+
+def _about_port(error: OSError, ports: Mapping[str, int | None]) -> str:
+    """Which port cannot be had; the error itself does not say."""
+    if error.filename is not None or error.errno not in (errno.EADDRINUSE, errno.EACCES):
+        return ""
+    why = "is taken" if error.errno == errno.EADDRINUSE else "is not allowed to this user"
+    for option, port in ports.items():
+        if port and not _is_free(port):
+            return f"port {port} {why}. Choose another with {option}, or let {option} 0 pick one."
+    return ""
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _about_file(error: OSError) -> str:
+    if error.filename is None:
+        return error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        return f"no permission for {error.filename}. Choose another place."
+    return f"{error.filename}: {error.strerror}"

@@ -1,11 +1,14 @@
-"""What the commands read: node lists, pod lists, dumps of clusters."""
+"""What the commands read: node lists, pod lists, dumps of clusters. ValueError says which file and object is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.patches.bodies import copied
+from fairlead.server.assembly import builtin_catalogue
+from fairlead.server.restore import Unrestorable, check
 from fairlead.sim import manifests, openb
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
@@ -18,12 +21,13 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int, shape: 
             return nodes
         return uniform(count, shape)
     if path.suffix == ".csv":
-        if not openb.is_node_list(path):
-            raise ValueError(f"{path} is no openb node list")
-        return openb.read_nodes(path)
-    nodes = [manifests.portable(obj) for obj in manifests.read(path) if obj["kind"] == "Node"]
+        nodes = openb.read_nodes(path)
+    else:
+        nodes = [manifests.portable(obj) for obj in manifests.read(path) if obj["kind"] == "Node"]
     if not nodes:
         raise ValueError(f"{path} holds no Node")
+    _check(path, nodes)
+    _check_names(path, nodes)
     return nodes
 
 
@@ -31,7 +35,15 @@ def arrivals(path: Path) -> list[Arrival]:
     """The pods of a file and when they come; those of a manifest come at once."""
     if path.suffix == ".csv":
         return openb.read_pods(path)
-    return [Arrival(0.0, manifests.portable(obj)) for obj in manifests.read(path) if obj["kind"] == "Pod"]
+    pods = [manifests.portable(obj) for obj in manifests.read(path)]
+    for obj in pods:
+        if obj["kind"] != "Pod":
+            name = metadata(obj).get("name")
+            raise ValueError(f"{path} holds {obj['kind']} {name}, but only pods arrive: load others with --import")
+    if not pods:
+        raise ValueError(f"{path} holds no Pod")
+    _check(path, pods)
+    return [Arrival(0.0, pod) for pod in pods]
 
 
 def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
@@ -39,3 +51,27 @@ def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
     for path in paths:
         for obj in manifests.read(path):
             yield manifests.portable(obj)
+
+
+def _check(path: Path, objects: Iterable[Obj]) -> None:
+    """Raises ValueError for an object that the server would not take."""
+    catalogue = builtin_catalogue()
+    for obj in objects:
+        known = copied(obj)
+        meta = metadata(known)
+        if not meta.get("name") and isinstance(prefix := meta.get("generateName"), str) and prefix:
+            meta["name"] = f"{prefix}1"
+        try:
+            check(catalogue, known)
+        except Unrestorable as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _check_names(path: Path, nodes: Iterable[Obj]) -> None:
+    known: set[str] = set()
+    for node in nodes:
+        if (name := metadata(node).get("name")) is None:
+            raise ValueError(f"{path}: a Node has no name")
+        if name in known:
+            raise ValueError(f"{path} holds two nodes of the name {name!r}")
+        known.add(name)

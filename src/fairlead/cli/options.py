@@ -27,7 +27,8 @@ _OPTIONS = (
         "dumps",
         type=_FILE,
         multiple=True,
-        help="Load a dump of a real cluster first (kubectl get ... -o yaml). May be repeated.",
+        help="Load a dump of a real cluster first (kubectl get ... -o yaml). Objects that exist already are left as "
+        "they are; deleted ones come back. May be repeated.",
     ),
 )
 

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from fairlead.api.objects import Obj
-from fairlead.cli.failures import Failure, WrongUsage, explained
+from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import arrivals, imported_objects, node_objects
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
@@ -63,20 +63,21 @@ def simulate(
     Example:
       fairlead simulate --nodes 10 --pods-from batch.yaml --until 24h -o json
     """
-    with explained():
+    with parsing():
         imported = list(imported_objects(dumps))
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
             imported=tuple(imported),
         )
         coming = arrivals(pods_from) if pods_from else []
-        limit = seconds_of(until) if until else None
-        began = time.perf_counter()
-        chance.seed(seed)
-        try:
+        limit = None if until is None else seconds_of(until)
+    began = time.perf_counter()
+    chance.seed(seed)
+    try:
+        with explained(dumps):
             summary = run_virtual(replay(settings, coming, limit, Progress(len(coming), is_quiet=quiet)))
-        except Refused as error:
-            raise Failure(str(error)) from None
+    except Refused as error:
+        raise Failure(str(error)) from None
     summary["seed"] = seed
     took = time.perf_counter() - began
     click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else told(summary, took))

@@ -9,17 +9,20 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
-from fairlead.cli.failures import WrongUsage, explained
+from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, node_objects
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
+from fairlead.client.kubeconfig import render
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
+from fairlead.server.admission.chain import PLUGINS
 from fairlead.sim.nodes import NodeShape
 
 _IMPORTED = time.perf_counter()
@@ -89,7 +92,7 @@ def up(
       kubectl run hello --image=nginx && kubectl get pods -w
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
-    with explained():
+    with parsing():
         imported = list(imported_objects(dumps))
         shape = NodeShape(node_cpu, node_memory, node_pods)
         settings = Settings(
@@ -99,25 +102,42 @@ def up(
             kubeconfig=kubeconfig,
             nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
             imported=tuple(imported),
-            components=_components(components),
-            disabled_admission=tuple(filter(None, disable_admission_plugins.split(","))),
+            components=frozenset(_chosen("component", components, COMPONENTS)),
+            disabled_admission=_chosen("admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]),
         )
-        run(_serve(settings, _described(len(settings.nodes), shape, is_uniform=not nodes_from and not dumps), quiet))
+        _check(settings)
+    each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
+    with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
+        run(_serve(settings, each, quiet))
 
 
-def _components(text: str) -> frozenset[str]:
-    chosen = frozenset(filter(None, text.split(",")))
-    if unknown := sorted(chosen - set(COMPONENTS)):
-        raise WrongUsage(f"unknown component {', '.join(unknown)}; known are {', '.join(COMPONENTS)}")
+def _check(settings: Settings) -> None:
+    """What can be told before anything starts."""
+    if not settings.components:
+        raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
+    if settings.port and settings.port == settings.http_port:
+        raise WrongUsage(f"--port and --http-port are both {settings.port}: give one of them another number")
+    kubeconfig = settings.kubeconfig or (settings.data_dir and settings.data_dir / "kubeconfig")
+    if kubeconfig and kubeconfig.exists():
+        render("", None, "", kubeconfig.read_text())  # refuses what is no kubeconfig
+
+
+def _chosen(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    chosen = tuple(filter(None, map(str.strip, text.split(","))))
+    if unknown := sorted(set(chosen) - set(known)):
+        raise WrongUsage(f"unknown {what} {', '.join(unknown)}; known are {', '.join(known)}")
     return chosen
 
 
-def _described(count: int, shape: NodeShape, *, is_uniform: bool) -> str:
-    each = f" ({shape.cpu} cpu, {shape.memory} each)" if is_uniform and count else ""
-    return f"{counted(count, 'simulated node')}{each}"
+def _described(asked: int, there: int, each: str) -> str:
+    """How many nodes there really are; what was asked of each holds for all only if no others were there before."""
+    if there > asked:
+        return f"{counted(there, 'simulated node')} ({there - asked:,} of them were there before)"
+    return f"{counted(there, 'simulated node')}{f' ({each})' if each and there else ''}"
 
 
-async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
+async def _serve(settings: Settings, each: str, quiet: bool) -> None:
     stopping = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
@@ -125,6 +145,7 @@ async def _serve(settings: Settings, nodes: str, quiet: bool) -> None:
     async with cluster(settings) as running:
         _tune_collector()
         if not quiet:
+            nodes = _described(len(settings.nodes), running.count("nodes"), each)
             _greet(settings, running, nodes, is_new)
         running.failure.add_done_callback(lambda _: stopping.set())
         await stopping.wait()

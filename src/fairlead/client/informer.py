@@ -15,8 +15,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Gone
-from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.meta import Object, View
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
 
@@ -30,8 +31,20 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 
 
-class _BookmarkMeta(msgspec.Struct):
-    metadata: ObjectMeta
+class _KeyMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """As little of metadata as it takes to say which version of which object it is."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Meta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    metadata: _KeyMeta
 
 
 class Index(Generic[T]):
@@ -128,7 +141,7 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         query = ListQuery(labels=self._labels, fields=self._fields)
         listing = await self._api.list(self.resource, self._namespace, query)
-        fresh = {item.metadata.key: item for item in (one.view(self._view) for one in listing.items)}
+        fresh = {item.metadata.key: item for item in map(self._decoded, listing.items) if item is not None}
         for key in [key for key in self._items if key not in fresh]:
             self._replace(key, None)
         for key, item in fresh.items():
@@ -147,11 +160,25 @@ class Informer(Generic[T]):
 
     def _apply(self, event: WatchEvent) -> None:
         if event.type is EventType.BOOKMARK:
-            self._advance(int(event.object.view(_BookmarkMeta).metadata.resource_version))
+            self._advance(int(event.object.view(_Meta).metadata.resource_version))
             return
-        item = event.object.view(self._view)
+        item = self._decoded(event.object)
+        if item is None:
+            meta = event.object.view(_Meta).metadata
+            self._replace(meta.key, None)  # better gone than outdated
+            self._advance(int(meta.resource_version))
+            return
         self._replace(item.metadata.key, None if event.type is EventType.DELETED else item)
         self._advance(int(item.metadata.resource_version))
+
+    def _decoded(self, entry: Encoded) -> T | None:
+        """The object as the view shows it. One that no view can show is told and left out: the others go on."""
+        try:
+            return entry.view(self._view)
+        except msgspec.ValidationError as error:
+            key = entry.view(_Meta).metadata.key
+            log.warning("informer of %s: leaving out %s, which cannot be read: %s", self.resource.qualified, key, error)
+            return None
 
     def _replace(self, key: str, new: T | None) -> None:
         old = self._items.pop(key, None)

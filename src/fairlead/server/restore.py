@@ -1,50 +1,136 @@
 """Loads a dump of a real cluster: objects as they were, with their uids and status, past admission.
 
 What a dump holds was admitted once, by another server; judging it again would lose what no longer passes. Names, owners
-and statuses are kept, so that what follows starts from the state that the dump shows.
+and statuses are kept, so that what follows starts from the state that the dump shows. The rules of a kind hold all the
+same, for everything else in this process relies on them: every object is checked before the first is stored.
+
+    read: find the kind ▸ normalise ▸ default ▸ validate     definitions ▸ namespaces ▸ the rest     ▸ store
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from fairlead.api.errors import ApiError
+from fairlead.api.fields import Errors
 from fairlead.api.names import path_segment_name
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
+from fairlead.server.cache import Cache
+from fairlead.server.crds import naming
+from fairlead.server.crds.custom import custom_kind
+from fairlead.server.kinds.meta import validate_meta
 from fairlead.server.registry import Registry
-from fairlead.server.served import Version
+from fairlead.server.served import Catalogue, Served, Version
+
+#: What others need is read and stored before them.
+_FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}
+#: How many broken rules of an object are told.
+_TOLD = 3
+#: How a rule ends that binds new objects alone: a pod that was debugged has ephemeral containers.
+_ONLY_AT_BIRTH = "cannot be set on create"
+
+
+class Unrestorable(ValueError):
+    """An object that cannot be stored; says which one, and why."""
+
+
+def check(catalogue: Catalogue, obj: Obj) -> None:
+    """Make an object normal and complete; raises Unrestorable for one that no server would take."""
+    served, kind = _kind_of(obj, catalogue)
+    _identity(kind, obj)
+    served.strategy.default(obj)
+    _check(served, obj)
 
 
 async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
-    """Store the objects that are not there yet; return how many. Raises ValueError for what cannot be stored."""
-    count = 0
-    present = {_uid(obj) for obj in objects}
-    for obj in objects:
-        group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-        found = registry.catalogue.of_kind(group, version, str(obj.get("kind")))
-        if found is None:
-            raise ValueError(f"{obj.get('kind')} of {obj.get('apiVersion')} is not a kind that this server serves")
-        served, kind = found
+    """Store the objects that are not there yet; return how many. Raises Unrestorable for what cannot be stored."""
+    plan = _Plan(registry, {_uid(obj) for obj in objects})
+    for obj in sorted(objects, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST))):
+        plan.read(obj)
+    for key, value in plan.values.items():
+        await registry.store.put(key, value, 0)
+    return plan.count
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is going to be stored, by key, in order."""
+
+    registry: Registry
+    present: set[str]  # the uids in the dump
+    values: dict[str, bytes] = field(default_factory=dict)
+    count: int = 0  # of the dump's own objects in it
+    dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
+    definitions: list[Obj] = field(default_factory=list)
+
+    def read(self, obj: Obj) -> None:
+        """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""
+        served, kind = _kind_of(obj, self.registry.catalogue, self.dumped)
+        is_new = not _uid(obj) and not obj.get("status")
         namespace, name = _identity(kind, obj)
-        if registry.find(served.resource.qualified, name, namespace) is not None:
-            continue
-        _keep_owners(obj, present)
+        if self._is_there(served, namespace, name):
+            return
+        _keep_owners(obj, self.present)
         stored = kind.to_stored(obj) if kind.to_stored else obj
-        served.strategy.default(stored)
-        meta = metadata(stored)
-        meta.setdefault("uid", chance.uid())
-        meta.setdefault("creationTimestamp", timestamp())
-        await registry.store.put(served.key(namespace, name), served.encode(stored), 0)
-        count += 1
-    return count
+        self._take(served, stored, is_new=is_new)
+        self.count += 1
+
+    def _is_there(self, served: Served, namespace: str, name: str) -> bool:
+        is_planned = served.key(namespace, name) in self.values
+        return is_planned or self.registry.find(served.resource.qualified, name, namespace) is not None
+
+    def _take(self, served: Served, obj: Obj, *, is_new: bool) -> None:
+        """Put an object on the plan, with what every stored object has; a new one never was on any server."""
+        meta, is_definition = metadata(obj), served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
+        meta["uid"] = meta.get("uid") or chance.uid()
+        meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
+        if served.strategy.has_generation:
+            meta.setdefault("generation", 1)
+        served.strategy.default(obj)
+        if is_new or (is_definition and not (obj["status"].get("acceptedNames") or {}).get("plural")):
+            served.strategy.prepare_create(obj)
+        _check(served, obj)
+        if is_definition:
+            self._define(obj)
+        namespace = meta.get("namespace", "")
+        if namespace:
+            self._need_namespace(namespace)
+        self.values[served.key(namespace, meta["name"])] = served.encode(obj)
+
+    def _define(self, crd: Obj) -> None:
+        """Know the kind of a definition for the rest of the dump; the server serves it once it has seen it stored."""
+        others = [*(one.obj() for one in self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified)), *self.definitions]
+        crd["status"] = naming.settled(crd, others, timestamp()) or crd["status"]
+        self.definitions.append(crd)
+        if naming.is_true(crd["status"], "Established"):
+            kind = custom_kind(crd)
+            name = metadata(crd)["name"]
+            self.dumped.add(Served(kind.resource, kind.strategy, Cache(name), kind.versions, crd))
+
+    def _need_namespace(self, name: str) -> None:
+        served, version = self.registry.catalogue.of(NAMESPACES)
+        if not self._is_there(served, "", name):
+            made: Obj = {"apiVersion": "v1", "kind": NAMESPACES.kind, "metadata": {"name": name}}
+            version.normalise(made)
+            self._take(served, made, is_new=True)
+
+
+def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    for catalogue in catalogues:
+        if found := catalogue.of_kind(group, version, str(obj.get("kind"))):
+            return found
+    raise Unrestorable(f"{_told(obj)} of {obj.get('apiVersion')} is not a kind that this server serves")
 
 
 def _uid(obj: Obj) -> str:
     """What a dump says of an object's uid, whatever the rest of it is like."""
     meta = obj.get("metadata")
-    return str(meta.get("uid")) if isinstance(meta, dict) else ""
+    return str(meta.get("uid") or "") if isinstance(meta, dict) else ""
 
 
 def _keep_owners(obj: Obj, present: set[str]) -> None:
@@ -55,18 +141,39 @@ def _keep_owners(obj: Obj, present: set[str]) -> None:
 
 
 def _identity(kind: Version, obj: Obj) -> tuple[str, str]:
-    """Namespace and name of the object, which is made normal; ValueError if no key can be made of them."""
+    """Namespace and name of the object, which is made normal; Unrestorable if no key can be made of them."""
     try:
         kind.normalise(obj)
     except ApiError as error:
-        raise ValueError(error.message) from None
+        raise Unrestorable(f"{_told(obj)}: {error.message}") from None
     meta = metadata(obj)
     name, namespace = meta.get("name", ""), ""
     if kind.resource.namespaced:
         namespace = meta["namespace"] = meta.get("namespace") or "default"
+    else:
+        meta.pop("namespace", None)
     for what, text in (("name", name), ("namespace", namespace)):
         if problems := path_segment_name(text):
-            raise ValueError(f"{obj['kind']} {name!r} has a {what} that is not possible: {', '.join(problems)}")
+            raise Unrestorable(f"{obj['kind']} {name!r} has a {what} that is not possible: {', '.join(problems)}")
     if not name:
-        raise ValueError(f"a {obj['kind']} has no name")
+        raise Unrestorable(f"a {obj['kind']} has no name")
     return namespace, name
+
+
+def _check(served: Served, obj: Obj) -> None:
+    """Raises Unrestorable for an object that breaks the rules of its kind."""
+    errors = Errors()
+    validate_meta(obj, errors, resource=served.resource)
+    served.strategy.validate(obj, errors)
+    broken = [f"{one.field}: {one.message}" for one in errors if not one.message.endswith(_ONLY_AT_BIRTH)]
+    if broken:
+        more = "; …" if len(broken) > _TOLD else ""
+        raise Unrestorable(f"{_told(obj)} cannot be stored: {'; '.join(broken[:_TOLD])}{more}")
+
+
+def _told(obj: Obj) -> str:
+    """Which object it is, for people."""
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
+    return f"{obj.get('kind')} {name}".rstrip()

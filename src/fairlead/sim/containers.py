@@ -10,6 +10,7 @@ else follows from its spec, its status and the time, so a simulated node can be 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ LIFETIME_SECONDS = "sim.fairlead.dev/lifetime-seconds"
 EXIT_CODE = "sim.fairlead.dev/exit-code"
 STOP_SECONDS = "sim.fairlead.dev/stop-seconds"
 
+#: No time may be longer (a century): what ends later has no date that a timestamp could tell.
+LONGEST_SECONDS = 100 * 366 * 86_400.0
 #: The kubelet's restart back-off: the first restart at once, then 10 s doubling to 300 s (S0-64).
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 300.0
 
@@ -93,22 +96,31 @@ class Behaviour:
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> Behaviour:
-        """From annotations; one that is no number counts as not given."""
+        """From annotations; one that makes no sense counts as not given."""
         if not annotations:
             return _DEFAULT
         return cls(
-            _number(annotations.get(START_SECONDS)) or 0.0,
-            _number(annotations.get(LIFETIME_SECONDS)),
-            int(_number(annotations.get(EXIT_CODE)) or 0),
-            _number(annotations.get(STOP_SECONDS)) or 0.0,
+            _seconds(annotations.get(START_SECONDS)) or 0.0,
+            _seconds(annotations.get(LIFETIME_SECONDS)),
+            _exit_code(annotations.get(EXIT_CODE)),
+            _seconds(annotations.get(STOP_SECONDS)) or 0.0,
         )
 
 
-def _number(text: str | None) -> float | None:
+def _seconds(text: str | None) -> float | None:
     try:
-        return None if text is None else float(text)
+        seconds = float(text or "nan")
     except ValueError:
         return None
+    return seconds if math.isfinite(seconds) and 0 <= seconds <= LONGEST_SECONDS else None
+
+
+def _exit_code(text: str | None) -> int:
+    try:
+        code = int(text or "0")
+    except ValueError:
+        return 0
+    return code if -(2**31) <= code < 2**31 else 0
 
 
 _DEFAULT = Behaviour()

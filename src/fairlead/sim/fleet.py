@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 import msgspec
 
-from fairlead.api.builtin import LEASES, NODES, PODS
+from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
@@ -59,7 +60,7 @@ class Fleet:
         self._last_address = 0
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
-        self._nodes = informers.of(NODES, Node)
+        self._lease_trouble = ""  # what was told last of leases that cannot be renewed
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
@@ -114,7 +115,7 @@ class Fleet:
             for name in names:
                 await self._register(registered(self._manifests[name], self._numbers[name], timestamp()))
                 if self._heartbeats:
-                    await self._create_lease(name)
+                    self._tell_lease_trouble(await self._renewed(name))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(WORKERS, len(self._manifests))):
@@ -130,29 +131,45 @@ class Fleet:
             await self._api.patch(NODES, name, "", labels)
             await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
 
-    async def _create_lease(self, name: str) -> None:
-        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
-        try:
-            await self._api.create(LEASES, {"metadata": {"name": name}, "spec": spec}, LEASE_NAMESPACE)
-        except AlreadyExists:
-            await self._renew_lease(name)
-
     async def _renew(self) -> None:
         """Renew every lease once in ten seconds, spread over them."""
         while True:
-            began = now()
+            began, trouble = now(), ""
             for name in list(self._ledgers):
-                await self._renew_lease(name)
+                trouble = await self._renewed(name) or trouble
                 await asyncio.sleep(0)
+            self._tell_lease_trouble(trouble)
             await asyncio.sleep(max(RENEW_SECONDS - (now() - began), 0.1))
 
-    async def _renew_lease(self, name: str) -> None:
+    async def _renewed(self, name: str) -> str:
+        """Renew a lease, or make it; what was in the way. The next round tries again."""
         try:
-            await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
-        except NotFound:
-            await self._create_lease(name)
+            try:
+                await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
+            except NotFound:
+                await self._create_lease(name)
         except ApiError as error:
-            log.warning("lease of %s: %s", name, error)
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    async def _create_lease(self, name: str) -> None:
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
+        lease = {"metadata": {"name": name}, "spec": spec}
+        try:
+            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
+        except NotFound:  # somebody deleted the namespace; kube-apiserver would bring it back, too
+            with suppress(AlreadyExists):
+                await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
+            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
+
+    def _tell_lease_trouble(self, trouble: str) -> None:
+        """Once when leases cannot be renewed, and once when they can be again; not at every round for every node."""
+        kind, known = trouble.partition(":")[0], self._lease_trouble
+        self._lease_trouble = kind
+        if kind and kind != known:
+            log.warning("leases of nodes cannot be renewed, trying again: %s", trouble)
+        elif known and not kind:
+            log.warning("leases of nodes are renewed again")
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """A kubelet tells when its node was taken out of scheduling or given back (S0-11)."""
@@ -193,8 +210,11 @@ class Fleet:
                 await self._sync(key)
             except (NotFound, Conflict):
                 pass  # it changed under our hands: the informer will tell
-            except ApiError as error:
+            except (ApiError, OSError) as error:
                 log.warning("pod %s: %s", key, error)
+                self._queue.retry(key)
+            except Exception:  # a bug on one pod's path must not stop all nodes
+                log.exception("pod %s: unexpected error, trying again", key)
                 self._queue.retry(key)
             else:
                 self._queue.forget(key)

@@ -10,7 +10,7 @@ import msgspec
 from fairlead import COMPATIBILITY_VERSION
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.quantity import canonical
+from fairlead.api.quantity import QuantityError, canonical, parse
 
 #: Reports that are true of every healthy node: type -> (status, reason, message).
 CONDITIONS: Mapping[str, tuple[str, str, str]] = {
@@ -20,6 +20,8 @@ CONDITIONS: Mapping[str, tuple[str, str, str]] = {
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
 }
 EPHEMERAL_STORAGE = "100Gi"
+#: What no real node comes near; the sums over many nodes still fit into 64 bits.
+MOST_CPU, MOST_MEMORY = "1M", "1Pi"
 #: How a node says that it is simulated.
 RUNTIME = "fairlead-sim://1.0"
 
@@ -57,15 +59,22 @@ class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """The size of a simulated node, as quantities. Raises ValueError for a malformed one."""
+    """The size of a simulated node, as quantities. Raises ValueError for an impossible one."""
 
     cpu: str = "4"
     memory: str = "16Gi"
     pods: int = 110
 
     def __post_init__(self) -> None:
-        for text in (self.cpu, self.memory):
-            canonical(text)
+        for what, text, most in (("cpu", self.cpu, MOST_CPU), ("memory", self.memory, MOST_MEMORY)):
+            try:
+                is_possible = parse("0") <= parse(text) <= parse(most)
+            except QuantityError:
+                raise ValueError(
+                    f"{what} of a node: {text!r} is no quantity, write one such as 4, 500m or 16Gi"
+                ) from None
+            if not is_possible:
+                raise ValueError(f"{what} of a node: {text!r} is not between 0 and {most}")
 
     def amounts(self) -> dict[str, str]:
         return {

@@ -7,14 +7,19 @@ in MiB, GPUs as the extended resource `openb.trace/gpu-milli`, the GPU models a 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
 from fairlead.sim.containers import EXIT_CODE, LIFETIME_SECONDS
 from fairlead.sim.nodes import node
+
+T = TypeVar("T")
 
 GPU = "openb.trace/gpu-milli"
 MODEL_LABEL = "openb.trace/gpu-model"
@@ -32,45 +37,66 @@ class Arrival:
     pod: Obj
 
 
-def is_node_list(path: Path) -> bool:
-    """Whether the file is a CSV with the columns of an openb node list."""
-    with path.open(newline="") as file:
-        return set(next(csv.reader(file), ())) >= _NODE_COLUMNS
-
-
 def read_nodes(path: Path) -> list[Obj]:
-    """The nodes of a node list, in its order."""
-    with path.open(newline="") as file:
-        return [_node(row) for row in csv.DictReader(file)]
+    """The nodes of a node list, in its order. Raises ValueError if the file is none."""
+    return list(_read(path, "node", _NODE_COLUMNS, _node))
 
 
 def read_pods(path: Path) -> list[Arrival]:
     """The pods of a pod list, by arrival. Raises ValueError if the file is none."""
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        missing = _POD_COLUMNS - set(rows.fieldnames or ())
-        if missing:
-            raise ValueError(f"{path} is no openb pod list: it has no column {', '.join(sorted(missing))}")
-        arrivals = [Arrival(float(row["creation_time"]), _pod(row)) for row in rows]
-    return sorted(arrivals, key=lambda one: one.at)
+    return sorted(_read(path, "pod", _POD_COLUMNS, _arrival), key=lambda one: one.at)
+
+
+def _read(path: Path, what: str, columns: set[str], make: Callable[[dict[str, str]], T]) -> Iterator[T]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file, restval="")
+            if missing := columns - set(rows.fieldnames or ()):
+                raise ValueError(f"{path} is no openb {what} list: it has no column {', '.join(sorted(missing))}")
+            for row in rows:
+                try:
+                    yield make(row)
+                except ValueError as error:
+                    raise ValueError(f"{path}, line {rows.line_num}: {error}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is no openb {what} list in UTF-8: {error}") from None
+
+
+def _arrival(row: dict[str, str]) -> Arrival:
+    at = float(row["creation_time"])
+    if not math.isfinite(at):
+        raise ValueError(f"creation_time {row['creation_time']!r} is no time")
+    return Arrival(at, _pod(row))
+
+
+def _name(text: str) -> str:
+    if problems := dns1123_subdomain(text):
+        raise ValueError(f"{text!r} cannot be a name: {problems[0]}")
+    return text
+
+
+def _amount(text: str) -> str:
+    if not text[:1].isdigit():
+        raise ValueError(f"{text!r} is no amount")
+    return canonical(text)
 
 
 def _node(row: dict[str, str]) -> Obj:
     amounts = {
-        "cpu": canonical(f"{row['cpu_milli']}m"),
-        "memory": canonical(f"{row['memory_mib']}Mi"),
+        "cpu": _amount(f"{row['cpu_milli']}m"),
+        "memory": _amount(f"{row['memory_mib']}Mi"),
         "pods": NODE_PODS,
     }
     if gpus := int(row["gpu"] or 0):
-        amounts[GPU] = canonical(str(1000 * gpus))
-    return node(row["sn"], amounts, {MODEL_LABEL: row["model"]} if row["model"] else {})
+        amounts[GPU] = _amount(str(1000 * gpus))
+    return node(_name(row["sn"]), amounts, {MODEL_LABEL: row["model"]} if row["model"] else {})
 
 
 def _pod(row: dict[str, str]) -> Obj:
-    requests = {"cpu": canonical(f"{row['cpu_milli']}m"), "memory": canonical(f"{row['memory_mib']}Mi")}
+    requests = {"cpu": _amount(f"{row['cpu_milli']}m"), "memory": _amount(f"{row['memory_mib']}Mi")}
     resources: Obj = {"requests": requests}
     if gpu := int(row["num_gpu"] or 0) * int(row["gpu_milli"] or 0):
-        requests[GPU] = canonical(str(gpu))
+        requests[GPU] = _amount(str(gpu))
         resources["limits"] = {GPU: requests[GPU]}
     spec: Obj = {
         "restartPolicy": "Never",
@@ -78,7 +104,7 @@ def _pod(row: dict[str, str]) -> Obj:
     }
     if row["gpu_spec"]:
         spec["affinity"] = _affinity(row["gpu_spec"].split("|"))
-    metadata: Obj = {"name": row["name"], "labels": {QOS_LABEL: row["qos"]}}
+    metadata: Obj = {"name": _name(row["name"]), "labels": {QOS_LABEL: row["qos"]}}
     if annotations := dict(_behaviour(row)):
         metadata["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

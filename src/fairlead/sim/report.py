@@ -130,19 +130,24 @@ class Observer:
 
 
 def _averages(samples: list[tuple[float, int]], began: float, end: float) -> list[float]:
-    """The time-weighted mean of a step function in each of the equal parts of [began, end)."""
+    """The time-weighted mean of a step function in each of the equal parts of [began, end).
+
+    Slots are walked by index, in seconds since the beginning: seconds since the epoch are too large to be told apart
+    near the boundary of a slot.
+    """
     if end <= began:
         return []
-    width = (end - began) / UTILISATION_SLOTS
+    length = end - began
+    width = length / UTILISATION_SLOTS
+    bounds = [width * (slot + 1) for slot in range(UTILISATION_SLOTS - 1)] + [length]
     areas = [0.0] * UTILISATION_SLOTS
-    at, level = began, 0
+    slot, at, level = 0, 0.0, 0
     for moment, value in [*samples, (end, 0)]:
-        while at < moment:
-            slot = min(int((at - began) / width), UTILISATION_SLOTS - 1)
-            until = min(moment, began + (slot + 1) * width)
-            if until <= at:  # rounding put the boundary where we stand
-                until = moment
-            areas[slot] += level * (until - at)
-            at = until
-        level = value
+        until = min(max(moment - began, 0.0), length)
+        while slot < UTILISATION_SLOTS - 1 and bounds[slot] < until:
+            areas[slot] += level * (bounds[slot] - at)
+            at = bounds[slot]
+            slot += 1
+        areas[slot] += level * (until - at)
+        at, level = until, value
     return [area / width for area in areas]

@@ -1,0 +1,132 @@
+"""Whatever is wrong with options and files is told in a sentence that names it, never as a traceback."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairlead.cli.failures import Failure, explained
+from fairlead.cli.main import main
+from fairlead.compose import DataDirInUse
+from fairlead.sim.manifests import read
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
+
+
+def told(*arguments: str) -> Result:
+    found = CliRunner().invoke(main, list(arguments))
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    assert "Traceback" not in found.output
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--node-cpu", "-4"], "cpu of a node: '-4' is not between 0 and 1M"),
+        (["--node-cpu", "lots"], "cpu of a node: 'lots' is no quantity"),
+        (["--node-memory", "1e40"], "memory of a node: '1e40' is not between 0 and 1Pi"),
+        (["--until", ""], "no duration"),
+    ],
+)
+def test_impossible_options_are_wrong_usage(options: list[str], said: str) -> None:
+    found = told("simulate", *options)
+    assert (found.exit_code, said in found.output) == (2, True), found.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--components", ""], "--components names none"),
+        (["--components", "api,sheduler"], "unknown component sheduler"),
+        (["--disable-admission-plugins", "Nonsense"], "unknown admission plugin Nonsense"),
+        (["--port", "7777", "--http-port", "7777"], "--port and --http-port are both 7777"),
+    ],
+)
+def test_up_knows_its_parts_before_it_starts(options: list[str], said: str) -> None:
+    found = told("up", "--memory", *options)
+    assert (found.exit_code, said in found.output) == (2, True), found.output
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        (
+            "--nodes-from",
+            "kind: Node\napiVersion: v1\nmetadata: {name: A_B}",
+            "Node A_B cannot be stored: metadata.name",
+        ),
+        ("--nodes-from", "kind: Node\napiVersion: v1", "a Node has no name"),
+        ("--nodes-from", "kind: Node\napiVersion: v1\nmetadata: [a]", "metadata of a Node must be a mapping"),
+        ("--nodes-from", "kind: Node\napiVersion: v1\nmetadata: {name: a}\nstatus: {capacity: {cpu: x}}", "quantities"),
+        ("--nodes-from", "kind: Node\napiVersion: v1\nmetadata: {name: a}\nstatus: [1]", "Node a: "),
+        ("--nodes-from", "kind: List\nitems: 3", "items of a List must be a list"),
+        ("--nodes-from", "kind: List\nitems: [3]", "every document needs a kind"),
+        ("--nodes-from", POD, "holds no Node"),
+        ("--pods-from", "kind: List\nitems: []", "holds no Pod"),
+        ("--pods-from", POD.replace("Pod", "Deployment"), "holds Deployment p, but only pods arrive"),
+        ("--pods-from", POD.replace("name: p", "name: P_P"), "Pod default/P_P cannot be stored"),
+        ("--pods-from", "a: [", "is not valid YAML"),
+        ("--pods-from", "\x00", "is not valid YAML"),
+        ("--import", POD.replace("containers", "nothing"), "Pod default/p cannot be stored: spec.containers"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_told_with_its_object(tmp_path: Path, option: str, text: str, said: str) -> None:
+    path = tmp_path / "input.yaml"
+    path.write_text(text)
+    found = told("simulate", option, str(path))
+    assert (found.exit_code, said in found.output) == (2, True), found.output
+    assert str(path) in found.output
+
+
+def test_a_kubeconfig_is_not_written_over_a_file_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(POD)
+    found = told("up", "--memory", "--port", "0", "--kubeconfig", str(path))
+    assert (found.exit_code, "name another one with --kubeconfig" in found.output) == (2, True), found.output
+    assert path.read_text() == POD
+
+
+def test_dates_in_manifests_stay_texts(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "kind: Pod\nmetadata: {name: p, creationTimestamp: 2026-01-01T00:00:00Z, labels: {day: 2026-01-01}}"
+    )
+    (pod,) = read(path)
+    assert pod["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert pod["metadata"]["labels"] == {"day": "2026-01-01"}
+
+
+@pytest.mark.parametrize("option", ["--port", "--http-port"])
+def test_a_port_that_is_taken_is_told_by_its_option(option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = {"--port": "0"} | {option: str(port)}
+        found = told("up", "--memory", *(word for pair in options.items() for word in pair))
+    assert found.exit_code == 1
+    assert f"port {port} is taken. Choose another with {option}" in found.output
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (DataDirInUse("d is in use"), "d is in use. Stop it"),
+        (sqlite3.OperationalError("disk I/O error"), "the data directory cannot be used: disk I/O error"),
+        (FileNotFoundError(2, "No such file or directory", "/a/b"), "/a/b: No such file or directory"),
+        (PermissionError(13, "Permission denied", "/a/b"), "no permission for /a/b"),
+        (ExceptionGroup("parts", [ExceptionGroup("more", [sqlite3.DatabaseError("broken")])]), "broken"),
+    ],
+)
+def test_failures_of_a_running_cluster_become_sentences(error: Exception, said: str) -> None:
+    with pytest.raises(Failure, match=said) as found, explained():
+        raise error
+    assert found.value.exit_code == 1
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ValueError, match="a bug"), explained():
+        raise ValueError("a bug")

@@ -1,0 +1,147 @@
+"""What a server takes from the dump of another: everything as it was, or nothing and a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead.api.builtin import JOBS, NODES
+from fairlead.api.objects import Obj
+from fairlead.server.restore import restore
+from tests.server.registry_world import POD_SPEC, World, run
+
+NODE: Obj = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1", "uid": "u1"},
+    "status": {"phase": "Running"},
+}
+
+
+def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
+    async def test(world: World) -> None:
+        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+        assert await restore(world.api, [dict(NODE), gone]) == 2
+        assert await restore(world.api, [dict(NODE)]) == 0
+        node = await world.get(NODES, "n1")
+        assert node is not None
+        assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("obj", "said"),
+    [
+        ({}, "not a kind that this server serves"),
+        ({"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "a"}}, "not a kind"),
+        ({"apiVersion": ["v1"], "kind": "Node", "metadata": {"name": "a"}}, "not a kind"),
+        ({"apiVersion": "v1", "kind": "Node"}, "name"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": 3}}, "name"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a/b"}}, "name"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "a/b"}}, "namespace"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": 3}, "cannot"),
+    ],
+)
+def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str) -> None:
+    async def test(world: World) -> None:
+        before = world.api.revision
+        with pytest.raises(ValueError, match=said):
+            await restore(world.api, [obj])
+        assert world.api.revision == before
+
+    run(test)
+
+
+def crd(**spec: Any) -> Obj:
+    schema = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "foos", "kind": "Foo"}
+    whole = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    meta = {"name": "foos.example.com"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": meta,
+        "spec": spec or whole,
+    }
+
+
+def foo(size: object) -> Obj:
+    return {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "f", "namespace": "new"}, "size": size}
+
+
+def of(kind: str, api: str = "v1", **fields: Any) -> Obj:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "bad", "namespace": "n"}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        ([of("Pod")], r"Pod n/bad cannot be stored: spec\.containers: Required value"),
+        ([of("Pod", spec={"containers": [{"name": 3}]})], "Pod n/bad: "),
+        ([of("Deployment", "apps/v1")], r"Deployment n/bad cannot be stored: spec\.selector"),
+        ([crd(group="example.com")], r"CustomResourceDefinition foos.example.com cannot be stored: .*; …"),
+        ([crd(), foo("large")], r"Foo new/f cannot be stored: size: "),
+        ([foo(1)], "not a kind that this server serves"),
+    ],
+)
+def test_nothing_of_a_dump_with_an_unsound_object_is_stored(objects: list[Obj], said: str) -> None:
+    """Everything in the process relies on the rules of each kind."""
+
+    async def test(world: World) -> None:
+        before = world.api.revision
+        with pytest.raises(ValueError, match=said):
+            await restore(world.api, [dict(NODE), *objects])
+        assert world.api.revision == before
+
+    run(test)
+
+
+def test_objects_of_a_custom_kind_come_with_their_definition_in_any_order() -> None:
+    async def test(world: World) -> None:
+        assert await restore(world.api, [foo(3), crd()]) == 2
+        await asyncio.sleep(1)
+        found = world.api.find("foos.example.com", "f", "new")
+        assert found is not None
+        assert found.obj()["size"] == 3
+
+    run(test)
+
+
+def test_a_namespace_that_a_dump_lacks_is_made() -> None:
+    async def test(world: World) -> None:
+        await restore(
+            world.api, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "m"}}]
+        )
+        found = world.api.find("namespaces", "m")
+        assert found is not None
+        made = found.obj()
+        assert (made["spec"]["finalizers"], made["status"]["phase"]) == (["kubernetes"], "Active")
+
+    run(test)
+
+
+def test_an_object_that_was_never_on_a_server_is_completed_like_a_new_one() -> None:
+    async def test(world: World) -> None:
+        template = {"spec": POD_SPEC | {"restartPolicy": "Never"}}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"}}
+        await restore(world.api, [job | {"spec": {"template": template}}])
+        made = await world.get(JOBS, "j")
+        assert made is not None
+        assert made["spec"]["selector"]["matchLabels"] == {
+            "batch.kubernetes.io/controller-uid": made["metadata"]["uid"]
+        }
+
+    run(test)
+
+
+def test_a_pod_that_was_debugged_keeps_its_ephemeral_containers() -> None:
+    async def test(world: World) -> None:
+        debugger = {"name": "debug", "image": "busybox", "terminationMessagePolicy": "File"}
+        pod = of("Pod", spec=POD_SPEC | {"ephemeralContainers": [debugger]}, status={"phase": "Running"})
+        assert await restore(world.api, [pod]) == 1
+
+    run(test)
