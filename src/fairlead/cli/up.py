@@ -19,7 +19,7 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, node_objects
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
-from fairlead.client.kubeconfig import render
+from fairlead.client.kubeconfig import parsed
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.server.admission.chain import PLUGINS
@@ -119,7 +119,7 @@ def _check(settings: Settings) -> None:
         raise WrongUsage(f"--port and --http-port are both {settings.port}: give one of them another number")
     kubeconfig = settings.kubeconfig or (settings.data_dir and settings.data_dir / "kubeconfig")
     if kubeconfig and kubeconfig.exists():
-        render("", None, "", kubeconfig.read_text())  # refuses what is no kubeconfig
+        parsed(kubeconfig.read_text())  # refuses what is no kubeconfig
 
 
 def _chosen(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:

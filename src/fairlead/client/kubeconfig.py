@@ -31,7 +31,7 @@ def render(server: str, ca: bytes | None, token: str, existing: str = "", name: 
     cluster: dict[str, Any] = {"server": server}
     if ca:
         cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
-    config = {"apiVersion": "v1", "kind": "Config"} | _parsed(existing)
+    config = {"apiVersion": "v1", "kind": "Config"} | parsed(existing)
     _put(config, "clusters", name, "cluster", cluster)
     _put(config, "users", name, "user", {"token": token} if token else {})
     _put(config, "contexts", name, "context", {"cluster": name, "user": name}, keeps_more=True)
@@ -39,7 +39,8 @@ def render(server: str, ca: bytes | None, token: str, existing: str = "", name: 
     return yaml.safe_dump(config, sort_keys=False)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
+    """What a kubeconfig says, before another entry is put into it; ValueError if it is none."""
     try:
         config = yaml.safe_load(text) or {}
     except yaml.YAMLError:

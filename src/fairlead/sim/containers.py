@@ -198,7 +198,7 @@ def _running(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
     failed = behaviour.exit_code != 0
     policy = pod.spec.restart_policy
     if policy == "Always" or (policy == "OnFailure" and failed):
-        return _crashed(pod, behaviour, place, now)
+        return _crashed(pod, behaviour, place, began, now)
     status = _status(pod, "Failed" if failed else "Succeeded", timestamp(now), place, is_ready=False)
     if not failed:
         for condition in status["conditions"]:
@@ -212,7 +212,7 @@ def _running(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
     return Step(status)
 
 
-def _crashed(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
+def _crashed(pod: Pod, behaviour: Behaviour, place: Place, began: str, now: float) -> Step:
     """A container that ended and is to run again: at once the first time, after a back-off from then on."""
     restarts = _restarts(pod)
     if not any(restarts):
@@ -220,7 +220,6 @@ def _crashed(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
     wait = _backoff(max(restarts))
     name, namespace = pod.metadata.name, pod.metadata.namespace
     status = _status(pod, "Running", timestamp(now), place, is_ready=False)
-    began = next((one.state.running.started_at for one in pod.status.container_statuses if one.state.running), None)
     status["containerStatuses"] = [
         _container(
             one,
@@ -234,7 +233,7 @@ def _crashed(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
             count,
             is_ready=False,
             has_started=False,
-            last=_terminated(behaviour, began or timestamp(now), now),
+            last=_terminated(behaviour, began, now),
         )
         for one, count in zip(pod.spec.containers, restarts, strict=True)
     ]

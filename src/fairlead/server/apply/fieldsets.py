@@ -15,7 +15,7 @@ Source: structured-merge-diff `fieldpath/set.go` and `serialize.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from fairlead.server.apply.elements import MalformedFields, canonical, order, told
@@ -88,32 +88,31 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 def difference(a: Fields, b: Fields) -> Fields:
     """What is in `a` and not in `b`; what lies below a member of `b` stays."""
-    out: dict[str, Any] | None = None
-    for key, theirs in b.items():
-        ours = a.get(key)
-        if ours is None or key == SELF:
-            continue
-        member = is_member(ours)
-        rest = difference(below(ours), theirs) if ours and theirs else below(ours)
-        new = node_of(member and not is_member(theirs), rest)
-        if new == ours:
-            continue
-        out = dict(a) if out is None else out
-        if new is None:
-            del out[key]
-        else:
-            out[key] = new
-    return a if out is None else out
+
+    def rest(ours: Fields, theirs: Fields) -> Fields | None:
+        left = difference(below(ours), theirs) if ours and theirs else below(ours)
+        return node_of(is_member(ours) and not is_member(theirs), left)
+
+    return _reduced(a, b, rest)
 
 
 def without(a: Fields, b: Fields) -> Fields:
     """What is in `a` and neither in `b` nor below anything that is (upstream's RecursiveDifference)."""
+
+    def rest(ours: Fields, theirs: Fields) -> Fields | None:
+        return None if is_member(theirs) else node_of(is_member(ours), without(below(ours), theirs))
+
+    return _reduced(a, b, rest)
+
+
+def _reduced(a: Fields, b: Fields, rest: Callable[[Fields, Fields], Fields | None]) -> Fields:
+    """`a` with `rest` (None: nothing) of every node that stands in both; `a` itself if that changes none."""
     out: dict[str, Any] | None = None
     for key, theirs in b.items():
         ours = a.get(key)
         if ours is None or key == SELF:
             continue
-        new = None if is_member(theirs) else node_of(is_member(ours), without(below(ours), theirs))
+        new = rest(ours, theirs)
         if new == ours:
             continue
         out = dict(a) if out is None else out

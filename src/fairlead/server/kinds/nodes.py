@@ -18,7 +18,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.taints import EFFECTS
 from fairlead.server.kinds.ips import cidr_warnings, family_of, validate_cidr
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount
-from fairlead.server.kinds.rules import check
+from fairlead.server.kinds.rules import check, validate_choice
 from fairlead.server.strategies import Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
@@ -110,10 +110,7 @@ def _validate_taints(taints: Iterable[Obj], path: str, errors: Errors) -> None:
         check(errors, f"{where}.key", key, names.qualified_name)
         if wrong := names.label_value(value):
             errors.invalid(f"{where}.value", value, ";".join(wrong))
-        if not effect:
-            errors.required(f"{where}.effect")
-        elif effect not in EFFECTS:
-            errors.not_supported(f"{where}.effect", effect, EFFECTS, sort=False)
+        validate_choice(effect, EFFECTS, f"{where}.effect", errors)
         if (key, effect) in seen:
             errors.duplicate(where, _taint_form(taint), "taints must be unique by key and effect pair")
         seen.add((key, effect))

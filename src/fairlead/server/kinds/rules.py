@@ -7,7 +7,7 @@ k8s.io/apimachinery/pkg/apis/meta/v1/validation (1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from fairlead.api import names
@@ -70,12 +70,17 @@ def validate_not_decremented(status: Obj, old: Obj, field: str, path: str, error
         errors.invalid(f"{path}.{field}", value or 0, "cannot be decremented")
 
 
+def validate_choice(value: str, allowed: Sequence[str], path: str, errors: Errors, missing: str = "") -> None:
+    """One of a few words, which are told in the order given; `missing` is what is said where there is none."""
+    if not value:
+        errors.required(path, missing)
+    elif value not in allowed:
+        errors.not_supported(path, value, allowed, sort=False)
+
+
 def validate_protocol(protocol: str, path: str, errors: Errors) -> None:
     """Of a port."""
-    if not protocol:
-        errors.required(path)
-    elif protocol not in _PROTOCOLS:
-        errors.not_supported(path, protocol, _PROTOCOLS)
+    validate_choice(protocol, _PROTOCOLS, path, errors)
 
 
 # int-or-percent ------------------------------------------------------------------------------------------------

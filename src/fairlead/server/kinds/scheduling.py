@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
-from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_unchanged
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_choice, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000
@@ -38,10 +38,7 @@ class PriorityClassStrategy(Strategy):
                 )
         elif obj["value"] > HIGHEST_USER_PRIORITY:
             errors.forbidden("value", f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}")
-        if not obj["preemptionPolicy"]:
-            errors.required("preemptionPolicy")
-        elif obj["preemptionPolicy"] not in PREEMPTION_POLICIES:
-            errors.not_supported("preemptionPolicy", obj["preemptionPolicy"], PREEMPTION_POLICIES, sort=False)
+        validate_choice(obj["preemptionPolicy"], PREEMPTION_POLICIES, "preemptionPolicy", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         if obj["value"] != old["value"]:

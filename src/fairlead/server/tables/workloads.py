@@ -28,23 +28,23 @@ def _selector(value: Callable[[Subject], str]) -> Column:
 
 _STRUCTURED_SELECTOR: Final = _selector(lambda it: selectors.shown(it.spec.get("selector")))
 
-REPLICATION_CONTROLLERS: Final = printer(
+#: What a ReplicationController and a ReplicaSet show alike.
+_REPLICATED: Final = (
     NAME,
     _number("Desired", "How many pods there should be.", "spec", "replicas"),
     _number("Current", "How many pods there are.", "status", "replicas"),
     _number("Ready", "How many of them are ready.", "status", "readyReplicas"),
     AGE,
     *containers(*_TEMPLATE),
+)
+
+REPLICATION_CONTROLLERS: Final = printer(
+    *_REPLICATED,
     _selector(lambda it: labels_text(it.spec.get("selector"))),
 )
 
 REPLICA_SETS: Final = printer(
-    NAME,
-    _number("Desired", "How many pods there should be.", "spec", "replicas"),
-    _number("Current", "How many pods there are.", "status", "replicas"),
-    _number("Ready", "How many of them are ready.", "status", "readyReplicas"),
-    AGE,
-    *containers(*_TEMPLATE),
+    *_REPLICATED,
     _STRUCTURED_SELECTOR,
 )
 

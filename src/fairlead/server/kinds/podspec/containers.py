@@ -26,7 +26,7 @@ from fairlead.server.kinds.podspec.resources import validate_container_resources
 from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.security import validate_security_context
 from fairlead.server.kinds.podspec.volume_sources import validate_pull_policy
-from fairlead.server.kinds.rules import check
+from fairlead.server.kinds.rules import check, validate_choice
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _RESTART_POLICIES = frozenset({"Always", "Never", "OnFailure"})
@@ -34,8 +34,8 @@ _RULE_ACTIONS = ("Restart", "RestartAllContainers")
 _RULE_OPERATORS = ("In", "NotIn")
 _MAX_RULES = 20
 _MAX_EXIT_CODES = 255
-_RESIZABLE = frozenset({"cpu", "memory"})
-_RESIZE_POLICIES = frozenset({"NotRequired", "RestartContainer"})
+_RESIZABLE = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 
 _ONLY_SIDECARS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_FOR_INIT = "may not be set for init containers without restartPolicy=Always"
@@ -136,8 +136,8 @@ def _validate_common(container: Obj, path: str, scope: PodScope, errors: Errors)
         errors.required(f"{path}.name")
     if not container.get("image"):
         errors.required(f"{path}.image")
-    if (policy := container.get("terminationMessagePolicy", "")) not in _MESSAGE_POLICIES:
-        _choose(policy, _MESSAGE_POLICIES, f"{path}.terminationMessagePolicy", errors)
+    policy = container.get("terminationMessagePolicy", "")
+    validate_choice(policy, _MESSAGE_POLICIES, f"{path}.terminationMessagePolicy", errors)
     if ports := container.get("ports"):
         validate_ports(ports, f"{path}.ports", errors)
     if variables := container.get("env"):
@@ -157,14 +157,6 @@ def _validate_common(container: Obj, path: str, scope: PodScope, errors: Errors)
         validate_security_context(context, f"{path}.securityContext", scope, errors)
 
 
-def _choose(value: str, allowed: Iterable[str], path: str, errors: Errors) -> None:
-    """One of a few words, told in the order in which upstream lists them."""
-    if not value:
-        errors.required(path)
-    else:
-        errors.not_supported(path, value, allowed, sort=False)
-
-
 def _validate_resize_policies(policies: Iterable[Obj], path: str, scope: PodScope, errors: Errors) -> None:
     seen: set[str] = set()
     for i, policy in enumerate(policies):
@@ -172,9 +164,8 @@ def _validate_resize_policies(policies: Iterable[Obj], path: str, scope: PodScop
         if resource in seen:
             errors.duplicate(f"{path}[{i}]", resource)
         seen.add(resource)
-        for value, allowed in ((resource, _RESIZABLE), (restart, _RESIZE_POLICIES)):
-            if value not in allowed:
-                _choose(value, sorted(allowed), path, errors)
+        validate_choice(resource, _RESIZABLE, path, errors)
+        validate_choice(restart, _RESIZE_POLICIES, path, errors)
         if scope.restart_policy == "Never" and restart != "NotRequired":
             errors.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 

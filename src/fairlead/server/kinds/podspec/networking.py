@@ -8,7 +8,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.ips import validate_ip
-from fairlead.server.kinds.rules import check
+from fairlead.server.kinds.rules import check, validate_choice
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_HOST_NAME = 64
@@ -21,10 +21,7 @@ _HOST_NAMESPACES = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC
 
 
 def validate_dns_policy(policy: str, path: str, errors: Errors) -> None:
-    if not policy:
-        errors.required(path)
-    elif policy not in _DNS_POLICIES:
-        errors.not_supported(path, policy, _DNS_POLICIES, sort=False)
+    validate_choice(policy, _DNS_POLICIES, path, errors)
 
 
 def validate_dns_config(spec: Obj, path: str, errors: Errors) -> None:

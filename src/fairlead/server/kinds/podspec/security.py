@@ -11,7 +11,7 @@ from fairlead.server.kinds.podspec.paths import validate_descending_path
 from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.structs import PROFILE, SECURITY_CONTEXT, as_go
 from fairlead.server.kinds.podspec.windows import validate_windows_options
-from fairlead.server.kinds.rules import check
+from fairlead.server.kinds.rules import check, validate_choice
 
 _FS_GROUP_POLICIES = frozenset({"OnRootMismatch", "Always"})
 _GROUPS_POLICIES = frozenset({"Merge", "Strict"})
@@ -118,10 +118,7 @@ def _validate_seccomp(profile: Obj | None, path: str, errors: Errors) -> None:
     if profile is None:
         return
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
-    if not kind:
-        errors.required(f"{path}.type", "type is required when seccompProfile is set")
-    elif kind not in _PROFILES:
-        errors.not_supported(f"{path}.type", kind, _PROFILES, sort=False)
+    validate_choice(kind, _PROFILES, f"{path}.type", errors, "type is required when seccompProfile is set")
     if kind != "Localhost":
         if local is not None:
             text = "can only be set when seccomp type is Localhost"

@@ -28,7 +28,7 @@ from fairlead.server.kinds.podspec.tolerations import validate_tolerations
 from fairlead.server.kinds.podspec.topology import validate_topology_spread
 from fairlead.server.kinds.podspec.volumes import validate_volumes
 from fairlead.server.kinds.podspec.windows import validate_host_process, validate_os
-from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check, validate_choice
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _MAX_INT32 = 2**31 - 1
@@ -54,7 +54,7 @@ def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | N
     _validate_all_containers(spec, path, _scope_of(spec, volumes, claim_names), errors)
     validate_pod_resources(spec, claim_names, f"{path}.resources", errors)
     validate_host_network_ports(spec, path, errors, is_pod=is_pod)
-    _validate_restart_policy(spec.get("restartPolicy", ""), f"{path}.restartPolicy", errors)
+    validate_choice(spec.get("restartPolicy", ""), _RESTART_POLICIES, f"{path}.restartPolicy", errors)
     validate_dns_policy(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy", errors)
     if labels := spec.get("nodeSelector"):
         validate_labels(labels, errors, f"{path}.nodeSelector")
@@ -106,13 +106,6 @@ def _validate_resource_claims(claims: list[Obj], path: str, errors: Errors) -> f
         for field in sources:
             check(errors, f"{here}.{field}", claim[field], dns1123_subdomain)
     return frozenset(names)
-
-
-def _validate_restart_policy(policy: str, path: str, errors: Errors) -> None:
-    if not policy:
-        errors.required(path)
-    elif policy not in _RESTART_POLICIES:
-        errors.not_supported(path, policy, _RESTART_POLICIES, sort=False)
 
 
 def _validate_placement(spec: Obj, path: str, errors: Errors) -> None:
