@@ -16,14 +16,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairlead.api.builtin import SERVICE_ACCOUNTS
+from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.api.verbs import WatchQuery
+from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, render
+from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
@@ -136,6 +138,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())
         ready.append(fleet.ready())
+    if {"controllers", "nodes"} <= wanted:
+        ready.append(_opened_to_pods(registry, {node["metadata"]["name"] for node in settings.nodes}))
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
@@ -157,6 +161,18 @@ async def _exists(registry: Registry, resource: Resource, name: str, namespace: 
     query = WatchQuery(fields=f"metadata.name={name}")
     async for _ in registry.watch(resource, namespace, query):
         return
+
+
+async def _opened_to_pods(registry: Registry, nodes: set[str]) -> None:
+    """Return once the taint with which nodes are born is off all of these: until then no pod may go there."""
+    if not nodes:
+        return
+    async for event in registry.watch(NODES, "", WatchQuery()):
+        node = event.object.view(Node)
+        if event.type is EventType.DELETED or not any(taint.key == NOT_READY for taint in node.spec.taints):
+            nodes.discard(node.metadata.name)
+        if not nodes:
+            return
 
 
 @asynccontextmanager
