@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
+from fairlead.scheduler.company import Companies, Task
+from fairlead.scheduler.configuration import load
 from fairlead.scheduler.decide import Chosen, Decider, Unfit
-from fairlead.scheduler.plugins import DEFAULT_PROFILE
+from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.shape import Shape, Shapes
-from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.snapshot import Placed, Snapshot
 
 Obj = dict[str, Any]
 
@@ -60,31 +64,52 @@ class Cluster:
     """A snapshot and a decider, spoken to in short forms."""
 
     def __init__(self, *nodes: Node) -> None:
-        self.shapes = Shapes()
+        self.shapes, self.companies = Shapes(), Companies()
         self.snapshot = Snapshot()
-        self.decider = Decider(self.snapshot, DEFAULT_PROFILE)
+        self.decider = Decider(self.snapshot, load().profiles[0])
+        self.preemptor = Preemptor(self.decider)
         for one in nodes:
             self.snapshot.set_node(one)
 
     def shape(self, one: Pod) -> Shape:
         return self.shapes.of(one)
 
+    def task(self, one: Pod) -> Task:
+        return Task(self.shapes.of(one), self.companies.of(one), one.priority, one.metadata.uid)
+
     def place(self, one: Pod, node_name: str) -> None:
-        self.snapshot.place(one.metadata.key, one.metadata.uid, self.shape(one), node_name)
+        """The server says that the pod is there."""
+        on_node = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=node_name))
+        self.snapshot.place(on_node, self.shapes.of(one), self.companies.of(one))
+
+    def assume(self, one: Pod, row: int) -> None:
+        self.snapshot.assume(Placed(one, row, self.shapes.of(one), self.companies.of(one)))
 
     def decide(self, one: Pod) -> Chosen | Unfit:
-        return self.decider.decide(one, self.shape(one))
+        return self.decider.decide(self.task(one))
+
+    def best(self, one: Pod) -> set[str]:
+        """The nodes among which the lot decides."""
+        return {self.snapshot.names[row] for row in self.decider.best(self.task(one))}
 
     def feasible(self, one: Pod) -> set[str]:
-        rows = self.decider.answers(self.shape(one)).feasible()
-        return {self.snapshot.names[row] for row in rows}
+        return {self.snapshot.names[row] for row in self.decider.feasible(self.task(one))}
 
     def scores(self, one: Pod, plugin: str) -> dict[str, int]:
         """Node → weighted score of one plugin."""
-        return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.shape(one)).items()}
+        return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.task(one)).items()}
 
-    def message(self, one: Pod) -> str:
-        """Why the pod fits nowhere, without what preemption says."""
+    def preempt(self, one: Pod) -> Preempt | Futile:
+        """What is done to make room for a pod that fits nowhere."""
         decision = self.decide(one)
         assert isinstance(decision, Unfit)
-        return decision.message.partition(" no new claims")[0]
+        return self.preemptor.make_room(one, self.task(one), decision.found)
+
+    def message(self, one: Pod, *, whole: bool = False) -> str:
+        """Why the pod fits nowhere; without what preemption says, unless the whole message is asked for."""
+        decision = self.decide(one)
+        assert isinstance(decision, Unfit)
+        if not whole:
+            return decision.found.text("")
+        outcome = self.preemptor.make_room(one, self.task(one), decision.found)
+        return decision.found.text("" if isinstance(outcome, Preempt) else outcome.advice)

@@ -100,14 +100,13 @@ def _decide(cluster: Cluster, slow: dict[str, SlowNode], placed: dict[str, str],
     expected = best(obj, list(slow.values()))
     if isinstance(decision, Chosen):
         assert decision.node in expected
-        tied = cluster.decider.answers(cluster.shape(one)).best()
-        assert {cluster.snapshot.names[row] for row in tied} == expected
-        cluster.snapshot.assume(one.metadata.key, one.metadata.uid, cluster.shape(one), decision.row)
+        assert cluster.best(one) == expected
+        cluster.assume(one, decision.row)
         slow[decision.node].pods.append(obj)
         placed[one.metadata.key] = decision.node
     else:
         assert not expected
-        assert decision.message == message(obj, list(slow.values()))
+        assert cluster.message(one, whole=True) == message(obj, list(slow.values()))
 
 
 def _remove_pod(cluster: Cluster, slow: dict[str, SlowNode], placed: dict[str, str], key: str) -> None:

@@ -112,7 +112,7 @@ def test_affinity_to_names_narrows_the_nodes() -> None:
 def test_affinity_to_two_names_at_once_is_a_conflict() -> None:
     cluster = Cluster(node("n1"), node("n2"))
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("n1", "n2")]
-    assert cluster.message(pod(affinity=required([{"matchFields": fields}]))) == (
+    assert cluster.message(pod(affinity=required([{"matchFields": fields}])), whole=True) == (
         "0/2 nodes are available: pod affinity terms conflict. not found"
     )
 

@@ -6,25 +6,32 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.scheduling import Pod
 from fairlead.scheduler.changes import node_changed
+from fairlead.scheduler.company import Task, company_of
+from fairlead.scheduler.configuration import load
 from fairlead.scheduler.framework import Change, Event
-from fairlead.scheduler.plugins import DEFAULT_PROFILE
 from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
 from fairlead.scheduler.shape import shape_of
 from tests.scheduler.scheduler_world import node, pod
 
+PROFILE = load().profiles[0]
 FIT = frozenset({"NodeResourcesFit"})
+
+
+def task_of(one: Pod) -> Task:
+    return Task(shape_of(one), company_of(one), one.priority, one.metadata.uid)
 
 
 class Line:
     """A queue, spoken to by names."""
 
     def __init__(self) -> None:
-        self.queue = SchedulingQueue(DEFAULT_PROFILE)
+        self.queue = SchedulingQueue(PROFILE.events)
 
     def add(self, name: str, now: float, **more: Any) -> None:
         one = pod(name, **more)
-        self.queue.add(one, shape_of(one), now)
+        self.queue.add(one, task_of(one), PROFILE, now)
 
     def pop(self) -> Waiting:
         found = self.queue.pop()
@@ -166,7 +173,7 @@ def test_a_gated_pod_waits_until_its_gates_are_gone() -> None:
     line.queue.tick(1000.0)
     assert (line.names(), line.queue.count(Place.GATED)) == ([], 1)
     free = pod("w")
-    line.queue.update(free, shape_of(free), Event.OWN_GATES, now=1001.0)
+    line.queue.update(free, task_of(free), Event.OWN_GATES, now=1001.0)
     assert line.names() == ["w"]
 
 
@@ -175,7 +182,7 @@ def test_a_new_toleration_wakes_a_pod_that_a_taint_refused() -> None:
     line.add("w", now=100.0)
     line.refuse_all(now=100.0, plugins=frozenset({"TaintToleration"}))
     tolerant = pod("w", tolerations=[{"operator": "Exists"}])
-    line.queue.update(tolerant, shape_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
+    line.queue.update(tolerant, task_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
     assert line.names() == ["w"]
 
 

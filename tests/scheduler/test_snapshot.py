@@ -11,7 +11,7 @@ def test_an_assumed_pod_takes_room_until_it_is_forgotten() -> None:
     first = pod("a", cpu=1)
     decision = cluster.decide(first)
     assert isinstance(decision, Chosen)
-    cluster.snapshot.assume("default/a", "uid-a", cluster.shape(first), decision.row)
+    cluster.assume(first, decision.row)
     assert isinstance(cluster.decide(pod("b", cpu=1)), Unfit)
     assert cluster.snapshot.forget("default/a", "uid-a")
     assert isinstance(cluster.decide(pod("b", cpu=1)), Chosen)
@@ -21,7 +21,7 @@ def test_a_confirmed_pod_is_not_forgotten() -> None:
     """The server's word stands, whatever an answer that was lost seemed to say."""
     cluster = Cluster(node(cpu=1))
     first = pod("a", cpu=1)
-    cluster.snapshot.assume("default/a", "uid-a", cluster.shape(first), 0)
+    cluster.assume(first, 0)
     cluster.place(first, "n1")
     assert not cluster.snapshot.forget("default/a", "uid-a")
     assert isinstance(cluster.decide(pod("b", cpu=1)), Unfit)
@@ -30,7 +30,7 @@ def test_a_confirmed_pod_is_not_forgotten() -> None:
 def test_a_pod_bound_elsewhere_than_assumed_moves() -> None:
     cluster = Cluster(node("n1", cpu=1), node("n2", cpu=1))
     first = pod("a", cpu=1)
-    cluster.snapshot.assume("default/a", "uid-a", cluster.shape(first), 0)
+    cluster.assume(first, 0)
     cluster.place(first, "n2")
     assert cluster.feasible(pod("b", cpu=1)) == {"n1"}
 
@@ -47,7 +47,7 @@ def test_pods_outlive_their_node_and_count_when_it_returns() -> None:
     cluster = Cluster(node("n1", cpu=1))
     cluster.place(pod("a", cpu=1), "n1")
     cluster.snapshot.remove_node("n1")
-    assert cluster.decide(pod("b")) == Unfit("no nodes available to schedule pods")
+    assert cluster.message(pod("b"), whole=True) == "no nodes available to schedule pods"
     cluster.snapshot.set_node(node("n1", cpu=1))
     assert cluster.feasible(pod("b", cpu=1)) == set()
     cluster.snapshot.remove("default/a")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.pods import FINISHED
 
@@ -106,8 +107,44 @@ class NodeAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, om
     )
 
 
+class PodAffinityTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedPodAffinityTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    weight: int
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """Of either sign: `podAffinity` and `podAntiAffinity` are alike."""
+
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
 class Affinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
 
 
 class SchedulingGate(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -118,8 +155,19 @@ class ImageVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omi
     reference: str = ""
 
 
+class ClaimVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    claim_name: str = ""
+
+
+class EphemeralVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """Its claim has the name `POD-VOLUME`."""
+
+
 class Volume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    name: str = ""
     image: ImageVolume | None = None
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
 
 
 class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -136,6 +184,7 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
 
 
 class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
@@ -148,6 +197,8 @@ class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True,
 
 class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
     conditions: tuple[Condition, ...] | None = ()
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None

@@ -28,7 +28,7 @@ class Answer:
     def __init__(self, place: Weighted, dtype: npt.DTypeLike) -> None:
         self.plugin: Plugin = place.plugin
         self.weight = place.weight
-        self.reads_pods = Reads.PODS in self.plugin.reads
+        self.reads_pods = bool((Reads.PODS | Reads.AMOUNTS) & self.plugin.reads)
         self.reads_cluster = Reads.CLUSTER in self.plugin.reads
         #: Whether it tells nodes apart; a relative scorer that does not decides nothing.
         self.is_uneven = False
@@ -42,8 +42,8 @@ class Answers:
         self.shape = shape
         self._snapshot = snapshot
         self._domain = domain
-        scorers = [Answer(one, np.int64) for one in profile.plugins if one.plugin.scores(shape)]
-        self._filters = [Answer(one, np.bool_) for one in profile.plugins if one.plugin.filters(shape)]
+        scorers = [Answer(one, np.int64) for one in profile.plugins if one.scores and one.plugin.scores(shape)]
+        self._filters = [Answer(one, np.bool_) for one in profile.plugins if one.filters and one.plugin.filters(shape)]
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
         self._absolute = [one for one in scorers if not one.plugin.normalises]
         self._relative = [one for one in scorers if one.plugin.normalises]
@@ -71,20 +71,25 @@ class Answers:
         """Filter by filter, which of the rows it lets pass."""
         return [(one.plugin, one.cells[rows]) for one in self._filters]
 
+    @property
+    def filters(self) -> list[Plugin]:
+        """The plugins that have a say about such pods."""
+        return [one.plugin for one in self._filters]
+
     def best(self) -> Rows:
         """The feasible rows with the highest total; none if none is feasible."""
-        telling = [one for one in self._relative if one.is_uneven]
-        if not telling:
-            best = self._ranked.max()
-            return np.flatnonzero(self._ranked == best) if best != INFEASIBLE else np.zeros(0, dtype=np.intp)
-        rows = self.feasible()
-        if not len(rows):
-            return rows
+        if any(one.is_uneven for one in self._relative):
+            return best_of(rows := self.feasible(), self.totals(rows))
+        best = self._ranked.max()
+        return np.flatnonzero(self._ranked == best) if best != INFEASIBLE else np.zeros(0, dtype=np.intp)
+
+    def totals(self, rows: Rows) -> Ints:
+        """The total of each of the rows, which must be all that come into question."""
         totals = self._ranked[rows]
-        for one in telling:
-            totals += one.weight * one.plugin.normalise(one.cells[rows])
-        best_rows: Rows = rows[totals == totals.max()]
-        return best_rows
+        for one in self._relative:
+            if one.is_uneven and len(rows):
+                totals += one.weight * one.plugin.normalise(one.cells[rows])
+        return totals
 
     def scores(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
         """Plugin by plugin the weighted scores of the rows, which must be all the feasible ones."""
@@ -140,6 +145,11 @@ class Answers:
         if one.reads_cluster:
             return self._rows()
         return changed if one.reads_pods else nodes
+
+
+def best_of(rows: Rows, totals: Ints) -> Rows:
+    """The rows with the highest total."""
+    return rows[totals == totals.max()] if len(rows) else rows
 
 
 def _distinct(rows: Iterable[int]) -> Rows:

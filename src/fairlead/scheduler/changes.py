@@ -7,8 +7,10 @@ Most updates are heartbeats and mean nothing; telling them apart here keeps thou
 from __future__ import annotations
 
 from fairlead.api.scheduling import Node, Pod
+from fairlead.scheduler.company import Company
 from fairlead.scheduler.framework import NO_EVENT, Change, Event
 from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Placed
 
 
 def node_changed(old: Node | None, new: Node | None) -> Change:
@@ -44,14 +46,14 @@ def own_events(old: Pod, new: Pod, old_shape: Shape, new_shape: Shape) -> Event:
     return events
 
 
-def placed_pod_changed(old: Pod, new: Pod, old_shape: Shape, new_shape: Shape) -> Change:
+def placed_pod_changed(old: Pod, new: Pod, before: Placed, shape: Shape, company: Company) -> Change:
     """A pod on a node changed."""
     events = NO_EVENT
     if old.metadata.labels != new.metadata.labels:
         events |= Event.POD_LABELS
-    if is_scaled_down(old_shape, new_shape):
+    if is_scaled_down(before.shape, shape):
         events |= Event.POD_SCALED_DOWN
-    return Change(events, old_shape=old_shape, new_shape=new_shape)
+    return Change(events, old_shape=before.shape, new_shape=shape, old_company=before.company, new_company=company)
 
 
 def is_scaled_down(old: Shape, new: Shape) -> bool:

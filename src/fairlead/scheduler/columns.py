@@ -45,6 +45,12 @@ class Amounts:
         for name, amount in amounts.items():
             self[name][row] += sign * amount
 
+    def plus(self, other: Amounts) -> Amounts:
+        """A copy with the other's amounts added."""
+        both = Amounts(self._size)
+        both._columns = {name: self[name] + other[name] for name in {**self._columns, **other._columns}}
+        return both
+
     def replace(self, row: int, amounts: dict[str, int]) -> None:
         for column in self._columns.values():
             column[row] = 0
@@ -82,6 +88,15 @@ class Codes(Generic[V]):
             return np.array(answers, dtype=np.int64)[codes]
         known = {code: question(None if code < 0 else self.values[code]) for code in set(codes.tolist())}
         return np.array([known[code] for code in codes.tolist()], dtype=np.int64)
+
+    def sums(self, counts: Ints, rows: Rows | None = None) -> Ints:
+        """What is counted on the rows (all of them without `rows`), added up by value; the last cell is 0, for -1."""
+        held = np.flatnonzero(counts) if rows is None else rows[counts[rows] != 0]
+        codes = self.codes[held]
+        if len(codes) and codes.min() < 0:
+            held = held[codes >= 0]
+            codes = self.codes[held]
+        return np.bincount(codes, weights=counts[held], minlength=len(self.values) + 1).astype(np.int64)
 
     def grow(self, size: int) -> None:
         self.codes = grown(self.codes, size, fill=-1)

@@ -1,4 +1,4 @@
-"""Where a pod goes: a pure function of a snapshot and the pod's shape.
+"""Where a pod goes: a pure function of a snapshot and what the pod asks for.
 
 Nothing here waits, reads a clock or talks to a server, so the loop, a simulation and `fairlead why` share it. Among
 nodes with the same total the choice is by lot, from the one seeded source.
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairlead.api.scheduling import Pod
 from fairlead.runtime import chance
-from fairlead.scheduler.answers import Answers
-from fairlead.scheduler.columns import Rows
+from fairlead.scheduler.answers import Answers, best_of
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.company import Task
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
-from fairlead.scheduler.framework import Narrowed, Profile, Refused
-from fairlead.scheduler.preemption import advice
+from fairlead.scheduler.framework import Narrowed, Plugin, Profile, Reads, Refusals, Refused
+from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.shape import Shape
-from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.snapshot import Placed, Snapshot
 
 #: Answers are kept for as many shapes as fit into about this many array cells.
 REMEMBERED_CELLS = 1_000_000
@@ -36,35 +36,131 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """The pod goes nowhere. Without `plugins` nobody refused it: it is tried again by back-off alone."""
+    """The pod goes nowhere as things are, and why."""
 
-    message: str
-    plugins: frozenset[str] = frozenset()
+    found: Diagnosis
 
 
 class Decider:
     """Decides for one profile over one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
+    def __init__(self, snapshot: Snapshot, profile: Profile, nominations: Nominations | None = None) -> None:
         self.snapshot = snapshot
         self.profile = profile
+        self.nominations = Nominations(snapshot) if nominations is None else nominations
         self._answers: OrderedDict[Shape, Answers] = OrderedDict()
 
-    def decide(self, pod: Pod, shape: Shape) -> Chosen | Unfit:
+    def decide(self, task: Task) -> Chosen | Unfit:
         """The node for the pod, or why there is none."""
-        snapshot = self.snapshot
-        if not snapshot.count:
-            return Unfit(NO_NODES)
-        answers = self.answers(shape)
-        tied = answers.best()
+        if not self.snapshot.count:
+            return Unfit(Diagnosis(0, said=NO_NODES))
+        tied = self.best(task)
         if len(tied):
             row = int(tied[chance.source().randrange(len(tied))] if len(tied) > 1 else tied[0])
-            return Chosen(row, snapshot.names[row])
-        found = self.diagnose(answers)
-        return Unfit(found.text(advice(pod, found)), found.plugins)
+            return Chosen(row, self.snapshot.names[row])
+        return Unfit(self.diagnose(task))
+
+    def best(self, task: Task) -> Rows:
+        """The rows among which the lot decides; none if the pod fits nowhere."""
+        answers = self.answers(task.shape)
+        if self._is_plain(task):
+            return answers.best()
+        rows = self._feasible(task, answers)
+        if task.nominated and (row := self.snapshot.row_of(task.nominated)) is not None and row in rows:
+            return np.array([row], dtype=np.intp)  # what was promised is tried first, and alone
+        if len(rows) < 2:
+            return rows
+        totals = answers.totals(rows)
+        for _, scores in self._company_scores(task, rows):
+            totals += scores
+        return best_of(rows, totals)
+
+    def feasible(self, task: Task) -> Rows:
+        """All rows where the pod fits."""
+        return self._feasible(task, self.answers(task.shape))
+
+    def _is_plain(self, task: Task) -> bool:
+        """Nobody else matters to the pod, and nobody has been promised anything."""
+        if len(self.nominations):
+            return False
+        profile, snapshot = self.profile, self.snapshot
+        return not any(one.filters(task, snapshot) for one in profile.company_filters) and not any(
+            one.plugin.scores(task, snapshot) for one in profile.company_scorers
+        )
+
+    def _feasible(self, task: Task, answers: Answers) -> Rows:
+        rows = answers.feasible()
+        for plugin in self.profile.company_filters:
+            if len(rows) and plugin.filters(task, self.snapshot):
+                rows = rows[plugin.filter(task, self.snapshot, rows)]
+        if len(self.nominations) and len(rows):
+            rows = rows[self._respects_promises(task, answers, rows)]
+        return rows
+
+    def _company_scores(self, task: Task, rows: Rows) -> list[tuple[str, Ints]]:
+        """Plugin by plugin the weighted scores of the feasible rows."""
+        return [
+            (place.plugin.name, place.weight * place.plugin.score(task, self.snapshot, rows))
+            for place in self.profile.company_scorers
+            if place.plugin.scores(task, self.snapshot)
+        ]
+
+    # --- promises ---------------------------------------------------------------------------------------------------
+
+    def _respects_promises(self, task: Task, answers: Answers, rows: Rows) -> Mask:
+        """Which rows still do if those to whom they are promised were there already."""
+        crowded, promised = self.nominations.crowded(task)
+        mask = np.ones(len(rows), dtype=np.bool_)
+        touched = np.isin(rows, promised)
+        if not touched.any():
+            return mask
+        for plugin in answers.filters:
+            if Reads.AMOUNTS in plugin.reads:
+                mask[touched] &= plugin.filter(task.shape, crowded, rows[touched])
+        if self._reads_pods(task, answers):
+            for index in np.flatnonzero(touched & mask):
+                mask[index] = self._refusal_with_promises(task, answers, int(rows[index])) is None
+        return mask
+
+    def _reads_pods(self, task: Task, answers: Answers) -> bool:
+        """Whether it matters to the pod who the others are, and not only how much they take."""
+        return any((Reads.PODS | Reads.CLUSTER) & plugin.reads for plugin in answers.filters) or any(
+            plugin.filters(task, self.snapshot) for plugin in self.profile.company_filters
+        )
+
+    def _refusal_with_promises(self, task: Task, answers: Answers, row: int) -> tuple[str, Refusals] | None:
+        """Who refuses that one node if everybody to whom it is promised were there, and why."""
+        with self.snapshot.supposing(beside=self.nominations.against(task, self.snapshot.names[row])):
+            return self.refusal(task, answers.filters, row)
+
+    def refusal(self, task: Task, filters: list[Plugin], row: int) -> tuple[str, Refusals] | None:
+        """Who refuses one node, asked anew, and why."""
+        rows = np.array([row], dtype=np.intp)
+        for plugin in filters:
+            if not plugin.filter(task.shape, self.snapshot, rows)[0]:
+                return plugin.name, plugin.refusals(task.shape, self.snapshot, rows)
+        for one in self.profile.company_filters:
+            if one.filters(task, self.snapshot) and not one.filter(task, self.snapshot, rows)[0]:
+                return one.name, one.refusals(task, self.snapshot, rows)
+        return None
+
+    def refusal_if(
+        self, task: Task, row: int, *, without: list[Placed], promises: list[Placed]
+    ) -> tuple[str, Refusals] | None:
+        """The same if some of the node's pods were not there; with those to whom it is promised, and without them."""
+        filters = self.answers(task.shape).filters
+        if promises:
+            with self.snapshot.supposing(without=without, beside=promises):
+                refused = self.refusal(task, filters, row)
+            if refused is not None:
+                return refused
+        with self.snapshot.supposing(without=without):
+            return self.refusal(task, filters, row)
+
+    # --- answers ----------------------------------------------------------------------------------------------------
 
     def answers(self, shape: Shape) -> Answers:
-        """What the plugins say for that shape, as of now."""
+        """What the plugins about nodes say for that shape, as of now."""
         found = self._answers.get(shape)
         if found is not None:
             self._answers.move_to_end(shape)
@@ -73,22 +169,46 @@ class Decider:
         narrowed = self._narrowed(shape)
         if narrowed:  # few nodes, and often a shape that only one pod has: that of a daemon
             return Answers(shape, self.profile, self.snapshot, self._rows_within(narrowed))
+        if shape.claims:  # what they say changes with the claims, and those are one pod's own
+            return Answers(shape, self.profile, self.snapshot)
         found = self._answers[shape] = Answers(shape, self.profile, self.snapshot)
         if len(self._answers) > max(FEWEST_REMEMBERED, REMEMBERED_CELLS // self.snapshot.size):
             self._answers.popitem(last=False)
         return found
 
-    def diagnose(self, answers: Answers) -> Diagnosis:
-        """Why no node is feasible for the shape."""
+    def diagnose(self, task: Task) -> Diagnosis:
+        """Why no node is feasible for the pod."""
+        answers, snapshot = self.answers(task.shape), self.snapshot
         for place in self.profile.plugins:
-            said = place.plugin.pre_filter(answers.shape, self.snapshot)
+            said = place.plugin.pre_filter(answers.shape, snapshot)
             if isinstance(said, Refused):
-                return refused_outright(place.plugin, said, self.snapshot)
+                return refused_outright(place.plugin, said, snapshot)
         narrowed = self._narrowed(answers.shape)
-        rows = self._rows_within(narrowed) if narrowed else self.snapshot.rows()
-        found = diagnose(answers.shape, self.snapshot, answers.passed(rows), rows)
+        rows = self._rows_within(narrowed) if narrowed else snapshot.rows()
+        found, asked = Diagnosis(snapshot.count), len(rows)
+        crowded, promised = self.nominations.crowded(task) if len(self.nominations) else (snapshot, rows[:0])
+        if len(promised) and self._reads_pods(task, answers):
+            touched = np.isin(rows, promised)
+            for row in rows[touched].tolist():
+                refused = self._refusal_with_promises(task, answers, row)
+                if refused is not None:
+                    found.add(*refused, np.array([row], dtype=np.intp))
+                    rows = rows[rows != row]
+            crowded = snapshot
+        passed = [
+            (plugin, plugin.filter(task.shape, crowded, rows) if Reads.AMOUNTS in plugin.reads else mask)
+            for plugin, mask in answers.passed(rows)
+        ]
+        left = diagnose(found, task.shape, crowded, passed, rows)
+        for one in self.profile.company_filters:
+            if len(left) and one.filters(task, snapshot):
+                mask = one.filter(task, snapshot, left)
+                failing = left[~mask]
+                if len(failing):
+                    found.add(one.name, one.refusals(task, snapshot, failing), failing)
+                left = left[mask]
         if narrowed:
-            add_narrowed(found, frozenset(narrowed), len(rows))
+            add_narrowed(found, frozenset(narrowed), asked)
         return found
 
     def _narrowed(self, shape: Shape) -> dict[str, Narrowed]:
@@ -101,12 +221,12 @@ class Decider:
         rows = (self.snapshot.row_of(name) for name in names)
         return np.array(sorted(row for row in rows if row is not None), dtype=np.intp)
 
-    def scores(self, shape: Shape) -> dict[str, dict[str, int]]:
+    def scores(self, task: Task) -> dict[str, dict[str, int]]:
         """Node → plugin → weighted score, of all feasible nodes; zeros are left out."""
-        answers = self.answers(shape)
-        rows = answers.feasible()
+        answers = self.answers(task.shape)
+        rows = self._feasible(task, answers)
         told: dict[str, dict[str, int]] = {self.snapshot.names[row]: {} for row in rows}
-        for plugin, scores in answers.scores(rows):
+        for plugin, scores in (*answers.scores(rows), *self._company_scores(task, rows)):
             for row, score in zip(rows, scores.tolist(), strict=True):
                 if score:
                     told[self.snapshot.names[row]][plugin] = score

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.framework import Plugin, Refused
+from fairlead.scheduler.framework import Plugin, Refusals, Refused
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -26,14 +26,25 @@ class Diagnosis:
     """What the filters said. `resolvable` are the rows where evicting pods might help."""
 
     node_count: int
-    reasons: Counter[str]
-    resolvable: Rows
-    plugins: frozenset[str]
+    reasons: Counter[str] = field(default_factory=Counter)
+    resolvable: Rows = field(default_factory=lambda: _NO_ROWS)
+    #: Who refused. Without anybody, the pod is tried again by back-off alone.
+    plugins: frozenset[str] = frozenset()
     #: Said before nodes were looked at: then no node has reasons of its own.
     outright: str = ""
+    #: The whole message, where there was nothing to look at.
+    said: str = ""
+
+    def add(self, plugin: str, refusals: Refusals, rows: Rows) -> None:
+        """That plugin refused these rows."""
+        self.reasons += refusals.reasons
+        self.resolvable = np.concatenate([self.resolvable, rows[~refusals.unresolvable]])
+        self.plugins |= {plugin}
 
     def text(self, advice: str) -> str:
         """The whole message; `advice` tells what was tried to make room."""
+        if self.said:
+            return self.said
         said = f"{self.outright}." if self.outright else sentence(self.reasons)
         parts = [f"0/{self.node_count} nodes are available:", said, advice]
         return " ".join(part for part in parts if part)
@@ -47,22 +58,21 @@ def sentence(reasons: Counter[str]) -> str:
 
 def refused_outright(plugin: Plugin, refused: Refused, snapshot: Snapshot) -> Diagnosis:
     """No node was looked at; evicting pods cannot help."""
-    return Diagnosis(snapshot.count, Counter(), _NO_ROWS, frozenset({plugin.name}), refused.reason)
+    return Diagnosis(snapshot.count, plugins=frozenset({plugin.name}), outright=refused.reason)
 
 
-def diagnose(shape: Shape, snapshot: Snapshot, passed: list[tuple[Plugin, Mask]], rows: Rows) -> Diagnosis:
-    """Each node is refused by the first filter that it does not pass, for all the reasons of that filter."""
-    found = Diagnosis(snapshot.count, Counter(), _NO_ROWS, frozenset())
+def diagnose(found: Diagnosis, shape: Shape, snapshot: Snapshot, passed: list[tuple[Plugin, Mask]], rows: Rows) -> Rows:
+    """Each node is refused by the first filter that it does not pass, for all the reasons of that filter.
+
+    Returns the rows that all of them let pass.
+    """
     remaining = np.ones(len(rows), dtype=np.bool_)
     for plugin, mask in passed:
         failing = rows[remaining & ~mask]
         remaining &= mask
         if len(failing):
-            refusals = plugin.refusals(shape, snapshot, failing)
-            found.reasons += refusals.reasons
-            found.resolvable = np.concatenate([found.resolvable, failing[~refusals.unresolvable]])
-            found.plugins |= {plugin.name}
-    return found
+            found.add(plugin.name, plugin.refusals(shape, snapshot, failing), failing)
+    return rows[remaining]
 
 
 def add_narrowed(found: Diagnosis, narrowed: frozenset[str], evaluated: int) -> None:

@@ -5,6 +5,10 @@
 A plugin answers for many nodes at once: `filter` returns a mask over the rows it is asked about, `score` an array of
 integers. "Does not fit" is a value; an exception is a bug. Which plugins run, in which order and with which weights, is
 the list in `fairlead.scheduler.plugins`.
+
+There are two families. What a `Plugin` says depends on the node and on what its pods take, so it is asked once for all
+pods of a shape, and again only about nodes that changed. What a `CompanyPlugin` says depends on who the other pods
+are, anywhere; it is asked for every decision that concerns it, after the plugins of the first family.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import ClassVar, Final
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
-from fairlead.api.scheduling import Node, Pod
+from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -29,7 +36,8 @@ class Reads(Flag):
     """What the answer of a plugin for one node depends on, beside the pod: that alone makes it stale."""
 
     NODE = auto()  # the node itself
-    PODS = auto()  # the pods on the node
+    AMOUNTS = auto()  # what the pods on the node request, and how many they are
+    PODS = auto()  # anything about the pods on the node
     CLUSTER = auto()  # other nodes
 
 
@@ -45,6 +53,7 @@ class Event(Flag):
     POD_REMOVED = auto()
     POD_LABELS = auto()
     POD_SCALED_DOWN = auto()
+    VOLUMES = auto()  # claims, volumes and classes
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
     OWN_SCALED_DOWN = auto()
@@ -60,8 +69,11 @@ class Change:
     events: Event
     old_node: Node | None = None
     new_node: Node | None = None
+    #: Of the pod, and both together: None before it was there and after it is gone.
     old_shape: Shape | None = None
     new_shape: Shape | None = None
+    old_company: Company | None = None
+    new_company: Company | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +99,41 @@ class Refusals:
     unresolvable: Mask
 
 
-class Plugin:
-    """Base of all plugins: it takes part nowhere. Override what the plugin is about."""
+class AnyPlugin:
+    """What all plugins have in common: who they are, and when a pod is worth another try."""
 
     name: ClassVar[str]
-    reads: ClassVar[Reads] = Reads.NODE
     #: Text for a node that `filter` leaves out, and whether evicting pods might help; see `refusals`.
     reason: ClassVar[str] = ""
     is_resolvable: ClassVar[bool] = False
-    #: Whether scores mean something only beside those of the other feasible nodes; see `normalise`.
-    normalises: ClassVar[bool] = False
     #: The changes after which a pod refused by this plugin may be worth another try; see `helps`.
     events: ClassVar[Event] = NO_EVENT
+    #: What `pluginConfig` may say of it.
+    arguments: ClassVar[type[Arguments]] = Arguments
+
+    @classmethod
+    def configured(cls, args: Any) -> Self:
+        """The plugin with these arguments, which are of the type that `arguments` names."""
+        return cls()
 
     def pre_enqueue(self, pod: Pod) -> Refused | None:
         """Why the pod must not even be tried yet."""
         return None
+
+    def helps(self, change: Change, task: Task) -> bool:
+        """Whether this change, one of `events`, may let the pod pass this plugin (`QueueingHintFn`)."""
+        return True
+
+    def _refused(self, count: int) -> Refusals:
+        return Refusals(Counter({self.reason: count}), np.full(count, not self.is_resolvable))
+
+
+class Plugin(AnyPlugin):
+    """Base of plugins about nodes. It takes part nowhere: override what the plugin is about."""
+
+    reads: ClassVar[Reads] = Reads.NODE
+    #: Whether scores mean something only beside those of the other feasible nodes; see `normalise`.
+    normalises: ClassVar[bool] = False
 
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Refuse the pod outright, or say that only some nodes come into question."""
@@ -118,7 +149,7 @@ class Plugin:
 
     def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Why the rows that `filter` left out will not do."""
-        return Refusals(Counter({self.reason: len(rows)}), np.full(len(rows), not self.is_resolvable))
+        return self._refused(len(rows))
 
     def scores(self, shape: Shape) -> bool:
         """Whether `score` has anything to say about such pods."""
@@ -134,9 +165,29 @@ class Plugin:
         """
         return scores
 
-    def helps(self, change: Change, shape: Shape) -> bool:
-        """Whether this change, one of `events`, may let a pod of that shape pass this plugin (`QueueingHintFn`)."""
-        return True
+
+class CompanyPlugin(AnyPlugin):
+    """Base of plugins about other pods."""
+
+    def filters(self, task: Task, snapshot: Snapshot) -> bool:
+        """Whether `filter` has anything to say about this pod among these others."""
+        return False
+
+    def filter(self, task: Task, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Which of the rows will do."""
+        raise NotImplementedError
+
+    def refusals(self, task: Task, snapshot: Snapshot, rows: Rows) -> Refusals:
+        """Why the rows that `filter` left out will not do."""
+        return self._refused(len(rows))
+
+    def scores(self, task: Task, snapshot: Snapshot) -> bool:
+        """Whether `score` has anything to say about this pod among these others."""
+        return False
+
+    def score(self, task: Task, snapshot: Snapshot, rows: Rows) -> Ints:
+        """How good each row is, 0 to 100. The rows are all the feasible ones."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +196,61 @@ class Weighted:
 
     plugin: Plugin
     weight: int = 1
+    filters: bool = True
+    scores: bool = True
 
 
 @dataclass(frozen=True, slots=True)
+class WeightedCompany:
+    """The same for a plugin of the other family."""
+
+    plugin: CompanyPlugin
+    weight: int = 1
+    filters: bool = True
+    scores: bool = True
+
+
+@dataclass(frozen=True)
 class Profile:
     """The plugins of one scheduler, in the order in which they are asked."""
 
     plugins: Sequence[Weighted]
+    company: Sequence[WeightedCompany] = ()
+    #: Pods ask for it by `schedulerName`.
+    name: str = DEFAULT_SCHEDULER
+    #: Whether pods that fit nowhere may drive others away (DefaultPreemption).
+    preempts: bool = True
 
-    def pre_enqueue(self, pod: Pod) -> tuple[Plugin, Refused] | None:
+    @cached_property
+    def all(self) -> tuple[AnyPlugin, ...]:
+        return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.company))
+
+    @cached_property
+    def company_filters(self) -> tuple[CompanyPlugin, ...]:
+        return tuple(place.plugin for place in self.company if place.filters)
+
+    @cached_property
+    def company_scorers(self) -> tuple[WeightedCompany, ...]:
+        return tuple(place for place in self.company if place.scores)
+
+    @cached_property
+    def events(self) -> Event:
+        """The changes that any of the plugins wants to hear of."""
+        found = NO_EVENT
+        for plugin in self.all:
+            found |= plugin.events
+        return found
+
+    def pre_enqueue(self, pod: Pod) -> tuple[AnyPlugin, Refused] | None:
         """The first plugin that holds the pod back, and why."""
-        for place in self.plugins:
-            refused = place.plugin.pre_enqueue(pod)
+        for plugin in self.all:
+            refused = plugin.pre_enqueue(pod)
             if refused is not None:
-                return place.plugin, refused
+                return plugin, refused
         return None
 
-    def named(self, names: frozenset[str]) -> list[Plugin]:
-        return [place.plugin for place in self.plugins if place.plugin.name in names]
+    def named(self, names: frozenset[str]) -> list[AnyPlugin]:
+        return [plugin for plugin in self.all if plugin.name in names]
 
 
 def normalise_to_best(scores: Ints) -> Ints:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -15,19 +17,24 @@ from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
-from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
+from fairlead.api.scheduling import Node, Pod
 from fairlead.api.verbs import Api
 from fairlead.client.events import NORMAL, WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
+from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
 from fairlead.scheduler.changes import is_same_node, node_changed, own_events, placed_pod_changed
-from fairlead.scheduler.decide import Chosen, Decider, Unfit
-from fairlead.scheduler.framework import Change, Event, Profile
-from fairlead.scheduler.plugins import DEFAULT_PROFILE
+from fairlead.scheduler.company import Companies, Task
+from fairlead.scheduler.decide import Chosen, Decider
+from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.framework import NO_EVENT, Change, Event, Profile
+from fairlead.scheduler.nominations import Nominations
+from fairlead.scheduler.preemption import Preempt, Preemptor
 from fairlead.scheduler.queue import SchedulingQueue, Waiting
 from fairlead.scheduler.shape import Shapes
-from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.snapshot import Placed, Snapshot
+from fairlead.scheduler.surroundings import Surroundings
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -37,11 +44,23 @@ DECISIONS_PER_TURN: Final = 16
 #: `NoteLengthLimit` of events.k8s.io.
 LONGEST_NOTE: Final = 1024
 
+#: Told of every pod (`namespace/name`) that gets a node: node → plugin → weighted score.
+ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
+
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What decides for the pods of one profile."""
+
+    profile: Profile
+    decider: Decider
+    preemptor: Preemptor
+
+
 class Scheduler:
-    """Places the pods that ask for it by `schedulerName`."""
+    """Places the pods that ask for one of its profiles by `schedulerName`."""
 
     def __init__(
         self,
@@ -49,25 +68,45 @@ class Scheduler:
         informers: Informers,
         *,
         recorder: Recorder | None = None,
-        profile: Profile = DEFAULT_PROFILE,
-        name: str = DEFAULT_SCHEDULER,
+        configuration: configurations.Configuration | None = None,
         writes_at_once: int = writes.MOST_AT_ONCE,
     ) -> None:
+        config = configuration or configurations.load()
         self.snapshot = Snapshot()
-        self.queue = SchedulingQueue(profile)
-        self.decider = Decider(self.snapshot, profile)
-        self._api, self._recorder, self._name = api, recorder, name
+        self.nominations = Nominations(self.snapshot)
+        self.judges = {profile.name: self._judge(profile) for profile in config.profiles}
+        events = NO_EVENT
+        for profile in config.profiles:
+            events |= profile.events
+        self.queue = SchedulingQueue(
+            events,
+            first_backoff=config.said.pod_initial_backoff_seconds,
+            longest_backoff=config.said.pod_max_backoff_seconds,
+        )
+        self._api, self._recorder = api, recorder
         self._writes_at_once = writes_at_once
         self._writers: writes.Writers
-        self._shapes = Shapes()
+        self._shapes, self._companies = Shapes(), Companies()
+        self._observer: ScoreObserver | None = None
         self._wake = asyncio.Event()
+        preemptors = [judge.preemptor for judge in self.judges.values()]
+        self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._moved)
         self._pods = informers.of(builtin.PODS, Pod)
         self._nodes = informers.of(builtin.NODES, Node)
         self._nodes.subscribe(self._node_event)
         self._pods.subscribe(self._pod_event)
 
+    def _judge(self, profile: Profile) -> Judge:
+        decider = Decider(self.snapshot, profile, self.nominations)
+        return Judge(profile, decider, Preemptor(decider))
+
+    def observe_scores(self, observer: ScoreObserver) -> None:
+        """Tell how every choice came about; it costs a little at each."""
+        self._observer = observer
+
     async def run(self) -> None:
         """Place pods; returns only by cancellation. Somebody else runs the informers and the recorder."""
+        await self._surroundings.synced()
         await self._nodes.synced()
         await self._pods.synced()
         async with asyncio.TaskGroup() as group:
@@ -100,24 +139,37 @@ class Scheduler:
     # --- one pod ----------------------------------------------------------------------------------------------------
 
     def _try(self, waiting: Waiting) -> None:
-        pod = waiting.pod
+        pod, task = waiting.pod, waiting.task
         if pod.metadata.is_terminating:
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
             self._say(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
             return
-        decision = self.decider.decide(pod, waiting.shape)
+        judge = self.judges[waiting.profile.name]
+        decision = judge.decider.decide(task)
         if isinstance(decision, Chosen):
-            self.snapshot.assume(waiting.key, pod.metadata.uid, waiting.shape, decision.row)
+            if self._observer is not None:
+                self._observer(waiting.key, judge.decider.scores(task))
+            self.snapshot.assume(Placed(pod, decision.row, task.shape, task.company))
             self._writers.start(partial(self._bind, waiting, decision.node))
         else:
-            self._refuse(waiting, decision)
+            self._refuse(waiting, judge, decision.found)
 
-    def _refuse(self, waiting: Waiting, unfit: Unfit) -> None:
-        if unfit.plugins:
-            self.queue.refused(waiting, unfit.plugins, clock.now())
+    def _refuse(self, waiting: Waiting, judge: Judge, found: Diagnosis) -> None:
+        pod, now = waiting.pod, clock.now()
+        outcome = judge.preemptor.make_room(pod, waiting.task, found)
+        message, nominated = found.text(""), None
+        if isinstance(outcome, Preempt):
+            self._make_room(waiting, outcome)
+            nominated = outcome.node
         else:
-            self.queue.failed(waiting, clock.now())
-        self._tell_failure(waiting.pod, UNSCHEDULABLE, unfit.message)
+            message = found.text(outcome.advice)
+            if outcome.is_tried:
+                self._nominate(waiting, nominated := "")
+        if found.plugins:
+            self.queue.refused(waiting, found.plugins, now)
+        else:
+            self.queue.failed(waiting, now)
+        self._tell_failure(pod, UNSCHEDULABLE, message, nominated)
 
     async def _bind(self, waiting: Waiting, node: str) -> None:
         pod = waiting.pod
@@ -132,36 +184,95 @@ class Scheduler:
 
     def _binding_failed(self, waiting: Waiting, error: Exception) -> None:
         """Take the decision back and try again later, unless the pod is gone or has a node after all."""
-        if self.snapshot.forget(waiting.key, waiting.pod.metadata.uid):
-            self._moved(Change(Event.POD_REMOVED, old_shape=waiting.shape))
+        placed = self.snapshot.placed(waiting.key)
+        if placed is not None and self.snapshot.forget(waiting.key, waiting.pod.metadata.uid):
+            self._moved(_removed(placed))
         current = self._pods.get(waiting.key)
         if current is None or current.metadata.uid != waiting.pod.metadata.uid or current.spec.node_name:
             return
         if self.queue.get(waiting.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
-        waiting.pod, waiting.shape = current, self._shapes.of(current)
+        waiting.pod, waiting.task = current, self._task(current)
         self.queue.failed(waiting, clock.now())
         self._wake.set()
         self._tell_failure(current, SCHEDULER_ERROR, f'running Bind plugin "DefaultBinder": {error}')
 
-    def _tell_failure(self, pod: Pod, reason: str, message: str) -> None:
+    def _tell_failure(self, pod: Pod, reason: str, message: str, nominated: str | None = None) -> None:
+        """`nominated` replaces the pod's nominatedNodeName, unless it is None."""
         note = message if len(message) <= LONGEST_NOTE else f"{message[: LONGEST_NOTE - 4]} ..."
         self._say(pod, WARNING, "FailedScheduling", note, "Scheduling")
+        status: Obj = {}
         condition = writes.not_scheduled(pod, reason, message)
         if condition is not None:
-            self._writers.start(partial(self._set_condition, pod, condition))
+            status["conditions"] = [condition]
+        if nominated is not None and nominated != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = nominated or None
+        if status:
+            self._writers.start(partial(self._patch_status, pod, status))
 
-    async def _set_condition(self, pod: Pod, condition: Obj) -> None:
+    async def _patch_status(self, pod: Pod, status: Obj) -> None:
         try:
-            await writes.set_condition(self._api, pod, condition)
+            await writes.patch_status(self._api, pod, status)
         except NotFound:
             pass
         except (ApiError, OSError) as error:
-            log.warning("cannot tell %s that it is unschedulable: %s", pod.metadata.key, error)
+            log.warning("cannot write the status of %s: %s", pod.metadata.key, error)
 
-    def _say(self, pod: Pod, type_: str, reason: str, message: str, action: str) -> None:
+    def _say(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
         if self._recorder is not None:
-            self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action)
+            other = None if related is None else reference(related, builtin.PODS)
+            self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action, related=other)
+
+    # --- preemption -------------------------------------------------------------------------------------------------
+
+    def _make_room(self, waiting: Waiting, chosen: Preempt) -> None:
+        """Promise the node, and drive the victims away beside; those who go already are let go in peace."""
+        victims = [one.pod for one in chosen.victims if not one.pod.metadata.is_terminating]
+        if victims:
+            for promise in list(self.nominations.on(chosen.node)):
+                if promise.pod.priority < waiting.pod.priority:
+                    self._take_back(promise.pod)
+        self._nominate(waiting, chosen.node)
+        if victims:
+            waiting.is_preempting = True
+            self._writers.start(partial(self._preempt, waiting, victims, chosen.node))
+
+    async def _preempt(self, waiting: Waiting, victims: list[Pod], node: str) -> None:
+        preemptor = waiting.pod
+        try:
+            async with asyncio.TaskGroup() as group:
+                for victim in victims:
+                    group.create_task(self._drive_away(preemptor, victim, node))
+        except* (ApiError, OSError) as errors:
+            log.warning("cannot preempt for %s: %s", preemptor.metadata.key, errors.exceptions[0])
+            waiting.was_called = True
+        finally:
+            self.queue.preempted(waiting, clock.now())
+            self._wake.set()
+
+    async def _drive_away(self, preemptor: Pod, victim: Pod, node: str) -> None:
+        if self.snapshot.forget(victim.metadata.key, victim.metadata.uid):
+            return  # it was on its way there, and its binding will be refused
+        try:
+            await writes.evict(self._api, victim, preemptor.spec.scheduler_name)
+        except NotFound:
+            return
+        message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+        self._say(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
+
+    def _nominate(self, waiting: Waiting, node: str) -> None:
+        task = waiting.task
+        self.nominations.set(waiting.pod, task.shape, task.company, node)
+        waiting.task = Task(task.shape, task.company, task.priority, task.uid, node)
+
+    def _take_back(self, pod: Pod) -> None:
+        """A more important pod takes the node: whoever waited for it looks for another."""
+        self.nominations.drop(pod.metadata.uid)
+        self._writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
+        waiting = self.queue.get(pod.metadata.key)
+        if waiting is not None:
+            waiting.task = self._task(pod)
+            self.queue.activate(waiting.key, clock.now())
 
     # --- what the informers tell ------------------------------------------------------------------------------------
 
@@ -189,46 +300,65 @@ class Scheduler:
         elif new.spec.node_name:
             self._pod_on_node(old, new)
         else:
-            self._pod_waiting(old, new)
+            self._pod_waiting(new)
 
     def _is_mine(self, pod: Pod) -> bool:
         """Pods on nodes count whoever put them there; of those that wait, only our own."""
-        return bool(pod.spec.node_name) or pod.spec.scheduler_name == self._name
+        return bool(pod.spec.node_name) or pod.spec.scheduler_name in self.judges
+
+    def _task(self, pod: Pod) -> Task:
+        promise = self.nominations.get(pod.metadata.uid)
+        nominated = promise.node if promise else ""
+        return Task(self._shapes.of(pod), self._companies.of(pod), pod.priority, pod.metadata.uid, nominated)
 
     def _pod_gone(self, pod: Pod) -> None:
         key = pod.metadata.key
         self.queue.remove(key)
+        promised = self.nominations.drop(pod.metadata.uid)
         placed = self.snapshot.placed(key)
         if placed is not None and placed.uid == pod.metadata.uid:
             self.snapshot.remove(key)
-            self._moved(Change(Event.POD_REMOVED, old_shape=placed.shape))
+            self._moved(_removed(placed))
+        elif promised:  # what was promised to it is free for others
+            task = self._task(pod)
+            self._moved(Change(Event.POD_REMOVED, old_shape=task.shape, old_company=task.company))
 
     def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
         meta = new.metadata
-        shape = self._shapes.of(new)
+        shape, company = self._shapes.of(new), self._companies.of(new)
         placed = self.snapshot.placed(meta.key)
-        self.snapshot.place(meta.key, meta.uid, shape, new.spec.node_name)
-        if old is not None and old.spec.node_name and placed is not None:
-            self._moved(placed_pod_changed(old, new, placed.shape, shape))
+        before = Placed(placed.pod, placed.row, placed.shape, placed.company) if placed is not None else None
+        self.snapshot.place(new, shape, company)
+        self.nominations.drop(meta.uid)
+        if old is not None and old.spec.node_name and before is not None:
+            self._moved(placed_pod_changed(old, new, before, shape, company))
         else:
             self.queue.remove(meta.key)
-            self._moved(Change(Event.POD_PLACED, new_shape=shape))
+            self._moved(Change(Event.POD_PLACED, new_shape=shape, new_company=company))
 
-    def _pod_waiting(self, old: Pod | None, new: Pod) -> None:
-        placed = self.snapshot.placed(new.metadata.key)
+    def _pod_waiting(self, new: Pod) -> None:
+        key = new.metadata.key
+        placed = self.snapshot.placed(key)
         if placed is not None:  # assumed: the binding is under way
-            if new.metadata.is_terminating and self.snapshot.forget(new.metadata.key, new.metadata.uid):
-                self._moved(Change(Event.POD_REMOVED, old_shape=placed.shape))
+            if new.metadata.is_terminating and self.snapshot.forget(key, new.metadata.uid):
+                self._moved(_removed(placed))
             return
-        shape = self._shapes.of(new)
-        known = self.queue.get(new.metadata.key)
+        known = self.queue.get(key)
         if known is None:
-            self.queue.add(new, shape, clock.now())
+            if new.status.nominated_node_name and self.nominations.get(new.metadata.uid) is None:  # from before us
+                shape, company = self._shapes.of(new), self._companies.of(new)
+                self.nominations.set(new, shape, company, new.status.nominated_node_name)
+            self.queue.add(new, self._task(new), self.judges[new.spec.scheduler_name].profile, clock.now())
         else:
-            events = own_events(known.pod, new, known.shape, shape)
-            self.queue.update(new, shape, events, clock.now())
+            task = self._task(new)
+            events = own_events(known.pod, new, known.task.shape, task.shape)
+            self.queue.update(new, task, events, clock.now())
         self._wake.set()
 
     def _moved(self, change: Change) -> None:
         self.queue.moved(change, clock.now())
         self._wake.set()
+
+
+def _removed(placed: Placed) -> Change:
+    return Change(Event.POD_REMOVED, old_shape=placed.shape, old_company=placed.company)

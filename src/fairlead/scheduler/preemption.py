@@ -1,12 +1,33 @@
-"""What evicting pods could do for a pod that fits nowhere: here only how that is told when it can do nothing."""
+"""Whom to drive away so that a more important pod fits (DefaultPreemption, S3-18 to S3-31).
+
+On each node where that could help, take away every less important pod, see whether the newcomer fits, and put back whom
+one can: first those whose budget would be violated, then the others, the most important first. Then one node is
+chosen: fewest violated budgets, least important victims, least in sum, fewest, youngest.
+
+What was found for a node stays found until something changes there, so many preemptors of one kind cost one look at
+all nodes and then one node each.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
+from fairlead.runtime import chance
+from fairlead.scheduler.columns import Ints, Rows, grown
+from fairlead.scheduler.company import Company, Task
+from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
+from fairlead.scheduler.framework import Reads
+from fairlead.scheduler.plugins.resources.fit import TOO_MANY_PODS, NodeResourcesFit
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Placed
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -14,14 +35,272 @@ NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NO_CLAIMS: Final = "no new claims to deallocate"
 #: After an outright refusal, DynamicResources misses the state that it would have left behind, and says just this.
 NOT_FOUND: Final = "not found"
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+STILL_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+
+#: A pod that has not started yet is the youngest of all.
+NOT_STARTED: Final = "~"
+#: For how many kinds of preemptors plans are kept.
+MOST_KINDS: Final = 8
+#: Makes every victim count, whatever its priority (pickOneNodeForPreemption).
+_PER_VICTIM: Final = 2**31
 
 
-def advice(pod: Pod, found: Diagnosis) -> str:
-    """The end of the message of a pod that cannot preempt anybody."""
-    if found.outright:
-        return NOT_FOUND
-    if pod.spec.preemption_policy == "Never":
-        return f"{NO_CLAIMS}, preemption: not eligible due to preemptionPolicy=Never."
-    hopeless = len(found.resolvable)
-    told = sentence(Counter({NO_VICTIMS: hopeless, NOT_HELPFUL: found.node_count - hopeless}))
-    return f"{NO_CLAIMS}, preemption: 0/{found.node_count} nodes are available: {told}"
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Make room on this node: these have to go."""
+
+    row: int
+    node: str
+    victims: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Futile:
+    """Nobody is driven away; `advice` is the end of the message that says why."""
+
+    advice: str
+    #: Preemption was tried in vain, so that an earlier promise has come to nothing.
+    is_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who would have to leave one node, the most important first."""
+
+    victims: tuple[Placed, ...]
+    violations: int
+
+    def rank(self) -> tuple[int, int, int, int]:
+        """The lower the better."""
+        total = sum(one.pod.priority + _PER_VICTIM for one in self.victims)
+        return self.violations, self.victims[0].pod.priority, total, len(self.victims)
+
+    @property
+    def since(self) -> str:
+        """When the longest running of the most important victims started: the later the better."""
+        top = self.victims[0].pod.priority
+        return min(started(one.pod) for one in self.victims if one.pod.priority == top)
+
+
+class Plans:
+    """What was found, node by node, for one kind of preemptor."""
+
+    def __init__(self, size: int, pod_position: int, node_position: int) -> None:
+        self.pod_position, self.node_position = pod_position, node_position
+        self.found: dict[int, Plan | Counter[str]] = {}
+        #: The ranks, column by column, of the rows that have a plan.
+        self.ranks: Ints = np.zeros((4, size), dtype=np.int64)
+
+    def keep(self, row: int, plan: Plan | Counter[str]) -> None:
+        self.found[row] = plan
+        if isinstance(plan, Plan):
+            self.ranks[:, row] = plan.rank()
+
+
+class Preemptor:
+    """Finds victims over one decider's snapshot."""
+
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
+        self._snapshot = decider.snapshot
+        self._plans: OrderedDict[tuple[Shape, Company, int], Plans] = OrderedDict()
+        self._budgets: dict[str, PodDisruptionBudget] = {}
+
+    def set_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        """A budget came, changed or went: whatever was planned with it is void."""
+        either = new or old
+        assert either is not None
+        self._budgets.pop(either.metadata.key, None)
+        if new is not None:
+            self._budgets[either.metadata.key] = new
+        self._plans.clear()
+
+    def make_room(self, pod: Pod, task: Task, found: Diagnosis) -> Preempt | Futile:
+        """Where and by whose leaving the pod would fit, or why that does not help."""
+        if found.said or found.outright or not self._decider.profile.preempts:
+            return Futile("" if found.said else NOT_FOUND if found.outright else NO_CLAIMS)
+        if pod.spec.preemption_policy == "Never":
+            return Futile(f"{NO_CLAIMS}, preemption: {NEVER}")
+        if self._waits_for_victims(task, found):
+            return Futile(f"{NO_CLAIMS}, preemption: {STILL_TERMINATING}")
+        plans = self._up_to_date(task)
+        for row in found.resolvable.tolist():
+            if row not in plans.found:
+                plans.keep(row, self._plan(task, row))
+        rows = np.array([row for row in found.resolvable.tolist() if isinstance(plans.found[row], Plan)], dtype=np.intp)
+        if not len(rows):
+            return Futile(f"{NO_CLAIMS}, preemption: {_unhelpful(found, plans)}", is_tried=True)
+        row = self._choose(plans, rows)
+        plan = plans.found[row]
+        assert isinstance(plan, Plan)
+        return Preempt(row, self._snapshot.names[row], plan.victims)
+
+    def _waits_for_victims(self, task: Task, found: Diagnosis) -> bool:
+        """It has made room already, and the room is not free yet."""
+        row = self._snapshot.row_of(task.nominated) if task.nominated else None
+        if row is None or row not in found.resolvable:
+            return False
+        return any(
+            one.pod.priority < task.priority and _ends_by_preemption(one.pod) for one in self._snapshot.pods_on(row)
+        )
+
+    # --- plans ------------------------------------------------------------------------------------------------------
+
+    def _up_to_date(self, task: Task) -> Plans:
+        """The plans for such pods, without those that something has overtaken."""
+        snapshot = self._snapshot
+        key = (task.shape, task.company, task.priority)
+        own = self._decider.nominations.get(task.uid)
+        found = self._plans.pop(key, None) if own is None else None
+        pods, nodes = snapshot.pod_changes, snapshot.node_changes
+        changed = pods.since(found.pod_position) if found else None
+        touched = nodes.since(found.node_position) if found else None
+        if found is None or changed is None or touched is None or self._reads_others(task):
+            found = Plans(snapshot.size, pods.position, nodes.position)
+        else:
+            if found.ranks.shape[1] < snapshot.size:
+                found.ranks = np.array([grown(column, snapshot.size) for column in found.ranks])
+            for row in (*changed, *touched):
+                found.found.pop(row, None)
+            found.pod_position, found.node_position = pods.position, nodes.position
+        if own is None:
+            self._plans[key] = found
+            if len(self._plans) > MOST_KINDS:
+                self._plans.popitem(last=False)
+        return found
+
+    def _reads_others(self, task: Task) -> bool:
+        """Whether pods on other nodes matter."""
+        snapshot = self._snapshot
+        return any(plugin.filters(task, snapshot) for plugin in self._decider.profile.company_filters)
+
+    def _plan(self, task: Task, row: int) -> Plan | Counter[str]:
+        """Who would have to leave this node; or why even that would not help."""
+        victims = [one for one in self._snapshot.pods_on(row) if one.pod.priority < task.priority]
+        if not victims:
+            return Counter({NO_VICTIMS: 1})
+        promises = self._decider.nominations.against(task, self._snapshot.names[row])
+        fits = self._by_amounts(task, row, promises) or self._by_asking(task, row, promises)
+        refused = fits(victims)
+        if refused is not None:
+            return refused
+        victims.sort(key=_importance)
+        violating, others = self._by_budget(victims)
+        leaving = list(victims)
+        violations = 0
+        for one in (*violating, *others):
+            staying_out = [other for other in leaving if other is not one]
+            if fits(staying_out) is None:
+                leaving = staying_out
+            elif one in violating:
+                violations += 1
+        return Plan(tuple(leaving), violations)
+
+    def _by_asking(
+        self, task: Task, row: int, promises: list[Placed]
+    ) -> Callable[[Sequence[Placed]], Counter[str] | None]:
+        """Whether the pod would fit without some: every filter is asked."""
+
+        def refused(without: Sequence[Placed]) -> Counter[str] | None:
+            said = self._decider.refusal_if(task, row, without=list(without), promises=promises)
+            return None if said is None else said[1].reasons
+
+        return refused
+
+    def _by_amounts(
+        self, task: Task, row: int, promises: list[Placed]
+    ) -> Callable[[Sequence[Placed]], Counter[str] | None] | None:
+        """The same by arithmetic, where NodeResourcesFit alone looks at the pods of the node; None where others do."""
+        answers, snapshot = self._decider.answers(task.shape), self._snapshot
+        readers = [one for one in answers.filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & one.reads]
+        if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(task):
+            return None
+        wanted = readers[0].demands(task.shape)
+        free = {
+            name: int(snapshot.allocatable[name][row] - snapshot.requested[name][row])
+            - sum(one.shape.requests.get(name, 0) for one in promises)
+            for name in wanted
+        }
+        slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row]) - len(promises)
+
+        def refused(without: Sequence[Placed]) -> Counter[str] | None:
+            lacking: Counter[str] = Counter()
+            if slots + len(without) < 1:
+                lacking[TOO_MANY_PODS] = 1
+            for name, amount in wanted.items():
+                if free[name] + sum(one.shape.requests.get(name, 0) for one in without) < amount:
+                    lacking[f"Insufficient {name}"] = 1
+            return lacking or None
+
+        return refused
+
+    def _by_budget(self, victims: list[Placed]) -> tuple[list[Placed], list[Placed]]:
+        """Those whose leaving would violate a budget, and the others, each in the order given."""
+        if not self._budgets:
+            return [], victims
+        allowed = {key: budget.status.disruptions_allowed for key, budget in self._budgets.items()}
+        violating: list[Placed] = []
+        others: list[Placed] = []
+        for one in victims:
+            is_violated = False
+            for key, budget in self._budgets.items():
+                if _protects(budget, one.pod):
+                    allowed[key] -= 1
+                    is_violated |= allowed[key] < 0
+            (violating if is_violated else others).append(one)
+        return violating, others
+
+    def _choose(self, plans: Plans, rows: Rows) -> int:
+        """The best node by rank, then the one whose victims are youngest, then by lot."""
+        for column in plans.ranks:
+            ranks = column[rows]
+            rows = rows[ranks == ranks.min()]
+        if len(rows) > 1:
+            since = [(plan.since if isinstance(plan := plans.found[row], Plan) else "") for row in rows.tolist()]
+            latest = max(since)
+            rows = rows[np.array([one == latest for one in since])]
+        return int(rows[chance.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
+
+
+def started(pod: Pod) -> str:
+    """When the pod started to run, as a text that sorts by time."""
+    return pod.status.start_time or NOT_STARTED
+
+
+def _importance(one: Placed) -> tuple[int, str]:
+    """The most important first: the higher priority, then who runs for longer."""
+    return -one.pod.priority, started(one.pod)
+
+
+def _ends_by_preemption(pod: Pod) -> bool:
+    target = pod.condition("DisruptionTarget")
+    return (
+        pod.metadata.is_terminating
+        and target is not None
+        and target.status == "True"
+        and target.reason == "PreemptionByScheduler"
+    )
+
+
+def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the pod's leaving would count against the budget; one that is let go already counts no more."""
+    meta, selector = pod.metadata, budget.spec.selector
+    return (
+        budget.metadata.namespace == meta.namespace
+        and selector is not None
+        and not selector.is_empty
+        and selector.matches(meta.labels)
+        and meta.name not in budget.status.disrupted_pods
+    )
+
+
+def _unhelpful(found: Diagnosis, plans: Plans) -> str:
+    """What is said of every node when evicting pods helps on none."""
+    reasons: Counter[str] = Counter()
+    for row in found.resolvable.tolist():
+        plan = plans.found[row]
+        if isinstance(plan, Counter):
+            reasons += plan
+    reasons[NOT_HELPFUL] += found.node_count - len(found.resolvable)
+    return f"0/{found.node_count} nodes are available: {sentence(reasons)}"

@@ -21,6 +21,7 @@ from enum import Enum, auto
 from typing import Final
 
 from fairlead.api.scheduling import Pod
+from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.framework import Change, Event, Profile
 from fairlead.scheduler.shape import Shape
 
@@ -28,6 +29,8 @@ FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_UNSCHEDULABLE_SECONDS: Final = 300.0
 FLUSH_SECONDS: Final = 30.0
+#: Shape, company, profile and who refused: what a hint depends on.
+_Kind = tuple[Shape, Company, str, frozenset[str]]
 #: The clock may be this early when a timer fires.
 _TICK = 1e-3
 
@@ -46,7 +49,8 @@ class Waiting:
     """A pod in the queue."""
 
     pod: Pod
-    shape: Shape
+    task: Task
+    profile: Profile
     key: str
     #: Since when it waits: its creation, or its last refusal.
     since: float
@@ -56,6 +60,10 @@ class Waiting:
     refusals: int = 0
     errors_in_a_row: int = 0
     backoff_until: float = 0.0
+    #: Its victims are being driven away: it must not be tried, or it would look for more.
+    is_preempting: bool = False
+    #: Something helped it meanwhile.
+    was_called: bool = False
     #: Grows whenever the pod is put somewhere: heap entries with an older one are void.
     ticket: int = 0
 
@@ -67,19 +75,26 @@ class Waiting:
 class SchedulingQueue:
     """Waiting pods by key. Every method is told the time; nothing here waits."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+    def __init__(
+        self,
+        events: Event,
+        *,
+        first_backoff: float = FIRST_BACKOFF_SECONDS,
+        longest_backoff: float = LONGEST_BACKOFF_SECONDS,
+    ) -> None:
+        """`events` are those that any plugin of any profile wants to hear of."""
         self._waiting: dict[str, Waiting] = {}
         self._heaps: dict[Place, list[tuple[float, tuple[int, float, int], int, Waiting]]] = {
             Place.ACTIVE: [],
             Place.BACKOFF: [],
             Place.ERROR: [],
         }
-        self._unschedulable: dict[tuple[Shape, frozenset[str]], dict[str, Waiting]] = {}
+        self._unschedulable: dict[_Kind, dict[str, Waiting]] = {}
         self._number = 0
         self._flush_at = 0.0
         self._counts = dict.fromkeys(Place, 0)
-        self._of_interest = _events_of(profile)
+        self._of_interest = events
+        self._first_backoff, self._longest_backoff = first_backoff, longest_backoff
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -93,10 +108,10 @@ class SchedulingQueue:
 
     # --- pods come and go -------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, shape: Shape, now: float) -> None:
+    def add(self, pod: Pod, task: Task, profile: Profile, now: float) -> None:
         """A pod that has never been tried."""
         self._number += 1
-        one = Waiting(pod, shape, pod.metadata.key, now, self._number)
+        one = Waiting(pod, task, profile, pod.metadata.key, now, self._number)
         self._waiting[one.key] = one
         self._activate(one)
 
@@ -106,22 +121,19 @@ class SchedulingQueue:
         if one is not None:
             self._put(one, Place.NOWHERE)
 
-    def update(self, pod: Pod, shape: Shape, events: Event, now: float) -> None:
-        """The pod itself has changed; `events` says in which of the ways that could help it."""
-        one = self._waiting.get(pod.metadata.key)
-        if one is None:
-            self.add(pod, shape, now)
-            return
+    def update(self, pod: Pod, task: Task, events: Event, now: float) -> None:
+        """A pod that waits has changed; `events` says in which of the ways that could help it."""
+        one = self._waiting[pod.metadata.key]
         place = one.place
         if place is Place.UNSCHEDULABLE:
             self._put(one, Place.NOWHERE)
-        one.pod, one.shape = pod, shape
+        one.pod, one.task = pod, task
         if place is Place.GATED:
             if events & Event.OWN_GATES:
                 self._activate(one)
         elif place is Place.UNSCHEDULABLE:
-            helped = self._is_helped(Change(events, new_shape=shape), shape, one.refused_by)
-            if helped:
+            change = Change(events, new_shape=task.shape, new_company=task.company)
+            if _is_helped(change, one):
                 self._try_again(one, now)
             else:
                 self._put(one, Place.UNSCHEDULABLE)
@@ -162,10 +174,16 @@ class SchedulingQueue:
         """Something happened: try again whom it may help."""
         if not change.events & self._of_interest:
             return
-        for (shape, plugins), pods in list(self._unschedulable.items()):
-            if self._is_helped(change, shape, plugins):
+        for pods in list(self._unschedulable.values()):
+            if _is_helped(change, next(iter(pods.values()))):
                 for one in list(pods.values()):
                     self._try_again(one, now)
+
+    def activate(self, key: str, now: float) -> None:
+        """Something that no plugin speaks of may have helped this pod."""
+        one = self._waiting.get(key)
+        if one is not None and one.place is Place.UNSCHEDULABLE:
+            self._try_again(one, now)
 
     def tick(self, now: float) -> None:
         """Let those go on whose time has come."""
@@ -192,27 +210,30 @@ class SchedulingQueue:
 
     def _activate(self, one: Waiting) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
-        held = self._profile.pre_enqueue(one.pod)
+        held = one.profile.pre_enqueue(one.pod)
         if held is not None:
             one.refused_by = frozenset({held[0].name})
         self._put(one, Place.ACTIVE if held is None else Place.GATED)
 
+    def preempted(self, one: Waiting, now: float) -> None:
+        """The pod's victims are told; it may be tried again as soon as something helps."""
+        one.is_preempting = False
+        if one.was_called and one.place is Place.UNSCHEDULABLE:
+            self._try_again(one, now)
+        one.was_called = False
+
     def _try_again(self, one: Waiting, now: float) -> None:
-        if _is_backing_off(one, now):
+        if one.is_preempting:
+            one.was_called = True
+        elif _is_backing_off(one, now):
             self._put(one, Place.BACKOFF)
         else:
             self._put(one, Place.ACTIVE)
 
     def _back_off(self, one: Waiting, count: int, now: float) -> None:
-        seconds = min(FIRST_BACKOFF_SECONDS * 2 ** min(count - 1, 30), LONGEST_BACKOFF_SECONDS)
+        seconds = min(self._first_backoff * 2 ** min(count - 1, 30), self._longest_backoff)
         one.since = now
         one.backoff_until = math.floor(now + seconds + _TICK)
-
-    def _is_helped(self, change: Change, shape: Shape, plugins: frozenset[str]) -> bool:
-        """Whether the change matters to one of the plugins that refused."""
-        return any(
-            change.events & plugin.events and plugin.helps(change, shape) for plugin in self._profile.named(plugins)
-        )
 
     def _put(self, one: Waiting, place: Place) -> None:
         """The only way from one place to another."""
@@ -227,10 +248,10 @@ class SchedulingQueue:
             until = 0.0 if place is Place.ACTIVE else one.backoff_until
             heapq.heappush(heap, (until, one.rank, one.ticket, one))
         elif place is Place.UNSCHEDULABLE:
-            self._unschedulable.setdefault((one.shape, one.refused_by), {})[one.key] = one
+            self._unschedulable.setdefault(_kind(one), {})[one.key] = one
 
     def _leave_unschedulable(self, one: Waiting) -> None:
-        kind = (one.shape, one.refused_by)
+        kind = _kind(one)
         pods = self._unschedulable[kind]
         del pods[one.key]
         if not pods:
@@ -256,8 +277,12 @@ def _next_flush(now: float) -> float:
     return (math.floor(now / FLUSH_SECONDS) + 1) * FLUSH_SECONDS
 
 
-def _events_of(profile: Profile) -> Event:
-    found = Event(0)
-    for place in profile.plugins:
-        found |= place.plugin.events
-    return found
+def _kind(one: Waiting) -> _Kind:
+    """Pods of one kind are helped by the same changes."""
+    return one.task.shape, one.task.company, one.profile.name, one.refused_by
+
+
+def _is_helped(change: Change, one: Waiting) -> bool:
+    """Whether the change matters to one of the plugins that refused."""
+    plugins = one.profile.named(one.refused_by)
+    return any(change.events & plugin.events and plugin.helps(change, one.task) for plugin in plugins)

@@ -1,4 +1,4 @@
-"""The shape of a pod: everything about it that decides where it fits.
+"""The shape of a pod: everything about it that decides where it fits, whoever else is there.
 
 Thousands of pods come from few templates. Pods of one shape are equal to the scheduler, so masks and scores are
 worked out once per shape and kept; a pod costs one look-up by its encoded spec.
@@ -15,7 +15,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resource, pod_requests
 from fairlead.api.quantity import Quantity, parse
-from fairlead.api.scheduling import Affinity, Container, ContainerStatus, Pod, Toleration
+from fairlead.api.scheduling import Container, ContainerStatus, NodeAffinity, Pod, Toleration
 
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
@@ -44,10 +44,12 @@ class Shape:
     score_requests: dict[str, int]
     tolerations: tuple[Toleration, ...]
     node_selector: dict[str, str]
-    affinity: Affinity
+    node_affinity: NodeAffinity | None
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     container_count: int
+    #: Of volumes, as `namespace/name`.
+    claims: tuple[str, ...] = ()
 
 
 class Shapes:
@@ -62,11 +64,12 @@ class Shapes:
         decisive: list[Any] = [
             spec.containers,
             spec.init_containers,
-            spec.volumes,
+            _images_of_volumes(pod),
+            claims := _claims(pod),
             spec.overhead,
             spec.resources,
             spec.node_selector,
-            spec.affinity,
+            spec.affinity and spec.affinity.node_affinity,
             spec.tolerations,
         ]
         if spec.node_name and (status.container_statuses or status.init_container_statuses):
@@ -74,7 +77,7 @@ class Shapes:
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = shape_of(pod)
+            found = self._known[key] = shape_of(pod, claims)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         else:
@@ -82,7 +85,7 @@ class Shapes:
         return found
 
 
-def shape_of(pod: Pod) -> Shape:
+def shape_of(pod: Pod, claims: tuple[str, ...] = ()) -> Shape:
     """Work the shape of one pod out."""
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
@@ -96,10 +99,11 @@ def shape_of(pod: Pod) -> Shape:
         score_requests=_counted(pod_requests(with_defaults)),
         tolerations=spec.tolerations or (),
         node_selector=spec.node_selector or {},
-        affinity=spec.affinity or Affinity(),
+        node_affinity=spec.affinity.node_affinity if spec.affinity else None,
         host_ports=_host_ports(pod),
         images=_images(pod, containers),
         container_count=len(containers),
+        claims=claims,
     )
 
 
@@ -195,8 +199,22 @@ def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 def _images(pod: Pod, containers: tuple[Container, ...]) -> tuple[str, ...]:
     """Every image the pod names, container by container."""
-    of_volumes = (one.image.reference for one in pod.spec.volumes or () if one.image is not None)
-    return tuple(normalized_image(name) for name in (*(one.image for one in containers), *of_volumes))
+    return tuple(normalized_image(name) for name in (*(one.image for one in containers), *_images_of_volumes(pod)))
+
+
+def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
+    return tuple(one.image.reference for one in pod.spec.volumes or () if one.image is not None)
+
+
+def _claims(pod: Pod) -> tuple[str, ...]:
+    """The claims behind the pod's volumes."""
+    meta, found = pod.metadata, list[str]()
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            found.append(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}")
+        elif volume.ephemeral is not None:
+            found.append(f"{meta.namespace}/{meta.name}-{volume.name}")
+    return tuple(found)
 
 
 def normalized_image(name: str) -> str:

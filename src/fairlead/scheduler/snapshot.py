@@ -11,16 +11,23 @@ assumed at once and confirmed or forgotten later. Changes are written to journal
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairlead.api.quantity import parse
-from fairlead.api.scheduling import Node, Taint
+from fairlead.api.scheduling import Node, Pod, Taint
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
+from fairlead.scheduler.company import Company
+from fairlead.scheduler.crowd import Crowd
 from fairlead.scheduler.images import Images
+from fairlead.scheduler.owners import Owners
 from fairlead.scheduler.ports import UsedPorts
 from fairlead.scheduler.shape import Shape, amount_of, is_counted
+from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64
 
@@ -29,10 +36,19 @@ FIRST_SIZE = 64
 class Placed:
     """A pod on a node."""
 
-    uid: str
+    pod: Pod
     row: int
     shape: Shape
-    is_assumed: bool
+    company: Company
+    is_assumed: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.pod.metadata.key
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
 
 
 class Snapshot:
@@ -55,12 +71,16 @@ class Snapshot:
         self.pod_count: Ints = np.zeros(size, dtype=np.int64)
         self.images = Images()
         self.ports = UsedPorts()
+        self.crowd = Crowd(size)
+        self.owners = Owners()
+        self.volumes = Volumes()
         self.node_changes = Journal()
         self.pod_changes = Journal()
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._labels: dict[str, Codes[str]] = {}
         self._pods: dict[str, Placed] = {}
+        self._pods_on: dict[int, dict[str, Placed]] = {}
         self._alive_rows: Rows | None = None
 
     # --- questions --------------------------------------------------------------------------------------------------
@@ -89,6 +109,10 @@ class Snapshot:
     def placed(self, key: str) -> Placed | None:
         """The pod of that `namespace/name`, if it is on a node."""
         return self._pods.get(key)
+
+    def pods_on(self, row: int) -> Iterable[Placed]:
+        """The pods of one node."""
+        return self._pods_on.get(row, {}).values()
 
     @property
     def pods_placed(self) -> int:
@@ -130,6 +154,8 @@ class Snapshot:
         self.alive[row] = False
         self.count -= 1
         self._alive_rows = None
+        for column in self._labels.values():
+            column[row] = None
         self.node_changes.mark(row)
         self._release(row)
 
@@ -163,14 +189,16 @@ class Snapshot:
         for amounts in (self.allocatable, self.requested, self.nonzero_requested):
             amounts.grow(size)
         self.taints.grow(size)
+        self.crowd.grow(size)
         for column in self._labels.values():
             column.grow(size)
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
-    def assume(self, key: str, uid: str, shape: Shape, row: int) -> None:
+    def assume(self, placed: Placed) -> None:
         """A decision was made; the server does not know yet."""
-        self._count_in(key, Placed(uid, row, shape, is_assumed=True))
+        placed.is_assumed = True
+        self._count_in(placed)
 
     def forget(self, key: str, uid: str) -> bool:
         """The decision came to nothing. False if the pod is no longer assumed."""
@@ -180,31 +208,60 @@ class Snapshot:
         self._count_out(key)
         return True
 
-    def place(self, key: str, uid: str, shape: Shape, node_name: str) -> None:
-        """The server says that the pod is on that node."""
-        row = self._row_for(node_name)
+    def place(self, pod: Pod, shape: Shape, company: Company) -> None:
+        """The server says that the pod is on its node."""
+        key, name = pod.metadata.key, pod.spec.node_name
+        row = self._row_for(name)
         known = self._pods.get(key)
         if known is not None:
-            if known.uid == uid and known.row == row and known.shape is shape:
-                known.is_assumed = False
+            is_same = known.uid == pod.metadata.uid and known.row == row and known.shape is shape
+            if is_same and known.company is company:
+                known.is_assumed, known.pod = False, pod
                 return
             self._count_out(key)
-            row = self._row_for(node_name)
-        self._count_in(key, Placed(uid, row, shape, is_assumed=False))
+            row = self._row_for(name)
+        self._count_in(Placed(pod, row, shape, company))
 
     def remove(self, key: str) -> None:
         """The server says that the pod is gone or has finished."""
         if key in self._pods:
             self._count_out(key)
 
-    def _count_in(self, key: str, placed: Placed) -> None:
-        self._pods[key] = placed
+    @contextmanager
+    def supposing(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
+        """As it would be without these pods and with those; nobody is told, for afterwards it is as before."""
+        changes = [(placed, -1) for placed in without] + [(placed, 1) for placed in beside]
+        for placed, sign in changes:
+            self._count(placed, sign)
+        try:
+            yield
+        finally:
+            for placed, sign in reversed(changes):
+                self._count(placed, -sign)
+
+    def crowded(self, requested: Amounts, pod_count: Ints) -> Snapshot:
+        """A view of the same cluster in which that much more is requested on each row."""
+        view = copy(self)
+        view.requested = self.requested.plus(requested)
+        view.pod_count = self.pod_count + pod_count
+        return view
+
+    def _count_in(self, placed: Placed) -> None:
+        self._pods[placed.key] = placed
+        self._pods_on.setdefault(placed.row, {})[placed.key] = placed
         self._count(placed, 1)
+        self._mark(placed.row)
 
     def _count_out(self, key: str) -> None:
         placed = self._pods.pop(key)
+        del self._pods_on[placed.row][key]
         self._count(placed, -1)
+        self._mark(placed.row)
         self._release(placed.row)
+
+    def _mark(self, row: int) -> None:
+        self.pod_changes.mark(row)
+        self.pod_changes.trim(self.size)
 
     def _count(self, placed: Placed, sign: int) -> None:
         row, shape = placed.row, placed.shape
@@ -213,8 +270,7 @@ class Snapshot:
         self.pod_count[row] += sign
         if shape.host_ports:
             self.ports.count(row, shape.host_ports, sign)
-        self.pod_changes.mark(row)
-        self.pod_changes.trim(self.size)
+        self.crowd.count(row, placed.company, sign)
 
 
 def allocatable_of(node: Node) -> dict[str, int]:

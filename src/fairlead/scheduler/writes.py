@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
-from fairlead.api.verbs import Api, PatchType
+from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.runtime import clock
 
 MOST_AT_ONCE: Final = 64
@@ -76,8 +76,29 @@ def not_scheduled(pod: Pod, reason: str, message: str) -> Obj | None:
     }
 
 
-async def set_condition(api: Api, pod: Pod, condition: Obj) -> None:
-    """Merge a condition into the pod's status."""
+async def patch_status(api: Api, pod: Pod, status: Obj) -> None:
+    """Merge that into the pod's status: conditions by type, everything else as it is; None removes."""
     meta = pod.metadata
-    patch = {"status": {"conditions": [condition]}}
+    patch = {"status": status}
     await api.patch(builtin.PODS, meta.name, meta.namespace, patch, PatchType.STRATEGIC, subresource="status")
+
+
+async def evict(api: Api, victim: Pod, scheduler: str) -> None:
+    """Say why the pod has to go, then delete it; it has its grace period (S3-27)."""
+    meta, known = victim.metadata, victim.condition("DisruptionTarget")
+    condition: Obj = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+        "lastProbeTime": None,
+        "lastTransitionTime": clock.timestamp(),
+        "observedGeneration": meta.generation,
+    }
+    if known is None or (known.status, known.reason, known.message) != (
+        "True",
+        condition["reason"],
+        condition["message"],
+    ):
+        await patch_status(api, victim, {"conditions": [condition]})
+    await api.delete(builtin.PODS, meta.name, meta.namespace, DeleteOptions(precondition_uid=meta.uid))

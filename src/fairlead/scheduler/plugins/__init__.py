@@ -1,29 +1,73 @@
 """The plugins of the default scheduler, in the order in which they are asked, with their weights (getDefaultPlugins).
 
-A new plugin is a module of its own and a row here.
+A new plugin of ours is a module of its own and a row here; one of yours is an entry point of the group
+`fairlead.scheduler.plugins` (docs/scheduler-plugins.md).
 """
 
 from __future__ import annotations
 
-from fairlead.scheduler.framework import Profile, Weighted
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from fairlead.scheduler.framework import AnyPlugin
+from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
+from fairlead.scheduler.plugins.company.spread import PodTopologySpread
 from fairlead.scheduler.plugins.gates import SchedulingGates
 from fairlead.scheduler.plugins.images import ImageLocality
 from fairlead.scheduler.plugins.node.affinity import NodeAffinity
 from fairlead.scheduler.plugins.node.ports import NodePorts
 from fairlead.scheduler.plugins.node.taints import TaintToleration
 from fairlead.scheduler.plugins.node.unschedulable import NodeUnschedulable
+from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from fairlead.scheduler.plugins.resources.balanced import NodeResourcesBalancedAllocation
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
 
-DEFAULT_PROFILE = Profile(
-    (
-        Weighted(SchedulingGates()),
-        Weighted(NodeUnschedulable()),
-        Weighted(TaintToleration(), weight=3),
-        Weighted(NodeAffinity(), weight=2),
-        Weighted(NodePorts()),
-        Weighted(NodeResourcesFit()),
-        Weighted(NodeResourcesBalancedAllocation()),
-        Weighted(ImageLocality()),
-    )
+ENTRY_POINTS: Final = "fairlead.scheduler.plugins"
+
+BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
+    SchedulingGates,
+    NodeUnschedulable,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeBinding,
+    PodTopologySpread,
+    InterPodAffinity,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
 )
+#: What a configuration may name that is no class of ours: the queue's order, binding and preemption are parts of the
+#: scheduler itself, a pod with a node name never comes here, and the rest waits for what it is about.
+NAMES_ALONE: Final = (
+    "PrioritySort",
+    "NodeName",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeZone",
+    "DefaultPreemption",
+    "DynamicResources",
+    "DefaultBinder",
+    "NodeDeclaredFeatures",
+    "GangScheduling",
+)
+#: The default profile, with the weights that are not 1.
+DEFAULT_ORDER: Final[Mapping[str, int]] = {
+    **dict.fromkeys(NAMES_ALONE, 1),
+    **{one.name: 1 for one in BUILT_IN},
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+}
+
+
+@cache
+def available() -> Mapping[str, type[AnyPlugin]]:
+    """Every plugin by name: ours, and those that installed packages bring."""
+    found: dict[str, type[AnyPlugin]] = {one.name: one for one in BUILT_IN}
+    for point in entry_points(group=ENTRY_POINTS):
+        found[point.name] = point.load()
+    return found

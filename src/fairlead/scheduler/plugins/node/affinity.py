@@ -7,22 +7,31 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 
 from fairlead.api.scheduling import Node, NodeSelectorRequirement, NodeSelectorTerm
+from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refused, normalise_to_best
+from fairlead.scheduler.company import Task
+from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused, normalise_to_best
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 
 NAME_FIELD: Final = "metadata.name"
+ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 
 Verdict = Callable[[str | None], bool]
+
+
+class AffinityArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    added_affinity: NodeAffinityTerms | None = None
 
 
 class NodeAffinity(Plugin):
@@ -30,6 +39,18 @@ class NodeAffinity(Plugin):
     reason = "node(s) didn't match Pod's node affinity/selector"
     normalises = True
     events = Event.NODE_ADDED | Event.NODE_LABELS
+
+    arguments = AffinityArguments
+
+    def __init__(self, added: NodeAffinityTerms | None = None) -> None:
+        """`added` holds for every pod of the profile, beside the pod's own."""
+        required = added.required if added else None
+        self._enforced = (required.node_selector_terms or ()) if required else None
+        self._preferred = (added.preferred if added else None) or ()
+
+    @classmethod
+    def configured(cls, args: AffinityArguments) -> Self:
+        return cls(args.added_affinity)
 
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
         terms = _required_terms(shape)
@@ -41,39 +62,47 @@ class NodeAffinity(Plugin):
         return Narrowed(allowed) if allowed else Refused("pod affinity terms conflict")
 
     def filters(self, shape: Shape) -> bool:
-        return bool(shape.node_selector) or _required_terms(shape) is not None
+        return self._enforced is not None or bool(shape.node_selector) or _required_terms(shape) is not None
 
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        mask = np.ones(len(rows), dtype=np.bool_)
-        for key, value in shape.node_selector.items():
-            mask &= _label_mask(snapshot, rows, key, _in((value,)))
-        terms = _required_terms(shape)
-        if terms is not None:
-            mask &= _any_term(terms, snapshot, rows)
-        return mask
+        return _matching(shape, snapshot, rows) & self._admits(snapshot, rows)
+
+    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
+        refused = super().refusals(shape, snapshot, rows)
+        enforced = int((~self._admits(snapshot, rows)).sum())
+        if enforced:
+            refused.reasons = Counter({ENFORCED: enforced, self.reason: len(rows) - enforced})
+        return refused
+
+    def _admits(self, snapshot: Snapshot, rows: Rows) -> Mask:
+        """Whether the node meets what the profile requires of every node."""
+        if self._enforced is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return any_term(self._enforced, snapshot, rows)
 
     def scores(self, shape: Shape) -> bool:
-        return bool(shape.affinity.node_affinity and shape.affinity.node_affinity.preferred)
+        return bool(self._preferred or (shape.node_affinity and shape.node_affinity.preferred))
 
     def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
         """The sum of the weights of the terms that the node matches."""
-        preferred = (shape.affinity.node_affinity and shape.affinity.node_affinity.preferred) or ()
+        preferred = (shape.node_affinity and shape.node_affinity.preferred) or ()
         total = np.zeros(len(rows), dtype=np.int64)
-        for one in preferred:
+        for one in (*self._preferred, *preferred):
             total += one.weight * _term_mask(one.preference, snapshot, rows)
         return total
 
     def normalise(self, scores: Ints) -> Ints:
         return normalise_to_best(scores)
 
-    def helps(self, change: Change, shape: Shape) -> bool:
+    def helps(self, change: Change, task: Task) -> bool:
+        shape = task.shape
         if change.new_node is None or not matches(shape, change.new_node):
             return False
         return change.old_node is None or not matches(shape, change.old_node)
 
 
 def _required_terms(shape: Shape) -> Sequence[NodeSelectorTerm] | None:
-    affinity = shape.affinity.node_affinity
+    affinity = shape.node_affinity
     if affinity is None or affinity.required is None:
         return None
     return affinity.required.node_selector_terms or ()
@@ -92,7 +121,24 @@ def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
 # --- many nodes at once ---------------------------------------------------------------------------------------------
 
 
-def _any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) -> Mask:
+def eligible_rows(shape: Shape, snapshot: Snapshot, rows: Rows) -> Rows:
+    """Those of the rows that meet the pod's selector and what its affinity requires."""
+    if not shape.node_selector and _required_terms(shape) is None:
+        return rows
+    return rows[_matching(shape, snapshot, rows)]
+
+
+def _matching(shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+    mask = np.ones(len(rows), dtype=np.bool_)
+    for key, value in shape.node_selector.items():
+        mask &= _label_mask(snapshot, rows, key, _in((value,)))
+    terms = _required_terms(shape)
+    if terms is not None:
+        mask &= any_term(terms, snapshot, rows)
+    return mask
+
+
+def any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.zeros(len(rows), dtype=np.bool_)
     for term in terms:
         mask |= _term_mask(term, snapshot, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.company import Task
 from fairlead.scheduler.framework import Change, Event, Plugin, Reads
 from fairlead.scheduler.ports import clash
 from fairlead.scheduler.shape import Shape
@@ -25,5 +26,6 @@ class NodePorts(Plugin):
         taken = snapshot.ports.conflicts(shape.host_ports)
         return np.fromiter((row not in taken for row in rows.tolist()), dtype=np.bool_, count=len(rows))
 
-    def helps(self, change: Change, shape: Shape) -> bool:
+    def helps(self, change: Change, task: Task) -> bool:
+        shape = task.shape
         return change.old_shape is None or clash(shape.host_ports, change.old_shape.host_ports)

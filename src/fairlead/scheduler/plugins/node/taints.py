@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fairlead.api.scheduling import Taint, Toleration
 from fairlead.api.taints import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.company import Task
 from fairlead.scheduler.framework import Change, Event, Plugin, normalise_reversed
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
@@ -22,8 +23,7 @@ class TaintToleration(Plugin):
         return True
 
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        mask: Mask = snapshot.taints.map(rows, lambda taints: _admits(taints or (), shape)) != 0
-        return mask
+        return admitted(shape, snapshot, rows)
 
     def scores(self, shape: Shape) -> bool:
         return True
@@ -36,11 +36,18 @@ class TaintToleration(Plugin):
     def normalise(self, scores: Ints) -> Ints:
         return normalise_reversed(scores)
 
-    def helps(self, change: Change, shape: Shape) -> bool:
+    def helps(self, change: Change, task: Task) -> bool:
+        shape = task.shape
         if change.new_node is None:
             return True
         was_admitted = change.old_node is not None and _admits(change.old_node.taints, shape)
         return not was_admitted and _admits(change.new_node.taints, shape)
+
+
+def admitted(shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+    """Which of the rows have no taint that keeps the pod away."""
+    mask: Mask = snapshot.taints.map(rows, lambda taints: _admits(taints or (), shape)) != 0
+    return mask
 
 
 def _admits(taints: Sequence[Taint], shape: Shape) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairlead.api.scheduling import Taint
 from fairlead.api.taints import is_tolerated
 from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.company import Task
 from fairlead.scheduler.framework import Change, Event, Plugin
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
@@ -24,7 +25,8 @@ class NodeUnschedulable(Plugin):
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
         return ~snapshot.unschedulable[rows]
 
-    def helps(self, change: Change, shape: Shape) -> bool:
+    def helps(self, change: Change, task: Task) -> bool:
+        shape = task.shape
         if change.new_node is None:
             return is_tolerated(CORDONED, shape.tolerations)
         was_open = change.old_node is not None and not change.old_node.spec.unschedulable

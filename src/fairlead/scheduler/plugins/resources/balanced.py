@@ -6,42 +6,77 @@ difference. A pod without requests is not scored, or many would gather on one no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self, TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, ResourceSpec, Weights, weights
+from fairlead.scheduler.shape import Shape, is_scalar
 from fairlead.scheduler.snapshot import Snapshot
 
 HALF = MAX_NODE_SCORE // 2
 
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class BalancedArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    resources: tuple[ResourceSpec, ...] = ()
+
 
 class NodeResourcesBalancedAllocation(Plugin):
     name = "NodeResourcesBalancedAllocation"
-    reads = Reads.NODE | Reads.PODS
+    arguments = BalancedArguments
+    reads = Reads.NODE | Reads.AMOUNTS
+
+    def __init__(self, resources: Weights = CPU_AND_MEMORY) -> None:
+        """Of `resources` the names alone matter."""
+        self._resources = tuple(name for name, _ in resources)
+
+    @classmethod
+    def configured(cls, args: BalancedArguments) -> Self:
+        return cls(weights(args.resources, "resources") if args.resources else CPU_AND_MEMORY)
 
     def scores(self, shape: Shape) -> bool:
-        return "cpu" in shape.requests or "memory" in shape.requests
+        return any(name in shape.requests for name in self._resources)
 
     def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
-        cpu = snapshot.allocatable["cpu"][rows], snapshot.requested["cpu"][rows]
-        memory = snapshot.allocatable["memory"][rows], snapshot.requested["memory"][rows]
-        has_both = (cpu[0] > 0) & (memory[0] > 0)
-        before = _balance(_fraction(*cpu), _fraction(*memory), has_both)
-        after = _balance(
-            _fraction(cpu[0], cpu[1] + shape.requests.get("cpu", 0)),
-            _fraction(memory[0], memory[1] + shape.requests.get("memory", 0)),
-            has_both,
-        )
+        names = [name for name in self._resources if name in shape.requests or not is_scalar(name)]
+        offered = [snapshot.allocatable[name][rows] for name in names]
+        taken = [snapshot.requested[name][rows] for name in names]
+        asked = [shape.requests.get(name, 0) for name in names]
+        before = _balance(offered, taken)
+        after = _balance(offered, [one + more for one, more in zip(taken, asked, strict=True)])
         return HALF + (HALF + after - before) // 2
 
 
-def _fraction(allocatable: Ints, requested: Ints) -> npt.NDArray[np.float64]:
-    return np.minimum(requested / np.maximum(allocatable, 1), 1.0)
-
-
-def _balance(cpu: npt.NDArray[np.float64], memory: npt.NDArray[np.float64], has_both: npt.NDArray[np.bool_]) -> Ints:
+def _balance(offered: Sequence[Ints], taken: Sequence[Ints]) -> Ints:
     """100 minus the deviation in percent: the rounding is that of upstream's float64 arithmetic."""
-    deviation = np.where(has_both, np.abs((cpu - memory) / 2), 0.0)
+    fractions = [np.minimum(used / np.maximum(all_, 1), 1.0) for all_, used in zip(offered, taken, strict=True)]
+    deviation = _of_two(offered, fractions) if len(fractions) == 2 else _of_many(offered, fractions)
     return ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+
+
+def _of_two(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
+    has_both = (offered[0] > 0) & (offered[1] > 0)
+    return np.where(has_both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+
+
+def _of_many(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
+    """The standard deviation over the resources that the node has."""
+    has = np.array([one > 0 for one in offered])
+    values = np.where(has, np.array(fractions), 0.0)
+    count = has.sum(axis=0)
+    mean = values.sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(has, (values - mean) * (values - mean), 0.0)
+    deviation = np.sqrt(squares.sum(axis=0) / np.maximum(count, 1))
+    if len(values) > 1:  # two that are there are compared as two, whatever else is missing
+        two = count == 2
+        high = np.where(has, values, -1.0).max(axis=0)
+        low = np.where(has, values, 2.0).min(axis=0)
+        deviation = np.where(two, np.abs((high - low) / 2), deviation)
+    return np.where(count > 1, deviation, 0.0)

@@ -1,4 +1,4 @@
-"""What a pod requests must fit into what is left of a node, and the emptier node is the better (NodeResourcesFit).
+"""What a pod requests must fit into what is left of a node; how full that would be is the score (NodeResourcesFit).
 
 Only requests count, never usage or limits (S0-50 to S0-53).
 """
@@ -6,33 +6,97 @@ Only requests count, never usage or limits (S0-50 to S0-53).
 from __future__ import annotations
 
 from collections import Counter
+from typing import Self
 
 import numpy as np
 
 from fairlead.api.scheduling import Node
+from fairlead.scheduler.arguments import Arguments, ConfigurationError, Strict, check
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.framework import MAX_NODE_SCORE, Change, Event, Plugin, Reads, Refusals
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.company import Task
+from fairlead.scheduler.framework import Change, Event, Plugin, Reads, Refusals
+from fairlead.scheduler.plugins.resources.scoring import (
+    CPU_AND_MEMORY,
+    ResourceSpec,
+    Strategy,
+    Weights,
+    least_allocated,
+    most_allocated,
+    ratio,
+    weights,
+)
+from fairlead.scheduler.shape import UNSAID, Shape, is_scalar
 from fairlead.scheduler.snapshot import Snapshot, allocatable_of, allowed_pods_of
 
 TOO_MANY_PODS = "Too many pods"
 
 
+class ShapePoint(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    utilization: int = 0
+    score: int = 0
+
+
+class Ratio(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    shape: tuple[ShapePoint, ...] = ()
+
+
+class ScoringStrategy(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    type: str = "LeastAllocated"
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: Ratio | None = None
+
+
+class FitArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_resource_groups: frozenset[str] = frozenset()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
 class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
-    reads = Reads.NODE | Reads.PODS
+    reads = Reads.NODE | Reads.AMOUNTS
     events = (
         Event.NODE_ADDED | Event.NODE_ALLOCATABLE | Event.POD_REMOVED | Event.POD_SCALED_DOWN | Event.OWN_SCALED_DOWN
     )
-    #: The resources that score, each with its weight.
-    scored = (("cpu", 1), ("memory", 1))
+
+    arguments = FitArguments
+
+    def __init__(
+        self,
+        strategy: Strategy = least_allocated,
+        resources: Weights = CPU_AND_MEMORY,
+        *,
+        ignored: frozenset[str] = frozenset(),
+        ignored_groups: frozenset[str] = frozenset(),
+    ) -> None:
+        """`ignored` extended resources, and those of whole groups, are left to somebody else."""
+        self._strategy, self._resources = strategy, resources
+        self._ignored, self._ignored_groups = ignored, ignored_groups
+
+    @classmethod
+    def configured(cls, args: FitArguments) -> Self:
+        said = args.scoring_strategy
+        resources = weights(said.resources, "scoringStrategy.resources") if said.resources else CPU_AND_MEMORY
+        return cls(
+            _strategy_of(said), resources, ignored=args.ignored_resources, ignored_groups=args.ignored_resource_groups
+        )
+
+    def demands(self, shape: Shape) -> dict[str, int]:
+        """What has to fit."""
+        if not self._ignored and not self._ignored_groups:
+            return shape.requests
+        return {name: amount for name, amount in shape.requests.items() if not self._is_ignored(name)}
+
+    def _is_ignored(self, name: str) -> bool:
+        group, slash, _ = name.partition("/")
+        return bool(slash) and (name in self._ignored or group in self._ignored_groups)
 
     def filters(self, shape: Shape) -> bool:
         return True
 
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
         mask: Mask = snapshot.pod_count[rows] < snapshot.allowed_pods[rows]
-        for name, amount in shape.requests.items():
+        for name, amount in self.demands(shape).items():
             mask &= snapshot.allocatable[name][rows] - snapshot.requested[name][rows] >= amount
         return mask
 
@@ -40,7 +104,7 @@ class NodeResourcesFit(Plugin):
         """Every lacking resource is told; one that exceeds the whole node cannot be helped (S0-70)."""
         full = snapshot.pod_count[rows] >= snapshot.allowed_pods[rows]
         refusals = Refusals(Counter({TOO_MANY_PODS: int(full.sum())}), np.zeros(len(rows), dtype=np.bool_))
-        for name, amount in shape.requests.items():
+        for name, amount in self.demands(shape).items():
             allocatable = snapshot.allocatable[name][rows]
             refusals.reasons[f"Insufficient {name}"] += int(
                 (allocatable - snapshot.requested[name][rows] < amount).sum()
@@ -52,17 +116,18 @@ class NodeResourcesFit(Plugin):
         return True
 
     def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
-        """LeastAllocated: the mean over resources of the share that would be left, each rounded down."""
-        total = np.zeros(len(rows), dtype=np.int64)
-        weights = np.zeros(len(rows), dtype=np.int64)
-        for name, weight in self.scored:
-            allocatable = snapshot.allocatable[name][rows]
-            left = allocatable - snapshot.nonzero_requested[name][rows] - shape.score_requests.get(name, 0)
-            total += weight * (np.maximum(left, 0) * MAX_NODE_SCORE // np.maximum(allocatable, 1))
-            weights += weight * (allocatable > 0)
-        return total // np.maximum(weights, 1)
+        """What would be requested of each scored resource, by the strategy; cpu and memory at least a little a pod."""
+        columns: list[tuple[int, Ints, Ints]] = []
+        for name, weight in self._resources:
+            asked = shape.score_requests.get(name, 0)
+            if not asked and is_scalar(name):
+                continue
+            taken = snapshot.nonzero_requested if name in UNSAID else snapshot.requested
+            columns.append((weight, taken[name][rows] + asked, snapshot.allocatable[name][rows]))
+        return self._strategy(columns, len(rows))
 
-    def helps(self, change: Change, shape: Shape) -> bool:
+    def helps(self, change: Change, task: Task) -> bool:
+        shape = task.shape
         if change.new_node is not None:
             return _fits_empty(shape, change.new_node) and (
                 change.old_node is None or _has_grown(shape, change.old_node, change.new_node)
@@ -71,6 +136,29 @@ class NodeResourcesFit(Plugin):
             old, new = change.old_shape.requests, change.new_shape.requests
             return any(old.get(name, 0) > new.get(name, 0) for name in shape.requests)
         return True
+
+
+def _strategy_of(said: ScoringStrategy) -> Strategy:
+    plain = {"LeastAllocated": least_allocated, "MostAllocated": most_allocated}
+    if said.type in plain:
+        return plain[said.type]
+    supported = '"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"'
+    if said.type != "RequestedToCapacityRatio":
+        raise ConfigurationError(
+            f'scoringStrategy.type: Unsupported value: "{said.type}": supported values: {supported}'
+        )
+    path = "scoringStrategy.requestedToCapacityRatio.shape"
+    points = said.requested_to_capacity_ratio.shape if said.requested_to_capacity_ratio else ()
+    if not points:
+        raise ConfigurationError(f"{path}: Required value: at least one point must be specified")
+    for index, point in enumerate(points):
+        where = f"{path}[{index}]"
+        check(0 <= point.utilization <= 100, f"{where}.utilization", point.utilization, "not in valid range [0, 100]")
+        check(0 <= point.score <= 10, f"{where}.score", point.score, "not in valid range [0, 10]")
+        if index:
+            check(points[index - 1].utilization < point.utilization, f"{where}.utilization", point.utilization,
+                  "utilization values must be sorted in increasing order")  # fmt: skip
+    return ratio([(point.utilization, point.score) for point in points])
 
 
 def _fits_empty(shape: Shape, node: Node) -> bool:

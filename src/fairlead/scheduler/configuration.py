@@ -1,0 +1,212 @@
+"""KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1): which profiles there are, and how each is made up.
+
+A profile starts as the default one. Its `plugins` switch plugins on and off, as a whole (`multiPoint`) or for one
+extension point, and change their weights; its `pluginConfig` gives them arguments.
+https://kubernetes.io/docs/reference/scheduling/config/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.api.scheduling import DEFAULT_SCHEDULER
+from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
+from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
+from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, available
+
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+PREEMPTION: Final = "DefaultPreemption"
+
+
+class EnabledPlugin(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    name: str
+    weight: int = 0
+
+
+class PluginSet(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    enabled: tuple[EnabledPlugin, ...] = ()
+    disabled: tuple[EnabledPlugin, ...] = ()
+
+    def is_disabled(self, name: str) -> bool:
+        return any(one.name in (name, "*") for one in self.disabled)
+
+
+class PluginConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    name: str
+    args: dict[str, Any] = {}
+
+
+class Plugins(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+
+class ProfileConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    scheduler_name: str = DEFAULT_SCHEDULER
+    percentage_of_nodes_to_score: int | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class ManagedResource(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    name: str
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """An HTTP extender; the URL of a verb is `urlPrefix/VERB`, and an empty verb is not called."""
+
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = False
+    tls_config: dict[str, Any] | None = None
+    http_timeout: str = "5s"
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class LeaderElectionConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    leader_elect: bool = True
+    lease_duration: str = "15s"
+    renew_deadline: str = "10s"
+    retry_period: str = "2s"
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class ClientConnection(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 50.0
+    burst: int = 100
+
+
+class KubeSchedulerConfiguration(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """What a file says. What concerns kube-scheduler's own machinery (`parallelism`, sampling) is read and unused."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    parallelism: int = 16
+    leader_election: LeaderElectionConfig = LeaderElectionConfig()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: int | None = None
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: tuple[ProfileConfig, ...] = (ProfileConfig(),)
+    extenders: tuple[ExtenderConfig, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration made up: profiles whose plugins exist."""
+
+    profiles: tuple[Profile, ...]
+    said: KubeSchedulerConfiguration
+
+
+def load(document: Mapping[str, Any] | None = None) -> Configuration:
+    """What that document says; None: the defaults. Raises ConfigurationError with the path of what is wrong."""
+    said = read(document or {}, KubeSchedulerConfiguration, "")
+    if (said.api_version, said.kind) != (API_VERSION, KIND):
+        raise ConfigurationError(f'no kind "{said.kind}" is registered for version "{said.api_version}"')
+    check(said.pod_initial_backoff_seconds > 0, "podInitialBackoffSeconds", said.pod_initial_backoff_seconds,
+          "must be greater than 0")  # fmt: skip
+    check(
+        said.pod_max_backoff_seconds >= said.pod_initial_backoff_seconds,
+        "podMaxBackoffSeconds",
+        said.pod_max_backoff_seconds,
+        "must be greater than or equal to PodInitialBackoffSeconds",
+    )
+    if not said.profiles:
+        raise ConfigurationError("profiles: Required value")
+    names = [one.scheduler_name for one in said.profiles]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
+    return Configuration(tuple(_profile(one, f".profiles[{index}]") for index, one in enumerate(said.profiles)), said)
+
+
+def _profile(said: ProfileConfig, path: str) -> Profile:
+    """One profile: the default one, changed as it says."""
+    kinds = available()
+    names = _known(said, kinds, path)
+    args = {one.name: one.args for one in said.plugin_config}
+    places = {one.name: f"{path}.pluginConfig[{index}].args" for index, one in enumerate(said.plugin_config)}
+    made: dict[str, AnyPlugin] = {}
+    for name in names:
+        if name in kinds:
+            made[name] = kinds[name].configured(read(args.get(name, {}), kinds[name].arguments, places.get(name, path)))
+    takes_part = {name: _roles(said.plugins, name) for name in made}
+    weights = {name: _weight(said.plugins, name, names[name]) for name in made}
+    return Profile(
+        plugins=tuple(
+            Weighted(one, weights[name], *takes_part[name]) for name, one in made.items() if isinstance(one, Plugin)
+        ),
+        company=tuple(
+            WeightedCompany(one, weights[name], *takes_part[name])
+            for name, one in made.items()
+            if isinstance(one, CompanyPlugin)
+        ),
+        name=said.scheduler_name,
+        preempts=PREEMPTION in names and not said.plugins.post_filter.is_disabled(PREEMPTION),
+    )
+
+
+def _known(said: ProfileConfig, kinds: Mapping[str, type[AnyPlugin]], path: str) -> dict[str, int]:
+    """The names of all plugins that are on, in order, with what `multiPoint` says of their weights."""
+    sets: dict[str, PluginSet] = {name: getattr(said.plugins, name) for name in Plugins.__struct_fields__}
+    for point, one in sets.items():
+        for listed in (*one.enabled, *one.disabled):
+            if listed.name not in kinds and listed.name not in NAMES_ALONE and listed.name != "*":
+                raise ConfigurationError(f'{path.lstrip(".")}.plugins.{point}: plugin "{listed.name}" does not exist')
+    for index, config in enumerate(said.plugin_config):
+        if config.name not in kinds and config.name not in NAMES_ALONE:
+            raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: plugin "{config.name}" does not exist')
+    multi = said.plugins.multi_point
+    names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
+    for one_set in (multi, *(value for point, value in sets.items() if point != "multi_point")):
+        for listed in one_set.enabled:
+            if one_set is multi or listed.name not in names:
+                names[listed.name] = listed.weight or 1
+    return names
+
+
+def _roles(plugins: Plugins, name: str) -> tuple[bool, bool]:
+    """Whether the plugin filters, and whether it scores."""
+    return (
+        not plugins.filter.is_disabled(name) or _is_enabled(plugins.filter, name),
+        not plugins.score.is_disabled(name) or _is_enabled(plugins.score, name),
+    )
+
+
+def _is_enabled(one: PluginSet, name: str) -> bool:
+    return any(listed.name == name for listed in one.enabled)
+
+
+def _weight(plugins: Plugins, name: str, default: int) -> int:
+    said = next((one.weight for one in plugins.score.enabled if one.name == name), 0)
+    return said or default

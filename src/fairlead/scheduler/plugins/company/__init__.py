@@ -1,0 +1,1 @@
+"""Plugins about the other pods that a pod would have for company."""

@@ -1,0 +1,232 @@
+"""Pods that keep each other company spread over zones, hosts or whatever else (PodTopologySpread).
+
+A hard constraint bounds how many more of the counted pods one domain may have than the emptiest; a soft one makes the
+fuller domains less welcome. What a pod does not say itself, the cluster's default says for pods that belong to
+something: over hosts a little, over zones a little less (KEP-895, KEP-3094, KEP-3022).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+import numpy as np
+
+from fairlead.api.labels import LabelSelector
+from fairlead.api.scheduling import TopologySpreadConstraint
+from fairlead.scheduler.arguments import Arguments, check
+from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.company import Company, Task
+from fairlead.scheduler.crowd import Tally
+from fairlead.scheduler.framework import MAX_NODE_SCORE, Change, CompanyPlugin, Event, Refusals
+from fairlead.scheduler.owners import DefaultSelector
+from fairlead.scheduler.plugins.node.affinity import eligible_rows
+from fairlead.scheduler.plugins.node.taints import admitted
+from fairlead.scheduler.snapshot import Snapshot
+
+HARD: Final = "DoNotSchedule"
+SOFT: Final = "ScheduleAnyway"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+
+TOO_SKEWED: Final = "node(s) didn't match pod topology spread constraints"
+NO_LABEL: Final = f"{TOO_SKEWED} (missing required label)"
+
+#: For pods without constraints that a service or a controller selects (`systemDefaultConstraints`).
+SYSTEM_DEFAULTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A constraint, and the pods that it counts."""
+
+    rule: TopologySpreadConstraint
+    tally: Tally
+
+    def counts_itself(self, company: Company) -> int:
+        return int(self.tally.counts_in(company))
+
+
+class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: Literal["System", "List"] = "System"
+
+
+class PodTopologySpread(CompanyPlugin):
+    name = "PodTopologySpread"
+    events = (
+        Event.NODE_ADDED
+        | Event.NODE_REMOVED
+        | Event.NODE_LABELS
+        | Event.NODE_TAINTS
+        | Event.POD_PLACED
+        | Event.POD_REMOVED
+        | Event.POD_LABELS
+    )
+
+    arguments = SpreadArguments
+
+    def __init__(self, defaults: Sequence[TopologySpreadConstraint] | None = None) -> None:
+        """`defaults` replace the system's own."""
+        self._defaults = tuple(SYSTEM_DEFAULTS if defaults is None else defaults)
+        self._is_system_default = defaults is None
+
+    @classmethod
+    def configured(cls, args: SpreadArguments) -> Self:
+        if args.defaulting_type == "System":
+            check(not args.default_constraints, "defaultingType", "System", "when .defaultConstraints are not empty")
+            return cls()
+        return cls(args.default_constraints)
+
+    # --- what must be -----------------------------------------------------------------------------------------------
+
+    def filters(self, task: Task, snapshot: Snapshot) -> bool:
+        return bool(self._rules(task.company, HARD, snapshot))
+
+    def filter(self, task: Task, snapshot: Snapshot, rows: Rows) -> Mask:
+        mask = np.ones(len(rows), dtype=np.bool_)
+        for fits, _ in self._judged(task, snapshot, rows):
+            mask &= fits
+        return mask
+
+    def refusals(self, task: Task, snapshot: Snapshot, rows: Rows) -> Refusals:
+        """The first constraint that a node does not meet speaks; a label cannot be had by evicting pods."""
+        undecided = np.ones(len(rows), dtype=np.bool_)
+        lacking = np.zeros(len(rows), dtype=np.bool_)
+        for fits, has_label in self._judged(task, snapshot, rows):
+            lacking |= undecided & ~has_label
+            undecided &= fits
+        count = int(lacking.sum())
+        return Refusals(Counter({NO_LABEL: count, TOO_SKEWED: len(rows) - count}), lacking)
+
+    def helps(self, change: Change, task: Task) -> bool:
+        """Pods of the same namespace that are counted, and nodes that have the labels."""
+        company, rules = task.company, task.company.constraints
+        if change.new_node is not None or change.old_node is not None:
+            nodes = [one.metadata.labels for one in (change.old_node, change.new_node) if one is not None]
+            return not rules or any(all(rule.topology_key in labels for rule in rules) for labels in nodes)
+        for other in (change.old_company, change.new_company):
+            if other is not None and other.namespace == company.namespace:
+                selectors = [_selector(rule, company) for rule in rules]
+                if not rules or any(one is not None and one.matches(other.labels) for one in selectors):
+                    return True
+        return False
+
+    def _judged(self, task: Task, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
+        """Rule by rule: which rows will do, and which have its label."""
+        spreads = self._spreads(task.company, HARD, snapshot)
+        labelled = _rows_with_labels(spreads, snapshot)
+        judged: list[tuple[Mask, Mask]] = []
+        for one in spreads:
+            places = snapshot.labels(one.rule.topology_key)
+            eligible = _included(one.rule, task, snapshot, labelled)
+            domains = places.codes[eligible]
+            sums = places.sums(one.tally.counts, eligible)
+            distinct = np.unique(domains)
+            least = int(sums[distinct].min(initial=2**31 - 1))
+            if len(distinct) < (one.rule.min_domains or 1):
+                least = 0
+            codes = places.codes[rows]
+            has_label = codes >= 0
+            skew = sums[codes] + one.counts_itself(task.company) - least
+            judged.append((has_label & (skew <= one.rule.max_skew), has_label))
+        return judged
+
+    # --- what should be ---------------------------------------------------------------------------------------------
+
+    def scores(self, task: Task, snapshot: Snapshot) -> bool:
+        return bool(self._rules(task.company, SOFT, snapshot))
+
+    def score(self, task: Task, snapshot: Snapshot, rows: Rows) -> Ints:
+        """The fewer of the counted pods, the better; nodes without all the labels get nothing."""
+        spreads = self._spreads(task.company, SOFT, snapshot)
+        needs_all = bool(task.company.constraints) or not self._is_system_default
+        codes = [snapshot.labels(one.rule.topology_key).codes for one in spreads]
+        scored = np.ones(len(rows), dtype=np.bool_)
+        if needs_all:
+            for column in codes:
+                scored &= column[rows] >= 0
+        counted = _rows_with_labels(spreads, snapshot) if needs_all else snapshot.rows()
+        total = np.zeros(len(rows), dtype=np.float64)
+        for one, column in zip(spreads, codes, strict=True):
+            domains = column[rows]
+            if one.rule.topology_key == HOSTNAME:
+                size, counts = int(scored.sum()), one.tally.counts[rows]
+            else:
+                size = len(np.unique(domains[scored]))
+                places = snapshot.labels(one.rule.topology_key)
+                eligible = _included(one.rule, task, snapshot, counted)
+                counts = places.sums(one.tally.counts, eligible)[domains]
+            weighted = counts * np.log(float(size + 2)) + float(one.rule.max_skew - 1)
+            total += np.where(domains >= 0, weighted, 0.0)
+        return _reversed(np.floor(total + 0.5).astype(np.int64), scored)
+
+    # --- constraints ------------------------------------------------------------------------------------------------
+
+    def _rules(self, company: Company, when: str, snapshot: Snapshot) -> list[TopologySpreadConstraint]:
+        rules = company.constraints or self._defaults
+        wanted = [rule for rule in rules if rule.when_unsatisfiable == when]
+        if wanted and not company.constraints and snapshot.owners.default_selector(company).is_empty:
+            return []
+        return wanted
+
+    def _spreads(self, company: Company, when: str, snapshot: Snapshot) -> list[Spread]:
+        rules = self._rules(company, when, snapshot)
+        if company.constraints:
+            return [Spread(rule, _counted(snapshot, company, _selector(rule, company))) for rule in rules]
+        selector = snapshot.owners.default_selector(company)
+        return [Spread(rule, _counted(snapshot, company, selector)) for rule in rules]
+
+
+def _selector(rule: TopologySpreadConstraint, company: Company) -> DefaultSelector | None:
+    """What the constraint counts: its selector, narrowed to pods that share these labels with the newcomer."""
+    if rule.label_selector is None:
+        return None
+    same = {key: company.labels[key] for key in rule.match_label_keys or () if key in company.labels}
+    exact = (LabelSelector(match_labels=same),) if same else ()
+    return DefaultSelector((rule.label_selector, *exact))
+
+
+def _counted(snapshot: Snapshot, company: Company, selector: DefaultSelector | None) -> Tally:
+    """Pods of the namespace that are not going away."""
+    namespace = company.namespace
+
+    def matches(other: Company) -> bool:
+        is_here = other.namespace == namespace and not other.is_terminating
+        return is_here and selector is not None and selector.matches(other.labels)
+
+    return snapshot.crowd.tally((namespace, selector.key if selector else None), matches)
+
+
+def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:
+    """The nodes that have every one of the labels."""
+    rows = snapshot.rows()
+    for one in spreads:
+        codes = snapshot.labels(one.rule.topology_key).codes[rows]
+        if (codes < 0).any():
+            rows = rows[codes >= 0]
+    return rows
+
+
+def _included(rule: TopologySpreadConstraint, task: Task, snapshot: Snapshot, rows: Rows) -> Rows:
+    """Those of the nodes that count: usually where the pod's node affinity lets it go (KEP-3094)."""
+    if (rule.node_affinity_policy or "Honor") == "Honor":
+        rows = eligible_rows(task.shape, snapshot, rows)
+    if rule.node_taints_policy == "Honor":
+        rows = rows[admitted(task.shape, snapshot, rows)]
+    return rows
+
+
+def _reversed(scores: Ints, scored: Mask) -> Ints:
+    """The least becomes 100."""
+    if not scored.any():
+        return np.zeros(len(scores), dtype=np.int64)
+    least, most = int(scores[scored].min()), int(scores[scored].max())
+    if most == 0:
+        return np.where(scored, MAX_NODE_SCORE, 0)
+    return np.where(scored, MAX_NODE_SCORE * (most + least - scores) // most, 0)

@@ -1,0 +1,85 @@
+"""What the scheduler hears of the cluster beside nodes and pods: namespaces, owners, budgets, volumes.
+
+Each of these changes what a decision reads; none of them is what a decision is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from fairlead.api import builtin
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.meta import Object
+from fairlead.api.resources import Resource
+from fairlead.api.services import Service
+from fairlead.api.workloads import ReplicaSet, ReplicationController, StatefulSet
+from fairlead.client.informer import Handler, Informers
+from fairlead.scheduler.framework import Change, Event
+from fairlead.scheduler.preemption import Preemptor
+from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.volumes import replace
+
+T = TypeVar("T", bound=Object)
+Workload = TypeVar("Workload", ReplicationController, ReplicaSet, StatefulSet)
+
+
+class Surroundings:
+    """Keeps a snapshot and its preemptors informed."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        snapshot: Snapshot,
+        preemptors: Iterable[Preemptor],
+        moved: Callable[[Change], None],
+    ) -> None:
+        """`moved` is told what may help a pod that waits."""
+        self._informers, self._snapshot = informers, snapshot
+        self._preemptors = tuple(preemptors)
+        self._moved = moved
+        self._synced: list[Callable[[], Awaitable[None]]] = []
+        volumes = snapshot.volumes
+        self._hear(builtin.NAMESPACES, Object, self._namespace_event)
+        self._hear(builtin.SERVICES, Service, snapshot.owners.set_service)
+        self._hear(builtin.REPLICATION_CONTROLLERS, ReplicationController, self._workload_event)
+        self._hear(builtin.REPLICA_SETS, ReplicaSet, self._workload_event)
+        self._hear(builtin.STATEFUL_SETS, StatefulSet, self._workload_event)
+        self._hear(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, self._budget_event)
+        self._hear(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._volume_event(volumes.claims))
+        self._hear(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event(volumes.volumes))
+        self._hear(builtin.STORAGE_CLASSES, StorageClass, self._volume_event(volumes.classes))
+
+    async def synced(self) -> None:
+        """Return once everything has been heard of."""
+        for synced in self._synced:
+            await synced()
+
+    def _hear(self, resource: Resource, view: type[T], handler: Handler[T]) -> None:
+        informer = self._informers.of(resource, view)
+        informer.subscribe(handler)
+        self._synced.append(informer.synced)
+
+    def _namespace_event(self, old: Object | None, new: Object | None) -> None:
+        either = new or old
+        assert either is not None
+        self._snapshot.crowd.set_namespace(either.metadata.name, new.metadata.labels if new else None)
+
+    def _workload_event(self, old: Workload | None, new: Workload | None) -> None:
+        either = new or old
+        assert either is not None
+        selector = new.selector if new else None
+        self._snapshot.owners.set_controller(either.api_version, either.kind, either.metadata.key, selector)
+
+    def _budget_event(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        for preemptor in self._preemptors:
+            preemptor.set_budget(old, new)
+
+    def _volume_event(self, objects: dict[str, T]) -> Handler[T]:
+        def handle(old: T | None, new: T | None) -> None:
+            replace(objects, old, new)
+            if new is not None:
+                self._moved(Change(Event.VOLUMES))
+
+        return handle
