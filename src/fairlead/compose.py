@@ -27,6 +27,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, render
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
@@ -60,6 +61,7 @@ class Settings:
     imported: tuple[Obj, ...] = ()
     components: frozenset[str] = frozenset(COMPONENTS)
     disabled_admission: tuple[str, ...] = ()
+    scheduling: Configuration | None = None  # None: the default profile
 
 
 @dataclass(slots=True)
@@ -133,7 +135,10 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         parts.append(ControllerManager(informers, CONTROLLERS if heartbeats else without_heartbeats()).run())
     if "scheduler" in wanted:
         recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER)
-        parts += [Scheduler(registry, informers, recorder=recorder).run(), recorder.run()]
+        parts += [
+            Scheduler(registry, informers, recorder=recorder, configuration=settings.scheduling).run(),
+            recorder.run(),
+        ]
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import yaml
+
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.patches.bodies import copied
+from fairlead.scheduler.arguments import ConfigurationError
+from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue
 from fairlead.server.restore import Unrestorable, check
 from fairlead.sim import manifests, openb
@@ -75,3 +79,19 @@ def _check_names(path: Path, nodes: Iterable[Obj]) -> None:
         if name in known:
             raise ValueError(f"{path} holds two nodes of the name {name!r}")
         known.add(name)
+
+
+def scheduling(file: Path | None) -> Configuration | None:
+    """What a KubeSchedulerConfiguration says. Raises ValueError for one that says something wrong."""
+    if file is None:
+        return None
+    try:
+        document = yaml.safe_load(file.read_bytes())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} is not valid YAML: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{file} is not a KubeSchedulerConfiguration")
+    try:
+        return load(document)
+    except ConfigurationError as error:
+        raise ValueError(f"{file}: {error}") from None

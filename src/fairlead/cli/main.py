@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
+
 import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
-from fairlead.cli.simulate import simulate
-from fairlead.cli.up import up
+
+#: In the order of the help. Each is a function of that name in `fairlead.cli.NAME`, imported when it is called: a
+#: command should not wait for the libraries of the others.
+COMMANDS: Final[Mapping[str, str]] = {
+    "up": "a cluster on this machine, for kubectl and every Kubernetes client",
+    "simulate": "the same cluster under a virtual clock: weeks in minutes",
+    "scheduler": "the scheduler alone, against any API server",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"fairlead.cli.{cmd_name}"), cmd_name)
+        return found
+
+
+def _help() -> str:
+    listed = "\n".join(f"fairlead {name:<10} {what}" for name, what in COMMANDS.items())
+    return f"Kubernetes resource management that you run, embed and simulate.\n\n\b\n{listed}"
+
+
+@click.group(
+    cls=_Commands, help=_help(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(
     __version__, "-V", "--version", message=f"Fairlead %(version)s (Kubernetes {COMPATIBILITY_VERSION} API)"
 )
 def main() -> None:
-    """Kubernetes resource management that you run, embed and simulate.
-
-    \b
-    fairlead up         a cluster on this machine, for kubectl and every Kubernetes client
-    fairlead simulate   the same cluster under a virtual clock: weeks in minutes
-    """
-
-
-main.add_command(up)
-main.add_command(simulate)
+    pass

@@ -30,6 +30,11 @@ _OPTIONS = (
         help="Load a dump of a real cluster first (kubectl get ... -o yaml). Objects that exist already are left as "
         "they are; deleted ones come back. May be repeated.",
     ),
+    click.option(
+        "--scheduler-config",
+        type=_FILE,
+        help="How the scheduler decides: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) in YAML.",
+    ),
 )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, imported_objects, node_objects
+from fairlead.cli.inputs import arrivals, imported_objects, node_objects, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
@@ -49,6 +49,7 @@ def simulate(
     node_pods: int,
     pods_from: Path | None,
     dumps: tuple[Path, ...],
+    scheduler_config: Path | None,
     seed: int,
     until: str | None,
     output: str,
@@ -68,6 +69,7 @@ def simulate(
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
             imported=tuple(imported),
+            scheduling=scheduling(scheduler_config),
         )
         coming = arrivals(pods_from) if pods_from else []
         limit = None if until is None else seconds_of(until)

@@ -16,7 +16,7 @@ import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli.failures import WrongUsage, explained, parsing
-from fairlead.cli.inputs import imported_objects, node_objects
+from fairlead.cli.inputs import imported_objects, node_objects, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.client.kubeconfig import parsed
@@ -76,6 +76,7 @@ def up(
     node_pods: int,
     nodes_from: Path | None,
     dumps: tuple[Path, ...],
+    scheduler_config: Path | None,
     components: str,
     disable_admission_plugins: str,
     quiet: bool,
@@ -103,6 +104,7 @@ def up(
             nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
             imported=tuple(imported),
             components=frozenset(_chosen("component", components, COMPONENTS)),
+            scheduling=scheduling(scheduler_config),
             disabled_admission=_chosen("admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]),
         )
         _check(settings)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
 from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
-from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, available
+from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, find
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -152,23 +152,21 @@ def load(document: Mapping[str, Any] | None = None) -> Configuration:
 
 def _profile(said: ProfileConfig, path: str) -> Profile:
     """One profile: the default one, changed as it says."""
-    kinds = available()
-    names = _known(said, kinds, path)
-    args = {one.name: one.args for one in said.plugin_config}
-    places = {one.name: f"{path}.pluginConfig[{index}].args" for index, one in enumerate(said.plugin_config)}
+    names = _known(said, path)
+    args = {one.name: (one.args, f"{path}.pluginConfig[{index}].args") for index, one in enumerate(said.plugin_config)}
     made: dict[str, AnyPlugin] = {}
     for name in names:
-        if name in kinds:
-            made[name] = kinds[name].configured(read(args.get(name, {}), kinds[name].arguments, places.get(name, path)))
-    takes_part = {name: _roles(said.plugins, name) for name in made}
-    weights = {name: _weight(said.plugins, name, names[name]) for name in made}
+        kind = find(name)
+        if kind is not None:
+            told, place = args.get(name, ({}, path))
+            made[name] = kind.configured(read(told, kind.arguments, place))
     return Profile(
         plugins=tuple(
-            Weighted(one, weights[name], *takes_part[name]) for name, one in made.items() if isinstance(one, Plugin)
+            Weighted(one, *_place(said.plugins, one, names)) for one in made.values() if isinstance(one, Plugin)
         ),
         company=tuple(
-            WeightedCompany(one, weights[name], *takes_part[name])
-            for name, one in made.items()
+            WeightedCompany(one, *_place(said.plugins, one, names))
+            for one in made.values()
             if isinstance(one, CompanyPlugin)
         ),
         name=said.scheduler_name,
@@ -176,16 +174,15 @@ def _profile(said: ProfileConfig, path: str) -> Profile:
     )
 
 
-def _known(said: ProfileConfig, kinds: Mapping[str, type[AnyPlugin]], path: str) -> dict[str, int]:
+def _known(said: ProfileConfig, path: str) -> dict[str, int]:
     """The names of all plugins that are on, in order, with what `multiPoint` says of their weights."""
     sets: dict[str, PluginSet] = {name: getattr(said.plugins, name) for name in Plugins.__struct_fields__}
     for point, one in sets.items():
         for listed in (*one.enabled, *one.disabled):
-            if listed.name not in kinds and listed.name not in NAMES_ALONE and listed.name != "*":
-                raise ConfigurationError(f'{path.lstrip(".")}.plugins.{point}: plugin "{listed.name}" does not exist')
+            if listed.name != "*":
+                _check_exists(listed.name, f"{path}.plugins.{point}")
     for index, config in enumerate(said.plugin_config):
-        if config.name not in kinds and config.name not in NAMES_ALONE:
-            raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: plugin "{config.name}" does not exist')
+        _check_exists(config.name, f"{path}.pluginConfig[{index}]")
     multi = said.plugins.multi_point
     names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
     for one_set in (multi, *(value for point, value in sets.items() if point != "multi_point")):
@@ -195,18 +192,17 @@ def _known(said: ProfileConfig, kinds: Mapping[str, type[AnyPlugin]], path: str)
     return names
 
 
-def _roles(plugins: Plugins, name: str) -> tuple[bool, bool]:
-    """Whether the plugin filters, and whether it scores."""
-    return (
-        not plugins.filter.is_disabled(name) or _is_enabled(plugins.filter, name),
-        not plugins.score.is_disabled(name) or _is_enabled(plugins.score, name),
-    )
+def _check_exists(name: str, path: str) -> None:
+    if name not in NAMES_ALONE and find(name) is None:
+        raise ConfigurationError(f'{path.lstrip(".")}: plugin "{name}" does not exist')
 
 
-def _is_enabled(one: PluginSet, name: str) -> bool:
-    return any(listed.name == name for listed in one.enabled)
-
-
-def _weight(plugins: Plugins, name: str, default: int) -> int:
+def _place(plugins: Plugins, plugin: AnyPlugin, weights: Mapping[str, int]) -> tuple[int, bool, bool]:
+    """The plugin's weight, whether it filters, and whether it scores."""
+    name = plugin.name
     said = next((one.weight for one in plugins.score.enabled if one.name == name), 0)
-    return said or default
+    return said or weights[name], _is_on(plugins.filter, name), _is_on(plugins.score, name)
+
+
+def _is_on(one: PluginSet, name: str) -> bool:
+    return not one.is_disabled(name) or any(listed.name == name for listed in one.enabled)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
@@ -48,6 +48,14 @@ LONGEST_NOTE: Final = 1024
 ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
 
 log = logging.getLogger(__name__)
+
+
+class Watch(Protocol):
+    """Counts what the scheduler does; `fairlead.scheduler.metrics` is one."""
+
+    def attempted(self, result: str, profile: str, seconds: float) -> None: ...
+    def scheduled(self, attempts: int, seconds: float) -> None: ...
+    def preempted(self, victims: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,7 @@ class Scheduler:
         self._writers: writes.Writers
         self._shapes, self._companies = Shapes(), Companies()
         self._observer: ScoreObserver | None = None
+        self._watch: Watch | None = None
         self._wake = asyncio.Event()
         preemptors = [judge.preemptor for judge in self.judges.values()]
         self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._moved)
@@ -99,6 +108,10 @@ class Scheduler:
     def _judge(self, profile: Profile) -> Judge:
         decider = Decider(self.snapshot, profile, self.nominations)
         return Judge(profile, decider, Preemptor(decider))
+
+    def measure(self, watch: Watch) -> None:
+        """Tell of every attempt from now on."""
+        self._watch = watch
 
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
@@ -144,20 +157,24 @@ class Scheduler:
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
             self._say(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
             return
-        judge = self.judges[waiting.profile.name]
+        judge, began = self.judges[waiting.profile.name], clock.monotonic()
         decision = judge.decider.decide(task)
         if isinstance(decision, Chosen):
             if self._observer is not None:
                 self._observer(waiting.key, judge.decider.scores(task))
             self.snapshot.assume(Placed(pod, decision.row, task.shape, task.company))
-            self._writers.start(partial(self._bind, waiting, decision.node))
+            self._writers.start(partial(self._bind, waiting, decision.node, began))
         else:
             self._refuse(waiting, judge, decision.found)
+            if self._watch is not None:
+                self._watch.attempted("unschedulable", judge.profile.name, clock.monotonic() - began)
 
     def _refuse(self, waiting: Waiting, judge: Judge, found: Diagnosis) -> None:
         pod, now = waiting.pod, clock.now()
         outcome = judge.preemptor.make_room(pod, waiting.task, found)
         message, nominated = found.text(""), None
+        if self._watch is not None:
+            self._watch.preempted(len(outcome.victims) if isinstance(outcome, Preempt) else 0)
         if isinstance(outcome, Preempt):
             self._make_room(waiting, outcome)
             nominated = outcome.node
@@ -171,7 +188,7 @@ class Scheduler:
             self.queue.failed(waiting, now)
         self._tell_failure(pod, UNSCHEDULABLE, message, nominated)
 
-    async def _bind(self, waiting: Waiting, node: str) -> None:
+    async def _bind(self, waiting: Waiting, node: str, began: float) -> None:
         pod = waiting.pod
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         try:
@@ -179,7 +196,12 @@ class Scheduler:
         except (ApiError, OSError) as error:
             log.info("cannot bind %s to %s: %s", key, node, error)
             self._binding_failed(waiting, error)
+            if self._watch is not None:
+                self._watch.attempted("error", waiting.profile.name, clock.monotonic() - began)
         else:
+            if self._watch is not None:
+                self._watch.attempted("scheduled", waiting.profile.name, clock.monotonic() - began)
+                self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
             self._say(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
 
     def _binding_failed(self, waiting: Waiting, error: Exception) -> None:

@@ -57,6 +57,9 @@ class Waiting:
     number: int
     place: Place = Place.NOWHERE
     refused_by: frozenset[str] = frozenset()
+    #: When it first came.
+    came_at: float = 0.0
+    attempts: int = 0
     refusals: int = 0
     errors_in_a_row: int = 0
     backoff_until: float = 0.0
@@ -112,6 +115,7 @@ class SchedulingQueue:
         """A pod that has never been tried."""
         self._number += 1
         one = Waiting(pod, task, profile, pod.metadata.key, now, self._number)
+        one.came_at = now
         self._waiting[one.key] = one
         self._activate(one)
 
@@ -148,6 +152,7 @@ class SchedulingQueue:
                 heapq.heappop(self._heaps[place])
                 self._put(one, Place.NOWHERE)
                 del self._waiting[one.key]
+                one.attempts += 1
                 return one
         return None
 

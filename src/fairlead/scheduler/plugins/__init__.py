@@ -64,10 +64,15 @@ DEFAULT_ORDER: Final[Mapping[str, int]] = {
 }
 
 
+_BY_NAME: Final[Mapping[str, type[AnyPlugin]]] = {one.name: one for one in BUILT_IN}
+
+
+def find(name: str) -> type[AnyPlugin] | None:
+    """The plugin of that name: one of ours, or one that an installed package brings. None if there is none."""
+    found = _BY_NAME.get(name)
+    return found if found is not None or name in NAMES_ALONE else _installed().get(name)
+
+
 @cache
-def available() -> Mapping[str, type[AnyPlugin]]:
-    """Every plugin by name: ours, and those that installed packages bring."""
-    found: dict[str, type[AnyPlugin]] = {one.name: one for one in BUILT_IN}
-    for point in entry_points(group=ENTRY_POINTS):
-        found[point.name] = point.load()
-    return found
+def _installed() -> Mapping[str, type[AnyPlugin]]:
+    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}

@@ -1,0 +1,154 @@
+"""`fairlead scheduler`: the scheduler alone, against any API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import signal
+import socket
+from pathlib import Path
+
+import click
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.inputs import scheduling
+from fairlead.client.events import SeriesRecorder
+from fairlead.client.http import HttpApi
+from fairlead.client.informer import Informers
+from fairlead.client.kubeconfig import Access, load
+from fairlead.client.leader import Election, LostLeadership, Terms
+from fairlead.runtime import chance
+from fairlead.runtime.loops import run
+from fairlead.scheduler import configuration as configurations
+from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
+from fairlead.scheduler.loop import Scheduler
+from fairlead.scheduler.metrics import Metrics
+
+LOOPBACK = "127.0.0.1"
+PORT = 10259
+
+_SECONDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+@click.command(short_help="Run the scheduler alone, against any API server.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), help="Which API server, and as whom.")
+@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="How it decides: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) in YAML.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether to share the work with others by a lease.  [default: as the configuration says; yes]",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Loopback port of /healthz, /livez, /readyz and /metrics; 0 for none.",
+)
+def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader_elect: bool | None, port: int) -> None:
+    """Place the pods of any cluster, a real Kubernetes included.
+
+    Pods ask for a profile by `schedulerName`; stop kube-scheduler, or give your profile another name. It needs the
+    rights of `system:kube-scheduler`.
+
+    \b
+    Example:
+      fairlead scheduler --kubeconfig ~/.kube/config --config profiles.yaml
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
+    with parsing():
+        configuration = scheduling(config) or configurations.load()
+        said = configuration.said
+        file = kubeconfig or (Path(said.client_connection.kubeconfig) if said.client_connection.kubeconfig else None)
+        if file is None:
+            raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig")
+        access = load(file, context)
+        terms = None
+        if said.leader_election.leader_elect if leader_elect is None else leader_elect:
+            terms = _terms(said.leader_election)
+    with explained(ports={"--port": port}):
+        try:
+            run(_serve(access, configuration, terms, port))
+        except* LostLeadership as lost:
+            raise Failure(f"leader election lost: {lost.exceptions[0]}") from None
+
+
+def _terms(said: LeaderElectionConfig) -> Terms:
+    return Terms(
+        said.resource_name,
+        said.resource_namespace,
+        seconds_of(said.lease_duration),
+        seconds_of(said.renew_deadline),
+        seconds_of(said.retry_period),
+    )
+
+
+def seconds_of(text: str) -> float:
+    """A Go duration such as `1m30s`; ValueError for anything else."""
+    found = _SECONDS.fullmatch(text)
+    if not text or found is None:
+        raise ValueError(f"{text!r} is not a duration: write 15s or 1m30s")
+    hours, minutes, seconds = found.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+
+
+async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:
+    stopping = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+    async with HttpApi(access, user_agent="fairlead-scheduler") as api:
+        informers = Informers(api)
+        recorder = SeriesRecorder(api, configuration.profiles[0].name)
+        one = Scheduler(api, informers, recorder=recorder, configuration=configuration)
+        metrics = Metrics(one.queue)
+        one.measure(metrics)
+        election = Election(api, f"{socket.gethostname()}_{chance.uid()}", terms) if terms else None
+        listener = await _listen(port, metrics) if port else None
+        click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")
+
+        async def work() -> None:
+            async with asyncio.TaskGroup() as group:
+                for part in (informers.run(), recorder.run(), one.run()):
+                    group.create_task(part)
+
+        working = asyncio.create_task(election.lead(work) if election else work())
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            for task in (working, stopped):
+                task.cancel()
+            await asyncio.gather(working, stopped, return_exceptions=True)
+            if election is not None:
+                await election.release()
+            if listener is not None:
+                await listener.cleanup()
+
+
+async def _listen(port: int, metrics: Metrics) -> web.AppRunner:
+    """Tell who asks on this machine how the scheduler is."""
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def measured(_: web.Request) -> web.Response:
+        content = {"Content-Type": CONTENT_TYPE_LATEST}
+        return web.Response(body=generate_latest(metrics.registry), headers=content)
+
+    application = web.Application()
+    application.add_routes([web.get(path, healthy) for path in ("/healthz", "/livez", "/readyz")])
+    application.add_routes([web.get("/metrics", measured)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, LOOPBACK, port).start()
+    return runner

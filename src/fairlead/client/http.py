@@ -1,0 +1,339 @@
+"""`Api` over HTTP: any API server that a kubeconfig names, a real Kubernetes included.
+
+Components cannot tell it from the in-process registry. Connections are pooled and kept; a request that never reached
+the server raises OSError, and whatever the server refuses raises the `ApiError` that it means.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+import msgspec
+
+from fairlead import __version__
+from fairlead.api import errors
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import ApiError, Cause
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import (
+    DELETE,
+    LIST,
+    WATCH,
+    WRITE,
+    DeleteOptions,
+    EventType,
+    Listing,
+    ListQuery,
+    PatchType,
+    WatchEvent,
+    WatchQuery,
+    WriteOptions,
+)
+from fairlead.client.kubeconfig import Access
+
+#: How many objects one page of a list has; client-go's reflector asks for as many.
+PAGE: Final = 500
+#: A watch is asked anew after this long, as client-go does, so that no half-dead connection is kept for ever.
+WATCH_SECONDS: Final = 480.0
+#: Between the server's bookmarks or changes nothing may be silent for longer.
+SILENCE_SECONDS: Final = 120.0
+CONNECT_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 60.0
+MOST_CONNECTIONS: Final = 64
+#: The longest line of a watch stream.
+LONGEST_EVENT: Final = 16 << 20
+
+_JSON: Final = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: list[Obj] | None = None
+    retry_after_seconds: int = 0
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+_list_of = msgspec.json.Decoder(_List).decode
+_event_of = msgspec.json.Decoder(_Event).decode
+_status_of = msgspec.json.Decoder(_Status).decode
+
+
+class HttpApi:
+    """The API server of one kubeconfig context. Use it as a context manager: it holds connections."""
+
+    def __init__(self, access: Access, *, user_agent: str = f"fairlead/{__version__}") -> None:
+        """Raises ValueError if the kubeconfig's certificates cannot be used."""
+        self._server = access.server.rstrip("/")
+        self._tls = tls_of(access) if self._server.startswith("https") else None
+        self._headers = {"User-Agent": user_agent}
+        if access.token:
+            self._headers["Authorization"] = f"Bearer {access.token}"
+        self._session: aiohttp.ClientSession
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS + 32, ssl=self._tls or True)
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            timeout=timeout,
+            read_bufsize=1 << 20,
+            max_line_size=1 << 16,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
+        return Encoded(await self._ask("GET", resource.path(name, namespace, subresource)))
+
+    async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+        """All pages, unless the query asks for one."""
+        items: list[Encoded] = []
+        token = query.continue_token
+        head = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
+        while True:
+            params = _selected(query) | _said(limit=query.limit or PAGE, **{"continue": token})
+            page = _list_of(await self._ask("GET", resource.path(namespace=namespace), params))
+            items += [Encoded(head + bytes(item).lstrip()[1:]) for item in page.items or ()]
+            token = page.metadata.continue_
+            if not token or query.limit:
+                meta = page.metadata
+                return Listing(items, meta.resource_version, token, meta.remaining_item_count)
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
+    ) -> AsyncIterator[WatchEvent]:
+        """Ends when the server ends it: ask again from the version of the last event."""
+        seconds = query.timeout_seconds or WATCH_SECONDS
+        params = _selected(query) | _said(
+            watch="1", timeoutSeconds=int(seconds), allowWatchBookmarks="true" if query.bookmarks else ""
+        )
+        if query.send_initial_events is not None:
+            params["sendInitialEvents"] = str(query.send_initial_events).lower()
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        path = self._server + resource.path(namespace=namespace)
+        try:
+            async with self._session.get(path, params=params, headers=_JSON, timeout=timeout) as response:
+                if response.status >= 400:
+                    raise error_of(response.status, await response.read())
+                async for line in _lines(response.content):
+                    yield _read_event(line)
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error)) from error
+        except TimeoutError:
+            return  # silent for too long: whoever watches asks again
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        namespace = namespace or metadata(obj).get("namespace", "")
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
+        path = resource.path(name if subresource else "", namespace, subresource)
+        return Encoded(await self._ask("POST", path, _write_params(options), encode(obj)))
+
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", options: WriteOptions = WRITE
+    ) -> Encoded:
+        meta = metadata(obj)
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
+        path = resource.path(meta["name"], meta.get("namespace", ""), subresource)
+        return Encoded(await self._ask("PUT", path, _write_params(options), encode(obj)))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        patch: Any,
+        type_: PatchType = PatchType.MERGE,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        params = _write_params(options) | _said(force="true" if options.force else "")
+        path = resource.path(name, namespace, subresource)
+        return Encoded(await self._ask("PATCH", path, params, encode(patch), type_))
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
+    ) -> Encoded:
+        return Encoded(await self._ask("DELETE", resource.path(name, namespace), {}, encode(_delete_body(options))))
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        query: ListQuery = LIST,
+        options: DeleteOptions = DELETE,
+    ) -> Listing:
+        path = resource.path(namespace=namespace)
+        page = _list_of(await self._ask("DELETE", path, _selected(query), encode(_delete_body(options))))
+        return Listing([Encoded(bytes(item)) for item in page.items or ()], page.metadata.resource_version)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        headers = _JSON | {"Content-Type": str(content_type)}
+        try:
+            async with self._session.request(
+                method, self._server + path, params=params, data=body, headers=headers
+            ) as response:
+                answer = await response.read()
+        except aiohttp.ClientError as error:
+            raise ConnectionError(f"{self._server}: {error}") from error
+        if response.status >= 400:
+            raise error_of(response.status, answer)
+        return answer
+
+
+# --- what is sent ---------------------------------------------------------------------------------------------------
+
+
+def _said(**params: Any) -> dict[str, str]:
+    return {name: str(value) for name, value in params.items() if value}
+
+
+def _selected(query: ListQuery | WatchQuery) -> dict[str, str]:
+    return _said(
+        labelSelector=query.labels,
+        fieldSelector=query.fields,
+        resourceVersion=query.resource_version,
+        resourceVersionMatch=query.resource_version_match,
+    )
+
+
+def _write_params(options: WriteOptions) -> dict[str, str]:
+    return _said(
+        dryRun="All" if options.dry_run else "",
+        fieldManager=options.field_manager,
+        fieldValidation=options.field_validation,
+    )
+
+
+def _delete_body(options: DeleteOptions) -> Obj:
+    body: Obj = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    if options.grace_period_seconds is not None:
+        body["gracePeriodSeconds"] = options.grace_period_seconds
+    if options.propagation_policy:
+        body["propagationPolicy"] = options.propagation_policy
+    preconditions = _said(uid=options.precondition_uid, resourceVersion=options.precondition_resource_version)
+    if preconditions:
+        body["preconditions"] = preconditions
+    if options.dry_run:
+        body["dryRun"] = ["All"]
+    return body
+
+
+# --- what comes back ------------------------------------------------------------------------------------------------
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a stream, however long (StreamReader.readline has a limit)."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > LONGEST_EVENT:
+            raise ConnectionError("a watch event is longer than any object can be")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _read_event(line: bytes) -> WatchEvent:
+    event = _event_of(line)
+    if event.type == EventType.ERROR:
+        status = _status_of(event.object)
+        raise error_of(status.code, bytes(event.object))
+    return WatchEvent(EventType(event.type), Encoded(bytes(event.object)))
+
+
+_ERRORS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
+    (one.code, one.reason): one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ApiError)
+}
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: one for (code, _), one in reversed(list(_ERRORS.items()))}
+
+
+def error_of(code: int, body: bytes) -> ApiError:
+    """The refusal that an answer means; one that is no `Status` keeps its code and its text."""
+    try:
+        status = _status_of(body)
+    except msgspec.DecodeError:
+        status = _Status(body.decode(errors="replace")[:1024])
+    kind = _ERRORS.get((code, status.reason)) or _BY_CODE.get(code) or errors.Unknown
+    details = status.details or _Details()
+    causes = [
+        Cause(one.get("reason", ""), one.get("message", ""), one.get("field", "")) for one in details.causes or ()
+    ]
+    return kind(
+        status.message or f"the server answered {code}",
+        name=details.name,
+        group=details.group,
+        kind=details.kind,
+        causes=causes,
+        retry_after_seconds=details.retry_after_seconds,
+    )
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------------
+
+
+def tls_of(access: Access) -> ssl.SSLContext:
+    """Trust the cluster's own authority, and show the client certificate if there is one."""
+    try:
+        context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
+        if access.insecure:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if access.client_certificate and access.client_key:
+            with tempfile.NamedTemporaryFile("wb", suffix=".pem") as pem:  # ssl reads certificates from files only
+                pem.write(access.client_certificate + b"\n" + access.client_key)
+                pem.flush()
+                context.load_cert_chain(pem.name)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ValueError(f"the certificates of the kubeconfig cannot be used: {error}") from None
+    return context
