@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
-from fairlead.runtime import chance
-from fairlead.scheduler.columns import Ints, Rows, grown
+from fairlead.runtime import chance, clock
+from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
@@ -39,7 +40,7 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 STILL_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 #: A pod that has not started yet is the youngest of all.
-NOT_STARTED: Final = "~"
+NOT_STARTED: Final = 2**62
 #: For how many kinds of preemptors plans are kept.
 MOST_KINDS: Final = 8
 #: Makes every victim count, whatever its priority (pickOneNodeForPreemption).
@@ -71,16 +72,14 @@ class Plan:
     victims: tuple[Placed, ...]
     violations: int
 
-    def rank(self) -> tuple[int, int, int, int]:
-        """The lower the better."""
-        total = sum(one.pod.priority + _PER_VICTIM for one in self.victims)
-        return self.violations, self.victims[0].pod.priority, total, len(self.victims)
-
-    @property
-    def since(self) -> str:
-        """When the longest running of the most important victims started: the later the better."""
+    def rank(self) -> tuple[int, int, int, int, int]:
+        """The lower the better (pickOneNodeForPreemption): the last is when the longest running of the most important
+        victims started, the later the better.
+        """
         top = self.victims[0].pod.priority
-        return min(started(one.pod) for one in self.victims if one.pod.priority == top)
+        total = sum(one.pod.priority + _PER_VICTIM for one in self.victims)
+        since = min(started(one.pod) for one in self.victims if one.pod.priority == top)
+        return self.violations, top, total, len(self.victims), -since
 
 
 class Plans:
@@ -89,13 +88,20 @@ class Plans:
     def __init__(self, size: int, pod_position: int, node_position: int) -> None:
         self.pod_position, self.node_position = pod_position, node_position
         self.found: dict[int, Plan | Counter[str]] = {}
-        #: The ranks, column by column, of the rows that have a plan.
-        self.ranks: Ints = np.zeros((4, size), dtype=np.int64)
+        self.is_known: Mask = np.zeros(size, dtype=np.bool_)
+        #: Of the rows that have a plan: and its rank, column by column.
+        self.helps: Mask = np.zeros(size, dtype=np.bool_)
+        self.ranks: Ints = np.zeros((5, size), dtype=np.int64)
 
     def keep(self, row: int, plan: Plan | Counter[str]) -> None:
         self.found[row] = plan
+        self.is_known[row] = True
+        self.helps[row] = isinstance(plan, Plan)
         if isinstance(plan, Plan):
             self.ranks[:, row] = plan.rank()
+
+    def drop(self, row: int) -> None:
+        self.is_known[row] = False
 
 
 class Preemptor:
@@ -125,10 +131,9 @@ class Preemptor:
         if self._waits_for_victims(task, found):
             return Futile(f"{NO_CLAIMS}, preemption: {STILL_TERMINATING}")
         plans = self._up_to_date(task)
-        for row in found.resolvable.tolist():
-            if row not in plans.found:
-                plans.keep(row, self._plan(task, row))
-        rows = np.array([row for row in found.resolvable.tolist() if isinstance(plans.found[row], Plan)], dtype=np.intp)
+        for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
+            plans.keep(row, self._plan(task, row))
+        rows = found.resolvable[plans.helps[found.resolvable]]
         if not len(rows):
             return Futile(f"{NO_CLAIMS}, preemption: {_unhelpful(found, plans)}", is_tried=True)
         row = self._choose(plans, rows)
@@ -156,13 +161,12 @@ class Preemptor:
         pods, nodes = snapshot.pod_changes, snapshot.node_changes
         changed = pods.since(found.pod_position) if found else None
         touched = nodes.since(found.node_position) if found else None
-        if found is None or changed is None or touched is None or self._reads_others(task):
+        is_void = found is None or len(found.is_known) != snapshot.size or self._reads_others(task)
+        if found is None or changed is None or touched is None or is_void:
             found = Plans(snapshot.size, pods.position, nodes.position)
         else:
-            if found.ranks.shape[1] < snapshot.size:
-                found.ranks = np.array([grown(column, snapshot.size) for column in found.ranks])
             for row in (*changed, *touched):
-                found.found.pop(row, None)
+                found.drop(row)
             found.pod_position, found.node_position = pods.position, nodes.position
         if own is None:
             self._plans[key] = found
@@ -251,24 +255,26 @@ class Preemptor:
             (violating if is_violated else others).append(one)
         return violating, others
 
-    def _choose(self, plans: Plans, rows: Rows) -> int:
-        """The best node by rank, then the one whose victims are youngest, then by lot."""
+    @staticmethod
+    def _choose(plans: Plans, rows: Rows) -> int:
+        """The best node by rank; by lot among equals."""
         for column in plans.ranks:
             ranks = column[rows]
             rows = rows[ranks == ranks.min()]
-        if len(rows) > 1:
-            since = [(plan.since if isinstance(plan := plans.found[row], Plan) else "") for row in rows.tolist()]
-            latest = max(since)
-            rows = rows[np.array([one == latest for one in since])]
         return int(rows[chance.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
 
 
-def started(pod: Pod) -> str:
-    """When the pod started to run, as a text that sorts by time."""
-    return pod.status.start_time or NOT_STARTED
+def started(pod: Pod) -> int:
+    """When the pod started to run, in seconds since the epoch; one that has not is the youngest of all."""
+    return _seconds_of(pod.status.start_time) if pod.status.start_time else NOT_STARTED
 
 
-def _importance(one: Placed) -> tuple[int, str]:
+@lru_cache(maxsize=4096)
+def _seconds_of(timestamp: str) -> int:
+    return int(clock.parse_timestamp(timestamp))
+
+
+def _importance(one: Placed) -> tuple[int, int]:
     """The most important first: the higher priority, then who runs for longer."""
     return -one.pod.priority, started(one.pod)
 
