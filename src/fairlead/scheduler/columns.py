@@ -102,6 +102,11 @@ class Codes(Generic[V]):
         self.codes = grown(self.codes, size, fill=-1)
 
 
+def distinct_of(codes: Ints) -> Rows:
+    """The different codes, none of which is negative."""
+    return np.flatnonzero(np.bincount(codes))
+
+
 class Journal:
     """Which rows changed, in order, so that each reader catches up from where it stopped."""
 

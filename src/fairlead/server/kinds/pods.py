@@ -27,6 +27,7 @@ from fairlead.server.kinds.podspec.containers import validate_image_is_trimmed
 from fairlead.server.kinds.podspec.creation import OLD_INIT_CONTAINERS, copy_apparmor_annotations, merge_label_keys
 from fairlead.server.kinds.podspec.defaults import default_pod, each_container, sync_service_account
 from fairlead.server.kinds.podspec.ephemeral import keep_only_ephemeral_containers, validate_ephemeral_update
+from fairlead.server.kinds.podspec.known import KnownSpecs
 from fairlead.server.kinds.podspec.resize import keep_only_resize, validate_resize
 from fairlead.server.kinds.podspec.spec import validate_pod_spec
 from fairlead.server.kinds.podspec.status import (
@@ -92,7 +93,20 @@ class PodStrategy(Strategy):
         merge_label_keys(obj)
         copy_apparmor_annotations(obj)
 
+    def __init__(self) -> None:
+        self._known = KnownSpecs()
+
     def validate(self, obj: Obj, errors: Errors) -> None:
+        key = self._known.key(obj)
+        if self._known.find(key) is None:
+            found = Errors()
+            self._validate_new(obj, found)
+            errors.extend(found)
+            if not found:
+                self._known.add(key, pod_warnings(obj))
+
+    @staticmethod
+    def _validate_new(obj: Obj, errors: Errors) -> None:
         spec, annotations = obj["spec"], metadata(obj).get("annotations") or {}
         _validate_pod(obj, errors)
         if spec.get("ephemeralContainers"):
@@ -116,7 +130,8 @@ class PodStrategy(Strategy):
         warnings = _about_apparmor(obj, meta.get("annotations") or {})
         if wrong := dns1123_label(meta.get("name", "")):
             warnings.append(f"{_HOST_NAME}: [{' '.join(wrong)}]")
-        return warnings + pod_warnings(obj)
+        known = self._known.find(self._known.key(obj))
+        return warnings + (pod_warnings(obj) if known is None else list(known))
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
         meta, before = metadata(obj), metadata(old)

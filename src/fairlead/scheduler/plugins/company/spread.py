@@ -17,7 +17,7 @@ import numpy as np
 from fairlead.api.labels import LabelSelector
 from fairlead.api.scheduling import TopologySpreadConstraint
 from fairlead.scheduler.arguments import Arguments, check
-from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
 from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.crowd import Tally
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Change, CompanyPlugin, Event, Refusals
@@ -127,7 +127,7 @@ class PodTopologySpread(CompanyPlugin):
             eligible = _included(one.rule, task, snapshot, labelled)
             domains = places.codes[eligible]
             sums = places.sums(one.tally.counts, eligible)
-            distinct = np.unique(domains)
+            distinct = distinct_of(domains)
             least = int(sums[distinct].min(initial=2**31 - 1))
             if len(distinct) < (one.rule.min_domains or 1):
                 least = 0
@@ -158,7 +158,7 @@ class PodTopologySpread(CompanyPlugin):
             if one.rule.topology_key == HOSTNAME:
                 size, counts = int(scored.sum()), one.tally.counts[rows]
             else:
-                size = len(np.unique(domains[scored]))
+                size = len(distinct_of(domains[scored & (domains >= 0)]))
                 places = snapshot.labels(one.rule.topology_key)
                 eligible = _included(one.rule, task, snapshot, counted)
                 counts = places.sums(one.tally.counts, eligible)[domains]

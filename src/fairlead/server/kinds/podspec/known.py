@@ -1,0 +1,53 @@
+"""Pod specs that were judged before: thousands of pods come from few templates, and what holds for one holds for all.
+
+The token volume that admission adds has a random name in each pod. It is left out of the comparison, where it is the
+only one: then two specs are the same but for one name that is right in both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Final
+
+from fairlead.api.encoded import encode
+from fairlead.api.objects import Obj, metadata
+
+#: Specs that were not seen for longest are forgotten beyond this number, and large ones are not remembered at all.
+REMEMBERED: Final = 512
+LARGEST_BYTES: Final = 16_384
+
+_TOKEN_VOLUMES: Final = re.compile(rb"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}(?=\")")
+
+
+class KnownSpecs:
+    """The specs that break no rule, each with the warnings that it deserves."""
+
+    def __init__(self) -> None:
+        self._warnings: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+
+    @staticmethod
+    def key(pod: Obj) -> bytes | None:
+        """What decides about the spec; None where more than the spec does."""
+        if metadata(pod).get("annotations"):
+            return None
+        spec = encode(pod["spec"])
+        if len(spec) > LARGEST_BYTES or b'"ephemeral' in spec:  # claims and containers that go by the pod's name
+            return None
+        if len(set(_TOKEN_VOLUMES.findall(spec))) == 1:
+            return _TOKEN_VOLUMES.sub(b"", spec)
+        return spec
+
+    def find(self, key: bytes | None) -> tuple[str, ...] | None:
+        """The warnings about a spec that breaks no rule; None if that is not known."""
+        found = self._warnings.get(key) if key is not None else None
+        if found is not None:
+            self._warnings.move_to_end(key)  # type: ignore[arg-type]
+        return found
+
+    def add(self, key: bytes | None, warnings: list[str]) -> None:
+        """It breaks no rule."""
+        if key is not None:
+            self._warnings[key] = tuple(warnings)
+            if len(self._warnings) > REMEMBERED:
+                self._warnings.popitem(last=False)
