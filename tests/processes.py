@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,3 +50,11 @@ def _greeting(process: subprocess.Popen[str], log: Path) -> str:
         if line.startswith("Ready"):
             return "".join(lines)
     raise AssertionError(f"fairlead up did not become ready:\n{''.join(lines)}{log.read_text()}")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port

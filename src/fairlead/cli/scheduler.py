@@ -30,7 +30,7 @@ from fairlead.scheduler.metrics import Metrics
 LOOPBACK = "127.0.0.1"
 PORT = 10259
 
-_SECONDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_SECONDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 
 @click.command(short_help="Run the scheduler alone, against any API server.")
@@ -96,8 +96,8 @@ def seconds_of(text: str) -> float:
     found = _SECONDS.fullmatch(text)
     if not text or found is None:
         raise ValueError(f"{text!r} is not a duration: write 15s or 1m30s")
-    hours, minutes, seconds = found.groups()
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+    hours, minutes, seconds, millis = found.groups()
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0) + int(millis or 0) / 1000
 
 
 async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:

@@ -1,0 +1,167 @@
+"""The HTTP client against a real listener: it must be the same `Api` as the registry in-process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.api import builtin
+from fairlead.api.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound, Unauthorized
+from fairlead.api.verbs import DeleteOptions, EventType, ListQuery, PatchType, WatchQuery
+from fairlead.client.http import HttpApi, error_of
+from fairlead.client.kubeconfig import Access, load
+from fairlead.client.leader import Election, LostLeadership, Terms
+from fairlead.compose import Settings, cluster
+from fairlead.runtime.loops import run
+
+Obj = dict[str, Any]
+SERVER = Settings(port=0, components=frozenset({"api"}), disabled_admission=("ServiceAccount",))
+
+
+def config_map(name: str, **data: str) -> Obj:
+    return {"metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def with_server(test: Any) -> Any:
+    """Run an async test with an `HttpApi` of a server of its own."""
+
+    async def scene() -> None:
+        async with cluster(SERVER) as running:
+            assert running.kubeconfig is not None
+            async with HttpApi(load(running.kubeconfig)) as api:
+                await test(api)
+
+    def run_it() -> None:
+        run(scene())
+
+    run_it.__doc__ = test.__doc__
+    run_it.__name__ = test.__name__
+    return run_it
+
+
+@with_server
+async def test_objects_are_made_read_changed_and_removed(api: HttpApi) -> None:
+    made = await api.create(builtin.CONFIG_MAPS, config_map("a", x="1"), "default")
+    assert made.obj()["metadata"]["uid"]
+    patched = await api.patch(builtin.CONFIG_MAPS, "a", "default", {"data": {"y": "2"}}, PatchType.MERGE)
+    assert patched.obj()["data"] == {"x": "1", "y": "2"}
+    whole = patched.obj() | {"data": {"z": "3"}}
+    assert (await api.update(builtin.CONFIG_MAPS, whole)).obj()["data"] == {"z": "3"}
+    await api.delete(builtin.CONFIG_MAPS, "a", "default")
+    with pytest.raises(NotFound):
+        await api.get(builtin.CONFIG_MAPS, "a", "default")
+
+
+@with_server
+async def test_refusals_are_the_errors_that_they_mean(api: HttpApi) -> None:
+    await api.create(builtin.CONFIG_MAPS, config_map("a"), "default")
+    with pytest.raises(AlreadyExists):
+        await api.create(builtin.CONFIG_MAPS, config_map("a"), "default")
+    with pytest.raises(Invalid) as refused:
+        await api.create(builtin.CONFIG_MAPS, config_map("A b"), "default")
+    assert refused.value.causes[0].field == "metadata.name"
+    stale = config_map("a") | {"metadata": {"name": "a", "namespace": "default", "resourceVersion": "1"}}
+    with pytest.raises(Conflict):
+        await api.update(builtin.CONFIG_MAPS, stale)
+    with pytest.raises(Conflict):
+        await api.delete(builtin.CONFIG_MAPS, "a", "default", DeleteOptions(precondition_uid="another"))
+
+
+@with_server
+async def test_a_list_of_many_pages_is_whole_and_says_of_what_kind_its_items_are(api: HttpApi) -> None:
+    for number in range(1_100):
+        await api.create(builtin.CONFIG_MAPS, config_map(f"m{number:04}"), "default")
+    found = await api.list(builtin.CONFIG_MAPS, "default", ListQuery(fields="metadata.name!=kube-root-ca.crt"))
+    assert [one.obj()["metadata"]["name"] for one in found.items] == [f"m{number:04}" for number in range(1_100)]
+    assert (found.items[0].obj()["kind"], found.items[0].obj()["apiVersion"]) == ("ConfigMap", "v1")
+    page = await api.list(builtin.CONFIG_MAPS, "default", ListQuery(limit=10))
+    assert len(page.items) == 10 and page.continue_token
+
+
+@with_server
+async def test_a_watch_tells_every_change_from_a_version_on(api: HttpApi) -> None:
+    version = (await api.list(builtin.CONFIG_MAPS)).resource_version
+    await api.create(builtin.CONFIG_MAPS, config_map("a"), "default")
+    await api.patch(builtin.CONFIG_MAPS, "a", "default", {"data": {"x": "1"}})
+    await api.delete(builtin.CONFIG_MAPS, "a", "default")
+    told = []
+    async for event in api.watch(builtin.CONFIG_MAPS, "default", WatchQuery(resource_version=version)):
+        told.append(event.type)
+        if event.type is EventType.DELETED:
+            break
+    assert told == [EventType.ADDED, EventType.MODIFIED, EventType.DELETED]
+
+
+def test_a_forgotten_version_is_expired_and_what_is_no_status_keeps_its_text() -> None:
+    assert isinstance(error_of(410, b'{"kind":"Status","reason":"Expired","message":"too old","code":410}'), Expired)
+    assert str(error_of(502, b"<html>bad gateway</html>")) == "<html>bad gateway</html>"
+
+
+def test_nobody_gets_in_without_the_token() -> None:
+    async def scene() -> None:
+        async with cluster(SERVER) as running:
+            assert running.kubeconfig is not None
+            known = load(running.kubeconfig)
+            async with HttpApi(Access(known.server, known.ca, "wrong")) as api:
+                with pytest.raises(Unauthorized):
+                    await api.list(builtin.PODS)
+
+    run(scene())
+
+
+def test_a_server_that_is_away_is_an_os_error(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with HttpApi(Access("http://127.0.0.1:9")) as api:
+            with pytest.raises(OSError):
+                await api.list(builtin.PODS)
+
+    run(scene())
+
+
+# --- leadership -----------------------------------------------------------------------------------------------------
+
+TERMS = Terms("work", "default", lease=1.0, renew_deadline=0.6, retry=0.1)
+
+
+@with_server
+async def test_one_leads_and_another_takes_over_when_it_stops(api: HttpApi) -> None:
+    one, other = Election(api, "one", TERMS), Election(api, "other", TERMS)
+    leads = {"one": asyncio.Event(), "other": asyncio.Event()}
+
+    async def work(name: str) -> None:
+        leads[name].set()
+        await asyncio.Event().wait()
+
+    first = asyncio.create_task(one.lead(lambda: work("one")))
+    await leads["one"].wait()
+    second = asyncio.create_task(other.lead(lambda: work("other")))
+    await asyncio.sleep(0.5)
+    assert not leads["other"].is_set()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await one.release()
+    await asyncio.wait_for(leads["other"].wait(), 5)
+    lease = (await api.get(builtin.LEASES, "work", "default")).obj()["spec"]
+    assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("other", 1)
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+
+
+@with_server
+async def test_who_cannot_renew_stops_working(api: HttpApi) -> None:
+    stopped = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            patch = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60}}
+            await api.patch(builtin.LEASES, "work", "default", patch)
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    with pytest.raises(LostLeadership):
+        await Election(api, "one", TERMS).lead(work)
+    assert stopped.is_set()

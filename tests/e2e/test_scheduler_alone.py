@@ -1,0 +1,96 @@
+"""`fairlead scheduler` as a process of its own, against an API server without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.helpers.clusters import cluster_of, node
+from tests.e2e.helpers.terminal import Terminal
+from tests.processes import Up, free_port
+
+NAMES = ("default-scheduler", "tight")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    nodes = [node("node-1"), node("node-2", cpu="2")]
+    with cluster_of(tmp_path_factory.mktemp("cluster"), *nodes, options=("--components", "controllers,nodes")) as up:
+        yield up
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "scheduler.yaml"
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    profiles = [{"schedulerName": NAMES[0]}, {"schedulerName": NAMES[1], "pluginConfig": [fit]}]
+    election = {"leaderElect": True, "leaseDuration": "2s", "renewDeadline": "1s", "retryPeriod": "200ms"}
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    file.write_text(yaml.safe_dump(document | {"profiles": profiles, "leaderElection": election}))
+    return file
+
+
+@contextmanager
+def scheduler(up: Up, config: Path) -> Iterator[int]:
+    """A scheduler process; yields its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "fairlead", "scheduler", "--kubeconfig", str(up.kubeconfig)]
+    process = subprocess.Popen(
+        [*command, "--config", str(config), "--port", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith("Scheduling for")
+        yield port
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def asked(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
+        text: str = response.read().decode()
+        return text
+
+
+def test_it_places_the_pods_of_its_profiles_and_another_takes_over(
+    terminal: Terminal, cluster: Up, config: Path
+) -> None:
+    """Two compete for one lease; pods are placed by whoever holds it, by the profile that they ask for."""
+    with scheduler(cluster, config) as second:
+        with scheduler(cluster, config):
+            terminal.output("kubectl run a --image=nginx")
+            terminal.output("kubectl wait --for=condition=Ready pod/a --timeout=20s")
+        overrides = '{"spec":{"schedulerName":"tight"}}'
+        terminal.output(f"kubectl run b --image=nginx --overrides='{overrides}'")
+        terminal.output("kubectl wait --for=condition=Ready pod/b --timeout=20s")
+        assert asked(second, "/healthz") == "ok"
+        metrics = asked(second, "/metrics")
+        assert 'scheduler_schedule_attempts_total{profile="tight",result="scheduled"} 1.0' in metrics
+        assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
+
+
+def test_a_wrong_configuration_is_told_in_a_sentence(cluster: Up, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{nmae: x}]\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "fairlead",
+        "scheduler",
+        "--kubeconfig",
+        str(cluster.kubeconfig),
+        "--config",
+        str(file),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert 'strict decoding error: unknown field "profiles[0].nmae"' in done.stderr
