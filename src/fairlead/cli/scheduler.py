@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import signal
 import socket
 from pathlib import Path
@@ -24,13 +23,12 @@ from fairlead.runtime import chance
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
+from fairlead.scheduler.durations import seconds_of
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.metrics import Metrics
 
 LOOPBACK = "127.0.0.1"
 PORT = 10259
-
-_SECONDS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 
 @click.command(short_help="Run the scheduler alone, against any API server.")
@@ -89,15 +87,6 @@ def _terms(said: LeaderElectionConfig) -> Terms:
         seconds_of(said.renew_deadline),
         seconds_of(said.retry_period),
     )
-
-
-def seconds_of(text: str) -> float:
-    """A Go duration such as `1m30s`; ValueError for anything else."""
-    found = _SECONDS.fullmatch(text)
-    if not text or found is None:
-        raise ValueError(f"{text!r} is not a duration: write 15s or 1m30s")
-    hours, minutes, seconds, millis = found.groups()
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0) + int(millis or 0) / 1000
 
 
 async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:

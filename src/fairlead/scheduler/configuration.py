@@ -15,6 +15,7 @@ from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
 from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
 from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, find
+from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -147,11 +148,15 @@ def load(document: Mapping[str, Any] | None = None) -> Configuration:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
-    return Configuration(tuple(_profile(one, f".profiles[{index}]") for index, one in enumerate(said.profiles)), said)
+    elsewhere = frozenset(
+        one.name for extender in said.extenders for one in extender.managed_resources if one.ignored_by_scheduler
+    )
+    profiles = (_profile(one, f".profiles[{index}]", elsewhere) for index, one in enumerate(said.profiles))
+    return Configuration(tuple(profiles), said)
 
 
-def _profile(said: ProfileConfig, path: str) -> Profile:
-    """One profile: the default one, changed as it says."""
+def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profile:
+    """One profile: the default one, changed as it says. What extenders count themselves has to fit nowhere else."""
     names = _known(said, path)
     args = {one.name: (one.args, f"{path}.pluginConfig[{index}].args") for index, one in enumerate(said.plugin_config)}
     made: dict[str, AnyPlugin] = {}
@@ -160,6 +165,9 @@ def _profile(said: ProfileConfig, path: str) -> Profile:
         if kind is not None:
             told, place = args.get(name, ({}, path))
             made[name] = kind.configured(read(told, kind.arguments, place))
+    fit = made.get(NodeResourcesFit.name)
+    if isinstance(fit, NodeResourcesFit) and elsewhere:
+        made[NodeResourcesFit.name] = fit.without(elsewhere)
     return Profile(
         plugins=tuple(
             Weighted(one, *_place(said.plugins, one, names)) for one in made.values() if isinstance(one, Plugin)

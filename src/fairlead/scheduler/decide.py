@@ -7,6 +7,7 @@ nodes with the same total the choice is by lot, from the one seeded source.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,9 +57,13 @@ class Decider:
             return Unfit(Diagnosis(0, said=NO_NODES))
         tied = self.best(task)
         if len(tied):
-            row = int(tied[chance.source().randrange(len(tied))] if len(tied) > 1 else tied[0])
-            return Chosen(row, self.snapshot.names[row])
+            return self._drawn(tied)
         return Unfit(self.diagnose(task))
+
+    def _drawn(self, tied: Rows) -> Chosen:
+        """One of these, by lot."""
+        row = int(tied[chance.source().randrange(len(tied))] if len(tied) > 1 else tied[0])
+        return Chosen(row, self.snapshot.names[row])
 
     def best(self, task: Task) -> Rows:
         """The rows among which the lot decides; none if the pod fits nowhere."""
@@ -74,6 +79,19 @@ class Decider:
         for _, scores in self._company_scores(task, rows):
             totals += scores
         return best_of(rows, totals)
+
+    def choose_among(self, task: Task, names: Sequence[str], extra: Mapping[str, int]) -> Chosen | None:
+        """The best of these nodes, if they still will do, with what somebody else adds to their scores."""
+        feasible = self.feasible(task)
+        wanted = [row for name in names if (row := self.snapshot.row_of(name)) is not None]
+        rows = feasible[np.isin(feasible, wanted)]
+        if not len(rows):
+            return None
+        totals = self.answers(task.shape).totals(rows)
+        for _, scores in self._company_scores(task, rows):
+            totals += scores
+        totals += np.array([extra.get(self.snapshot.names[row], 0) for row in rows.tolist()], dtype=np.int64)
+        return self._drawn(best_of(rows, totals))
 
     def feasible(self, task: Task) -> Rows:
         """All rows where the pod fits."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +41,12 @@ class Diagnosis:
         self.reasons += refusals.reasons
         self.resolvable = np.concatenate([self.resolvable, rows[~refusals.unresolvable]])
         self.plugins |= {plugin}
+
+    def add_failed(self, snapshot: Snapshot, failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> None:
+        """Extenders refused these nodes, with these texts; the second kind for good."""
+        self.reasons += Counter([*failed.values(), *unresolvable.values()])
+        rows = [row for name in failed if name not in unresolvable and (row := snapshot.row_of(name)) is not None]
+        self.resolvable = np.concatenate([self.resolvable, np.array(rows, dtype=np.intp)])
 
     def text(self, advice: str) -> str:
         """The whole message; `advice` tells what was tried to make room."""

@@ -76,6 +76,10 @@ class Change:
     new_company: Company | None = None
 
 
+class ExtenderFailure(Exception):
+    """An extender that must be heard could not be, or refused to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """Why a pod cannot go anywhere, said before nodes are looked at."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
@@ -25,16 +25,20 @@ from fairlead.runtime import clock
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
 from fairlead.scheduler.changes import is_same_node, node_changed, own_events, placed_pod_changed
+from fairlead.scheduler.columns import Rows
 from fairlead.scheduler.company import Companies, Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import NO_EVENT, Change, Event, Profile
+from fairlead.scheduler.framework import NO_EVENT, Change, Event, ExtenderFailure, Profile
 from fairlead.scheduler.nominations import Nominations
-from fairlead.scheduler.preemption import Preempt, Preemptor
+from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.queue import SchedulingQueue, Waiting
 from fairlead.scheduler.shape import Shapes
 from fairlead.scheduler.snapshot import Placed, Snapshot
 from fairlead.scheduler.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from fairlead.scheduler.extenders import Extenders
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -97,6 +101,11 @@ class Scheduler:
         self._shapes, self._companies = Shapes(), Companies()
         self._observer: ScoreObserver | None = None
         self._watch: Watch | None = None
+        self._extenders: Extenders | None = None
+        if config.said.extenders:
+            from fairlead.scheduler.extenders import Extenders  # only here: its HTTP client is slow to import
+
+            self._extenders = Extenders(config.said.extenders, api)
         self._wake = asyncio.Event()
         preemptors = [judge.preemptor for judge in self.judges.values()]
         self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._moved)
@@ -119,6 +128,13 @@ class Scheduler:
 
     async def run(self) -> None:
         """Place pods; returns only by cancellation. Somebody else runs the informers and the recorder."""
+        try:
+            await self._run()
+        finally:
+            if self._extenders is not None:
+                await self._extenders.close()
+
+    async def _run(self) -> None:
         await self._surroundings.synced()
         await self._nodes.synced()
         await self._pods.synced()
@@ -132,7 +148,10 @@ class Scheduler:
                     if waiting is None:
                         await self._pause()
                         break
-                    self._try(waiting)
+                    if self._extenders is not None and self._extenders.interested(waiting.pod):
+                        await self._try_with_extenders(waiting, self._extenders)
+                    else:
+                        self._try(waiting)
                 else:
                     await asyncio.sleep(0)
 
@@ -170,8 +189,11 @@ class Scheduler:
                 self._watch.attempted("unschedulable", judge.profile.name, clock.monotonic() - began)
 
     def _refuse(self, waiting: Waiting, judge: Judge, found: Diagnosis) -> None:
+        self._refused(waiting, found, judge.preemptor.make_room(waiting.pod, waiting.task, found))
+
+    def _refused(self, waiting: Waiting, found: Diagnosis, outcome: Preempt | Futile) -> None:
+        """Promise the room that was found, or say that there is none."""
         pod, now = waiting.pod, clock.now()
-        outcome = judge.preemptor.make_room(pod, waiting.task, found)
         message, nominated = found.text(""), None
         if self._watch is not None:
             self._watch.preempted(len(outcome.victims) if isinstance(outcome, Preempt) else 0)
@@ -192,8 +214,9 @@ class Scheduler:
         pod = waiting.pod
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         try:
-            await writes.bind(self._api, pod, node)
-        except (ApiError, OSError) as error:
+            if self._extenders is None or not await self._extenders.bind(pod, node):
+                await writes.bind(self._api, pod, node)
+        except (ApiError, OSError, ExtenderFailure) as error:
             log.info("cannot bind %s to %s: %s", key, node, error)
             self._binding_failed(waiting, error)
             if self._watch is not None:
@@ -244,6 +267,34 @@ class Scheduler:
         if self._recorder is not None:
             other = None if related is None else reference(related, builtin.PODS)
             self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action, related=other)
+
+    # --- extenders --------------------------------------------------------------------------------------------------
+
+    async def _try_with_extenders(self, waiting: Waiting, extenders: Extenders) -> None:
+        """The same, asking others; meanwhile nothing else is decided, as upstream has it."""
+        pod, task, judge = waiting.pod, waiting.task, self.judges[waiting.profile.name]
+        try:
+            left = await extenders.filter(pod, self._names(judge.decider.feasible(task)))
+            scores = await extenders.prioritise(pod, left.names) if len(left.names) > 1 else {}
+            chosen = judge.decider.choose_among(task, left.names, scores)
+            if chosen is None:
+                found = judge.decider.diagnose(task)
+                found.add_failed(self.snapshot, left.failed, left.unresolvable)
+                plans = judge.preemptor.candidates(pod, task, found)
+                outcome = (
+                    plans if isinstance(plans, Futile) else judge.preemptor.choose(await extenders.preempt(pod, plans))
+                )
+                self._refused(waiting, found, outcome)
+                return
+        except (OSError, ApiError, ExtenderFailure) as error:
+            self.queue.failed(waiting, clock.now())
+            self._tell_failure(pod, SCHEDULER_ERROR, str(error))
+            return
+        self.snapshot.assume(Placed(pod, chosen.row, task.shape, task.company))
+        self._writers.start(partial(self._bind, waiting, chosen.node, clock.monotonic()))
+
+    def _names(self, rows: Rows) -> list[str]:
+        return [self.snapshot.names[row] for row in rows.tolist()]
 
     # --- preemption -------------------------------------------------------------------------------------------------
 

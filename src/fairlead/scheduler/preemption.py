@@ -11,7 +11,7 @@ all nodes and then one node each.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -124,6 +124,32 @@ class Preemptor:
 
     def make_room(self, pod: Pod, task: Task, found: Diagnosis) -> Preempt | Futile:
         """Where and by whose leaving the pod would fit, or why that does not help."""
+        plans = self._candidates(pod, task, found)
+        if isinstance(plans, Futile):
+            return plans
+        return self._chosen(plans, found.resolvable[plans.helps[found.resolvable]])
+
+    def candidates(self, pod: Pod, task: Task, found: Diagnosis) -> dict[str, Plan] | Futile:
+        """Every node that would do, with its victims."""
+        plans = self._candidates(pod, task, found)
+        if isinstance(plans, Futile):
+            return plans
+        rows = found.resolvable[plans.helps[found.resolvable]].tolist()
+        return {self._snapshot.names[row]: plan for row in rows if isinstance(plan := plans.found[row], Plan)}
+
+    def choose(self, plans: Mapping[str, Plan]) -> Preempt | Futile:
+        """The best of these nodes."""
+        chosen = Plans(self._snapshot.size, 0, 0)
+        for name, plan in plans.items():
+            row = self._snapshot.row_of(name)
+            if row is not None and plan.victims:
+                chosen.keep(row, plan)
+        rows = np.flatnonzero(chosen.helps)
+        if not len(rows):
+            return Futile(f"{NO_CLAIMS}, preemption: no candidate node for preemption")
+        return self._chosen(chosen, rows)
+
+    def _candidates(self, pod: Pod, task: Task, found: Diagnosis) -> Plans | Futile:
         if found.said or found.outright or not self._decider.profile.preempts:
             return Futile("" if found.said else NOT_FOUND if found.outright else NO_CLAIMS)
         if pod.spec.preemption_policy == "Never":
@@ -133,9 +159,11 @@ class Preemptor:
         plans = self._up_to_date(task)
         for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
             plans.keep(row, self._plan(task, row))
-        rows = found.resolvable[plans.helps[found.resolvable]]
-        if not len(rows):
+        if not plans.helps[found.resolvable].any():
             return Futile(f"{NO_CLAIMS}, preemption: {_unhelpful(found, plans)}", is_tried=True)
+        return plans
+
+    def _chosen(self, plans: Plans, rows: Rows) -> Preempt:
         row = self._choose(plans, rows)
         plan = plans.found[row]
         assert isinstance(plan, Plan)

@@ -81,6 +81,11 @@ class NodeResourcesFit(Plugin):
             _strategy_of(said), resources, ignored=args.ignored_resources, ignored_groups=args.ignored_resource_groups
         )
 
+    def without(self, resources: frozenset[str]) -> NodeResourcesFit:
+        """The same, but leaving these to somebody else as well."""
+        ignored = self._ignored | resources
+        return NodeResourcesFit(self._strategy, self._resources, ignored=ignored, ignored_groups=self._ignored_groups)
+
     def demands(self, shape: Shape) -> dict[str, int]:
         """What has to fit."""
         if not self._ignored and not self._ignored_groups:

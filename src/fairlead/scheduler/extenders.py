@@ -1,0 +1,192 @@
+"""HTTP extenders: services that are asked about pods and nodes beside the plugins (k8s.io/kube-scheduler/extender/v1).
+
+An extender filters the nodes that the plugins let pass, adds to their scores, has a say in whom preemption drives away,
+and may bind. It hears of a pod if it manages one of its resources, or none in particular. One that is `ignorable` and
+does not answer is left out; any other failure is the pod's.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+
+from fairlead.api import builtin
+from fairlead.api.objects import Obj
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import Api
+from fairlead.scheduler.configuration import ExtenderConfig
+from fairlead.scheduler.durations import seconds_of
+from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
+from fairlead.scheduler.preemption import Plan
+
+#: Extenders score up to this.
+MAX_EXTENDER_SCORE: Final = 10
+
+
+@dataclass(slots=True)
+class Filtered:
+    """What the extenders left of the nodes, and why not the others."""
+
+    names: list[str]
+    failed: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
+
+
+class Extender:
+    """One extender."""
+
+    def __init__(self, config: ExtenderConfig) -> None:
+        self.config = config
+        self._managed = frozenset(one.name for one in config.managed_resources)
+        self._timeout = aiohttp.ClientTimeout(total=seconds_of(config.http_timeout))
+        self._tls = tls_of(config.tls_config or {}) if config.url_prefix.startswith("https") else None
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether it wants to hear of the pod: upstream looks at requests and limits of all containers."""
+        if not self._managed:
+            return True
+        containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        return any(name in self._managed for one in containers for name in one.resources.requests or ())
+
+    async def ask(self, session: aiohttp.ClientSession, verb: str, body: Obj) -> Any:
+        """POST to one of its verbs. Raises ExtenderFailure."""
+        url = f"{self.config.url_prefix.rstrip('/')}/{verb}"
+        try:
+            async with session.post(url, json=body, timeout=self._timeout, ssl=self._tls or True) as response:
+                if response.status != 200:
+                    raise ExtenderFailure(f"failed {verb} with extender at URL {url}, code {response.status}")
+                return await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ExtenderFailure(
+                f"failed {verb} with extender at URL {url}: {error or type(error).__name__}"
+            ) from error
+
+
+class Extenders:
+    """All extenders of a scheduler, in the order in which they are asked."""
+
+    def __init__(self, configs: Iterable[ExtenderConfig], api: Api) -> None:
+        self._all = [Extender(one) for one in configs]
+        self._api = api
+        self._session: aiohttp.ClientSession | None = None
+
+    def interested(self, pod: Pod) -> list[Extender]:
+        return [one for one in self._all if one.is_interested(pod)]
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        """The nodes that all of them let pass. Raises ExtenderFailure."""
+        left = Filtered(list(names))
+        for one in self.interested(pod):
+            if not left.names or not one.config.filter_verb:
+                continue
+            try:
+                answer = await one.ask(self._open(), one.config.filter_verb, await self._args(one, pod, left.names))
+                if answer.get("Error"):
+                    raise ExtenderFailure(answer["Error"])
+            except ExtenderFailure:
+                if one.config.ignorable:
+                    continue
+                raise
+            left.failed |= answer.get("FailedNodes") or {}
+            left.unresolvable |= answer.get("FailedAndUnresolvableNodes") or {}
+            left.names = _names_of(one, answer)
+        return left
+
+    async def prioritise(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
+        """What they add to the total of each node; who does not answer adds nothing."""
+        total = dict.fromkeys(names, 0)
+        for one in self.interested(pod):
+            if not one.config.prioritize_verb:
+                continue
+            try:
+                scores = await one.ask(self._open(), one.config.prioritize_verb, await self._args(one, pod, names))
+            except ExtenderFailure:
+                continue
+            for score in scores or ():
+                if score["Host"] in total:
+                    total[score["Host"]] += score["Score"] * one.config.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
+        return total
+
+    async def preempt(self, pod: Pod, plans: Mapping[str, Plan]) -> dict[str, Plan]:
+        """The nodes, with the victims, to which they agree. Raises ExtenderFailure."""
+        left = dict(plans)
+        for one in self.interested(pod):
+            if not one.config.preempt_verb or not left:
+                continue
+            victims = {
+                node: {
+                    "Pods": [{"UID": victim.uid} for victim in plan.victims],
+                    "NumPDBViolations": plan.violations,
+                }
+                for node, plan in left.items()
+            }
+            body = {"Pod": await self._pod(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+            try:
+                answer = await one.ask(self._open(), one.config.preempt_verb, body)
+            except ExtenderFailure:
+                if one.config.ignorable:
+                    continue
+                raise
+            told: Mapping[str, Obj] = answer.get("NodeNameToMetaVictims") or {}
+            left = {node: _agreed(left[node], said) for node, said in told.items() if node in left}
+        return left
+
+    async def bind(self, pod: Pod, node: str) -> bool:
+        """Let the extender that wants to do it bind the pod; False if none does. Raises ExtenderFailure."""
+        for one in self.interested(pod):
+            if one.config.bind_verb:
+                meta = pod.metadata
+                body = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
+                answer = await one.ask(self._open(), one.config.bind_verb, body)
+                if answer.get("Error"):
+                    raise ExtenderFailure(answer["Error"])
+                return True
+        return False
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        return self._session
+
+    async def _args(self, one: Extender, pod: Pod, names: Sequence[str]) -> Obj:
+        """`ExtenderArgs`: the nodes by name for who knows them, else as they are."""
+        if one.config.node_cache_capable:
+            return {"Pod": await self._pod(pod), "Nodes": None, "NodeNames": list(names)}
+        wanted = set(names)
+        nodes = [item.obj() for item in (await self._api.list(builtin.NODES)).items]
+        items = [node for node in nodes if node["metadata"]["name"] in wanted]
+        return {"Pod": await self._pod(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+
+    async def _pod(self, pod: Pod) -> Obj:
+        return (await self._api.get(builtin.PODS, pod.metadata.name, pod.metadata.namespace)).obj()
+
+
+def _names_of(one: Extender, answer: Obj) -> list[str]:
+    """The nodes in an answer, in whichever of its two forms."""
+    if one.config.node_cache_capable and answer.get("NodeNames") is not None:
+        return list(answer["NodeNames"])
+    return [node["metadata"]["name"] for node in (answer.get("Nodes") or {}).get("items") or ()]
+
+
+def _agreed(plan: Plan, said: Obj) -> Plan:
+    """The plan with those victims that the extender named."""
+    uids = {pod["UID"] for pod in said.get("Pods") or ()}
+    return Plan(tuple(one for one in plan.victims if one.uid in uids), said.get("NumPDBViolations", 0))
+
+
+def tls_of(config: Mapping[str, Any]) -> ssl.SSLContext:
+    """What an `ExtenderTLSConfig` says."""
+    context = ssl.create_default_context(cafile=config.get("caFile"))
+    if config.get("insecure"):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if config.get("certFile"):
+        context.load_cert_chain(config["certFile"], config.get("keyFile"))
+    return context

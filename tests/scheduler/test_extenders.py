@@ -1,0 +1,199 @@
+"""HTTP extenders, asked over real HTTP: what they refuse, prefer, bind and let be driven away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiohttp import web
+
+from fairlead.api import builtin
+from fairlead.api.verbs import WatchQuery
+from fairlead.client.informer import Informers
+from fairlead.runtime.loops import run
+from fairlead.scheduler.configuration import load
+from fairlead.scheduler.loop import Scheduler
+from fairlead.testing.memory_api import MemoryApi
+from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
+
+Answer = Callable[[Obj], Any]
+
+
+class World:
+    """A scheduler, and the extender that it asks: a server that answers as the test says, and keeps the questions."""
+
+    def __init__(self, **verbs: Answer) -> None:
+        self.api = MemoryApi()
+        self.asked: list[tuple[str, Obj]] = []
+        self.heard = asyncio.Event()
+        self._verbs = verbs
+
+    async def pod_when(self, name: str, done: Callable[[Obj], bool]) -> Obj:
+        async with asyncio.timeout(5):
+            async for event in self.api.watch(builtin.PODS, "default", WatchQuery(resource_version="0")):
+                found = event.object.obj()
+                if found["metadata"]["name"] == name and done(found):
+                    return found
+        raise AssertionError("the watch ended")
+
+    async def add(self, *nodes: Obj) -> None:
+        for one in nodes:
+            await self.api.create(builtin.NODES, one)
+
+    async def place(self, name: str, **more: Any) -> str:
+        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        found: str = (await self.pod_when(name, lambda pod: "nodeName" in pod["spec"]))["spec"]["nodeName"]
+        return found
+
+    async def refuse(self, name: str, **more: Any) -> Obj:
+        """The PodScheduled condition of a pod that goes nowhere."""
+        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        pod = await self.pod_when(name, lambda pod: bool(pod.get("status", {}).get("conditions")))
+        condition: Obj = pod["status"]["conditions"][0]
+        return condition
+
+    async def start(self, stack: AsyncExitStack, config: Obj, *, is_up: bool = True) -> None:
+        port = await self._serve(stack) if is_up else 9
+        said = {f"{verb}Verb": verb for verb in self._verbs} | config
+        extender = {"urlPrefix": f"http://127.0.0.1:{port}", "httpTimeout": "2s"} | said
+        informers = Informers(self.api)
+        scheduler = Scheduler(self.api, informers, configuration=load({"extenders": [extender]}))
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+
+        async def stop() -> None:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        stack.push_async_callback(stop)
+
+    async def _serve(self, stack: AsyncExitStack) -> int:
+        async def handle(request: web.Request) -> web.Response:
+            verb, body = request.match_info["verb"], await request.json()
+            self.asked.append((verb, body))
+            self.heard.set()
+            return web.json_response(self._verbs[verb](body))
+
+        application = web.Application()
+        application.add_routes([web.post("/{verb}", handle)])
+        runner = web.AppRunner(application)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port: int = runner.addresses[0][1]
+        return port
+
+
+def scene(world: World, config: Obj, act: Callable[[World], Awaitable[None]], *, is_up: bool = True) -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as stack:
+            await world.start(stack, config, is_up=is_up)
+            await act(world)
+
+    run(play())
+
+
+def only(name: str) -> Answer:
+    def answer(body: Obj) -> Obj:
+        failed = {one: "too far away" for one in body["NodeNames"] if one != name}
+        return {"NodeNames": [one for one in body["NodeNames"] if one == name], "FailedNodes": failed}
+
+    return answer
+
+
+def test_a_filter_leaves_the_nodes_that_it_likes() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"), node_obj("n2"), node_obj("n3", cpu=1))
+        assert await world.place("w", cpu=2) == "n2"
+        verb, body = world.asked[0]
+        assert (verb, sorted(body["NodeNames"]), body["Nodes"]) == ("filter", ["n1", "n2"], None)
+        assert body["Pod"]["metadata"]["name"] == "w"
+
+    scene(World(filter=only("n2")), {"nodeCacheCapable": True}, act)
+
+
+def test_what_it_says_of_nodes_is_told_and_whole_nodes_are_sent_to_who_does_not_know_them() -> None:
+    def nothing(body: Obj) -> Obj:
+        names = [one["metadata"]["name"] for one in body["Nodes"]["items"]]
+        return {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys(names, "too far away")}
+
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"), node_obj("n2"))
+        condition = await world.refuse("w", cpu=1)
+        assert condition["reason"] == "Unschedulable"
+        assert condition["message"].startswith("0/2 nodes are available: 2 too far away.")
+
+    scene(World(filter=nothing), {}, act)
+
+
+def test_its_scores_count_ten_times_their_weight() -> None:
+    def prefer(body: Obj) -> list[Obj]:
+        return [{"Host": name, "Score": 10 if name == "n1" else 0} for name in body["NodeNames"]]
+
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1", cpu=2), node_obj("n2", cpu=64, memory="64Gi"))
+        assert await world.place("w", cpu=1) == "n1"
+
+    scene(World(prioritize=prefer), {"nodeCacheCapable": True, "weight": 5}, act)
+
+
+def test_it_binds_if_it_has_a_verb_for_that() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"))
+        await world.api.create(builtin.PODS, pod_obj("w", cpu=1), "default")
+        await asyncio.wait_for(world.heard.wait(), 5)
+        verb, body = world.asked[0]
+        uid = body.pop("PodUID")
+        assert uid and (verb, body) == ("bind", {"PodName": "w", "PodNamespace": "default", "Node": "n1"})
+
+    scene(World(bind=lambda body: {}), {}, act)
+
+
+def test_one_that_is_ignorable_may_be_away() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"))
+        assert await world.place("w", cpu=1) == "n1"
+
+    scene(World(), {"filterVerb": "filter", "ignorable": True}, act, is_up=False)
+
+
+def test_one_that_is_not_makes_the_attempt_fail() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"))
+        condition = await world.refuse("w", cpu=1)
+        assert condition["reason"] == "SchedulerError"
+        assert "failed filter with extender at URL http://127.0.0.1:9/filter" in condition["message"]
+
+    scene(World(), {"filterVerb": "filter"}, act, is_up=False)
+
+
+def test_it_hears_only_of_pods_that_ask_for_what_it_manages() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"), node_obj("n2"))
+        await world.place("a", cpu=1)
+        assert not world.asked
+        assert await world.place("b", gpu=1) == "n2"
+
+    managed = [{"name": "test.dev/gpu", "ignoredByScheduler": True}]
+    scene(World(filter=only("n2")), {"nodeCacheCapable": True, "managedResources": managed}, act)
+
+
+def test_it_has_a_say_in_whom_preemption_drives_away() -> None:
+    def spare(body: Obj) -> Obj:
+        victims = body["NodeNameToMetaVictims"]
+        assert set(victims) == {"n1", "n2"}
+        return {"NodeNameToMetaVictims": {"n2": victims["n2"]}}
+
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1", cpu=1), node_obj("n2", cpu=1))
+        for number in (1, 2):
+            low = pod_obj(f"low{number}", cpu=1, priority=number, nodeName=f"n{number}")
+            await world.api.create(builtin.PODS, low, "default")
+        await world.api.create(builtin.PODS, pod_obj("w", cpu=1, priority=100), "default")
+        pod = await world.pod_when("w", lambda pod: "nominatedNodeName" in pod.get("status", {}))
+        assert pod["status"]["nominatedNodeName"] == "n2"
+
+    scene(World(preempt=spare), {}, act)
