@@ -241,7 +241,7 @@ async def large() -> float:
 
 def _decisions(decider: Decider, scheduler: Scheduler, make: Callable[[str], Obj]) -> tuple[float, float]:
     """Milliseconds of the first decision for a shape, and the mean of those after it."""
-    task: Task = scheduler._task(encoded(make("new-1")).view(Pod))
+    task: Task = scheduler.task(encoded(make("new-1")).view(Pod))
     began = time.perf_counter()
     decider.decide(task)
     first = time.perf_counter() - began

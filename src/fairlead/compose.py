@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +118,18 @@ async def simulation(settings: Settings) -> AsyncIterator[tuple[Registry, Inform
         yield running.registry, informers
     if running.failure.done():
         running.failure.result()
+
+
+@asynccontextmanager
+async def restored(objects: Sequence[Obj]) -> AsyncIterator[Registry]:
+    """What a dump says, as an API server shows it; nothing acts on it."""
+    running = await _opened(MemoryStore(), Settings(imported=tuple(objects)))
+    serving_ = asyncio.create_task(running.server.run())
+    try:
+        yield running.registry
+    finally:
+        serving_.cancel()
+        await asyncio.gather(serving_, return_exceptions=True)
 
 
 @asynccontextmanager

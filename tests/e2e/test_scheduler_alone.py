@@ -94,3 +94,28 @@ def test_a_wrong_configuration_is_told_in_a_sentence(cluster: Up, tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert 'strict decoding error: unknown field "profiles[0].nmae"' in done.stderr
+
+
+def test_why_tells_of_a_live_cluster(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    terminal.output("kubectl run huge --image=nginx --overrides='" + _huge("64") + "'")
+    command = [
+        sys.executable,
+        "-m",
+        "fairlead",
+        "why",
+        "huge",
+        "-n",
+        namespace,
+        "--kubeconfig",
+        str(cluster.kubeconfig),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"{namespace}/huge waits: 0/2 nodes are available: 2 Insufficient cpu." in done.stdout
+    assert "would help: cpu: wants 64, at most 4 of 4 free" in done.stdout
+
+
+def _huge(cpu: str) -> str:
+    return (
+        f'{{"spec":{{"containers":[{{"name":"huge","image":"nginx","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}}}'
+    )

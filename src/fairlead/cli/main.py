@@ -16,6 +16,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "up": "a cluster on this machine, for kubectl and every Kubernetes client",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "scheduler": "the scheduler alone, against any API server",
+    "why": "why a pod waits, or is where it is",
 }
 
 

@@ -122,6 +122,10 @@ class Scheduler:
         """Tell of every attempt from now on."""
         self._watch = watch
 
+    def pod(self, key: str) -> Pod | None:
+        """The pod of that `namespace/name`, wherever it is."""
+        return self._pods.get(key)
+
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
         self._observer = observer
@@ -237,7 +241,7 @@ class Scheduler:
             return
         if self.queue.get(waiting.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
-        waiting.pod, waiting.task = current, self._task(current)
+        waiting.pod, waiting.task = current, self.task(current)
         self.queue.failed(waiting, clock.now())
         self._wake.set()
         self._tell_failure(current, SCHEDULER_ERROR, f'running Bind plugin "DefaultBinder": {error}')
@@ -344,7 +348,7 @@ class Scheduler:
         self._writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
         waiting = self.queue.get(pod.metadata.key)
         if waiting is not None:
-            waiting.task = self._task(pod)
+            waiting.task = self.task(pod)
             self.queue.activate(waiting.key, clock.now())
 
     # --- what the informers tell ------------------------------------------------------------------------------------
@@ -379,7 +383,8 @@ class Scheduler:
         """Pods on nodes count whoever put them there; of those that wait, only our own."""
         return bool(pod.spec.node_name) or pod.spec.scheduler_name in self.judges
 
-    def _task(self, pod: Pod) -> Task:
+    def task(self, pod: Pod) -> Task:
+        """What a decision about the pod is about."""
         promise = self.nominations.get(pod.metadata.uid)
         nominated = promise.node if promise else ""
         return Task(self._shapes.of(pod), self._companies.of(pod), pod.priority, pod.metadata.uid, nominated)
@@ -393,7 +398,7 @@ class Scheduler:
             self.snapshot.remove(key)
             self._moved(_removed(placed))
         elif promised:  # what was promised to it is free for others
-            task = self._task(pod)
+            task = self.task(pod)
             self._moved(Change(Event.POD_REMOVED, old_shape=task.shape, old_company=task.company))
 
     def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
@@ -421,9 +426,9 @@ class Scheduler:
             if new.status.nominated_node_name and self.nominations.get(new.metadata.uid) is None:  # from before us
                 shape, company = self._shapes.of(new), self._companies.of(new)
                 self.nominations.set(new, shape, company, new.status.nominated_node_name)
-            self.queue.add(new, self._task(new), self.judges[new.spec.scheduler_name].profile, clock.now())
+            self.queue.add(new, self.task(new), self.judges[new.spec.scheduler_name].profile, clock.now())
         else:
-            task = self._task(new)
+            task = self.task(new)
             events = own_events(known.pod, new, known.task.shape, task.shape)
             self.queue.update(new, task, events, clock.now())
         self._wake.set()

@@ -1,0 +1,133 @@
+"""`fairlead why`: why a pod waits, or why it is where it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
+from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.inputs import imported_objects, scheduling
+from fairlead.cli.wording import counted
+from fairlead.client.http import HttpApi
+from fairlead.client.informer import Informers
+from fairlead.client.kubeconfig import Access, load
+from fairlead.compose import restored
+from fairlead.runtime.loops import run
+from fairlead.scheduler.configuration import Configuration
+from fairlead.scheduler.explain import Explanation, Group, explain
+from fairlead.scheduler.loop import Scheduler
+
+#: Names that are listed of a group, and nodes whose scores are shown.
+_NAMED, _SCORED = 5, 5
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(short_help="Why a pod waits, or is where it is.")
+@click.argument("pod")
+@click.option("-n", "--namespace", help="The pod's namespace.  [default: the context's, or default]")
+@click.option("--kubeconfig", type=_FILE, envvar="KUBECONFIG", help="Which cluster to ask.")
+@click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
+@click.option(
+    "--dump",
+    "dumps",
+    type=_FILE,
+    multiple=True,
+    help="Ask a dump instead (kubectl get nodes,pods,... -A -o yaml). May be repeated.",
+)
+@click.option("--scheduler-config", type=_FILE, help="How the scheduler decides there: a KubeSchedulerConfiguration.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def why(
+    pod: str,
+    namespace: str | None,
+    kubeconfig: Path | None,
+    context: str,
+    dumps: tuple[Path, ...],
+    scheduler_config: Path | None,
+    output: str,
+) -> None:
+    """Tell, for each group of nodes, what refuses the pod and what would help; and for a pod that has a node, how the
+    scores came about if it were placed now.
+
+    Nothing is changed anywhere: the decision is taken again here, over a copy of the cluster.
+
+    \b
+    Example:
+      fairlead why web-7 -n shop
+      kubectl get nodes,pods,namespaces -A -o yaml > dump.yaml && fairlead why web-7 -n shop --dump dump.yaml
+    """
+    logging.basicConfig(level=logging.ERROR, format="%(levelname).1s %(name)s: %(message)s")
+    with parsing():
+        configuration = scheduling(scheduler_config)
+        objects = list(imported_objects(dumps))
+        if not dumps and kubeconfig is None:
+            raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
+        access = load(kubeconfig, context) if kubeconfig and not dumps else None
+    key = f"{namespace or (access.namespace if access else 'default')}/{pod}"
+    with explained(dumps):
+        told = run(_explained(objects, access, configuration, key))
+    if told is None:
+        raise Failure(f'pods "{pod}" not found in namespace {key.partition("/")[0]}')
+    click.echo(msgspec.json.encode(asdict(told)).decode() if output == "json" else "\n".join(_lines(told)))
+
+
+async def _explained(
+    objects: list[Obj], access: Access | None, configuration: Configuration | None, key: str
+) -> Explanation | None:
+    async with _cluster(objects, access) as api:
+        informers = Informers(api)
+        scheduler = Scheduler(api, informers, configuration=configuration)
+        listening = asyncio.create_task(informers.run())
+        try:
+            await informers.synced()
+            return explain(scheduler, key)
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[Api]:
+    """The cluster that is asked: a live one, or what a dump says."""
+    if access is not None:
+        async with HttpApi(access, user_agent="fairlead-why") as api:
+            yield api
+    else:
+        async with restored(objects) as registry:
+            yield registry
+
+
+def _lines(told: Explanation) -> list[str]:
+    lines = [told.headline]
+    if told.preemption:
+        lines += ["", f"  preemption: {told.preemption}"]
+    for group in told.groups:
+        lines += ["", f"  {counted(len(group.nodes), 'node')}  {_names(group)}"]
+        lines.append(f"    {group.plugin}: {', '.join(group.reasons)}")
+        if group.helps:
+            lines.append(f"    would help: {group.helps}")
+    if told.scored:
+        lines += ["", f"  {counted(len(told.scored), 'node')} would do" + _best(len(told.scored))]
+        for one in told.scored[:_SCORED]:
+            parts = " + ".join(
+                f"{plugin} {score}" for plugin, score in sorted(one.scores.items(), key=lambda it: -it[1])
+            )
+            lines.append(f"    {one.total:>5}  {one.node:<20} {parts}")
+    return lines
+
+
+def _best(count: int) -> str:
+    return f", the best {_SCORED}:" if count > _SCORED else ":"
+
+
+def _names(group: Group) -> str:
+    more = len(group.nodes) - _NAMED
+    return ", ".join(group.nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,188 @@
+"""Why a pod is where it is, or nowhere: the decision taken again, and told node by node.
+
+What is told is what the same plugins say of the same snapshot; nothing here knows better than the scheduler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.api.scheduling import Node, Pod
+from fairlead.api.taints import first_untolerated, written
+from fairlead.scheduler.company import Task
+from fairlead.scheduler.decide import Decider, Unfit
+from fairlead.scheduler.loop import Judge, Scheduler
+from fairlead.scheduler.preemption import Preempt
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes that are refused for the same reasons."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    helps: str
+    nodes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A node that would do."""
+
+    node: str
+    total: int
+    scores: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Explanation:
+    """The whole answer."""
+
+    pod: str
+    headline: str
+    groups: list[Group] = field(default_factory=list)
+    #: The nodes that would do, the best first.
+    scored: list[Scored] = field(default_factory=list)
+    #: What preemption would do or did not.
+    preemption: str = ""
+
+
+def explain(scheduler: Scheduler, key: str) -> Explanation | None:
+    """Take the decision for that `namespace/name` again; None if there is no such pod."""
+    pod = scheduler.pod(key)
+    if pod is None:
+        return None
+    judge = scheduler.judges.get(pod.spec.scheduler_name)
+    if judge is None:
+        return Explanation(key, f'{key} asks for the scheduler "{pod.spec.scheduler_name}", which is another one')
+    if pod.is_finished:
+        return Explanation(key, f"{key} has finished ({pod.status.phase})")
+    held = judge.profile.pre_enqueue(pod)
+    if held is not None and not pod.spec.node_name:
+        return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
+    if pod.spec.node_name:
+        scheduler.snapshot.remove(key)
+    return _decided_again(judge, pod, scheduler.task(pod), key)
+
+
+def _decided_again(judge: Judge, pod: Pod, task: Task, key: str) -> Explanation:
+    decider = judge.decider
+    decision = decider.decide(task)
+    told = Explanation(key, _headline(pod, key))
+    told.groups = _groups(decider, task)
+    for node, scores in decider.scores(task).items():
+        told.scored.append(Scored(node, sum(scores.values()), scores))
+    told.scored.sort(key=lambda one: (-one.total, one.node))
+    if isinstance(decision, Unfit) and not pod.spec.node_name:
+        outcome = judge.preemptor.make_room(pod, task, decision.found)
+        if isinstance(outcome, Preempt):
+            victims = ", ".join(sorted(one.key for one in outcome.victims))
+            told.preemption = f"it may drive away {victims} from {outcome.node}"
+            told.headline += f": {decision.found.text('')}"
+        else:
+            told.headline += f": {decision.found.text(outcome.advice)}"
+    return told
+
+
+def _headline(pod: Pod, key: str) -> str:
+    if pod.spec.node_name:
+        return f"{key} is on {pod.spec.node_name}"
+    return f"{key} waits"
+
+
+def _groups(decider: Decider, task: Task) -> list[Group]:
+    """Every node that will not do, with those that will not for the same reasons."""
+    snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], Group]()
+    feasible = set(decider.feasible(task).tolist())
+    for row in snapshot.rows().tolist():
+        if row in feasible:
+            continue
+        promises = decider.nominations.against(task, snapshot.names[row])
+        refused = decider.refusal_if(task, row, without=[], promises=promises)
+        if refused is None:
+            continue
+        plugin, refusals = refused
+        reasons = tuple(sorted(reason for reason, count in refusals.reasons.items() if count))
+        group = found.setdefault((plugin, reasons), Group(plugin, reasons, ""))
+        group.nodes.append(snapshot.names[row])
+    for group in found.values():
+        group.nodes.sort()
+        group.helps = _HELP.get(group.plugin, _nothing)(task.shape, snapshot, group.nodes)
+    return sorted(found.values(), key=lambda group: (-len(group.nodes), group.plugin))
+
+
+# --- what would help ------------------------------------------------------------------------------------------------
+
+
+def _node(snapshot: Snapshot, name: str) -> Node:
+    row = snapshot.row_of(name)
+    node = snapshot.nodes[row] if row is not None else None
+    assert node is not None
+    return node
+
+
+def _nothing(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    return ""
+
+
+def _about_cordon(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    return f"kubectl uncordon {nodes[0]}"
+
+
+def _about_taints(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    taints = {
+        written(taint)
+        for name in nodes
+        if (taint := first_untolerated(_node(snapshot, name).taints, shape.tolerations)) is not None
+    }
+    return f"a toleration for {', '.join(sorted(taints))}"
+
+
+def _about_selector(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    wanted = ",".join(f"{key}={value}" for key, value in sorted(shape.node_selector.items()))
+    return f"a node with {wanted}" if wanted else "a node that its node affinity means"
+
+
+def _about_room(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    """The closest that any of these nodes comes, resource by resource."""
+    rows = [row for name in nodes if (row := snapshot.row_of(name)) is not None]
+    told = []
+    for name, wanted in shape.requests.items():
+        offered, taken = snapshot.allocatable[name], snapshot.requested[name]
+        free, whole = max((int(offered[row] - taken[row]), int(offered[row])) for row in rows)
+        if free < wanted:
+            closest = f"at most {_shown(name, free)} of {_shown(name, whole)} free"
+            told.append(f"{name}: wants {_shown(name, wanted)}, {closest}")
+    return "; ".join(told) or "fewer pods on these nodes, or room for all it requests on one of them"
+
+
+def _about_ports(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+    ports = ", ".join(f"{one.port}/{one.protocol}" for one in shape.host_ports)
+    return f"a node on which {ports} is free"
+
+
+def _shown(name: str, amount: int) -> str:
+    """An amount as people write it."""
+    if name == "cpu":
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    if name in ("memory", "ephemeral-storage"):
+        for suffix, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if abs(amount) >= size:
+                return f"{amount / size:.1f}".removesuffix(".0") + suffix
+    return str(amount)
+
+
+_HELP: Final[Mapping[str, Callable[[Shape, Snapshot, list[str]], str]]] = {
+    "NodeUnschedulable": _about_cordon,
+    "TaintToleration": _about_taints,
+    "NodeAffinity": _about_selector,
+    "NodeResourcesFit": _about_room,
+    "NodePorts": _about_ports,
+    "InterPodAffinity": lambda *_: "other pods near by, or fewer, as its affinity terms want it",
+    "PodTopologySpread": lambda *_: "room in the domains that have fewer of these pods",
+    "VolumeBinding": lambda *_: "a volume that these nodes can reach",
+}
