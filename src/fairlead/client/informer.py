@@ -127,15 +127,19 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List, watch, and begin again when the watch breaks; returns only by cancellation."""
+        trouble = ""
         while True:
             try:
                 await self._list()
+                trouble = ""
                 while True:
                     await self._watch()
             except Gone:
                 continue
             except (ApiError, OSError) as error:
-                log.warning("informer of %s: %s; trying again", self.resource.qualified, error)
+                if str(error) != trouble:  # once, however long it lasts
+                    log.warning("informer of %s: %s; trying again", self.resource.qualified, error)
+                trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _list(self) -> None:

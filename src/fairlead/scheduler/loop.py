@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -30,6 +30,7 @@ from fairlead.scheduler.company import Companies, Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.framework import NO_EVENT, Change, Event, ExtenderFailure, Profile
+from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.queue import SchedulingQueue, Waiting
@@ -107,6 +108,10 @@ class Scheduler:
 
             self._extenders = Extenders(config.said.extenders, api)
         self._wake = asyncio.Event()
+        self._gangs: Gangs | None = None
+        if any(isinstance(plugin, Coscheduling) for profile in config.profiles for plugin in profile.all):
+            self._gangs = Gangs(self._wake_gang)
+            informers.of(POD_GROUPS, PodGroup).subscribe(self._gangs.group_event)
         preemptors = [judge.preemptor for judge in self.judges.values()]
         self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._moved)
         self._pods = informers.of(builtin.PODS, Pod)
@@ -175,6 +180,13 @@ class Scheduler:
     # --- one pod ----------------------------------------------------------------------------------------------------
 
     def _try(self, waiting: Waiting) -> None:
+        gang = self._gangs.of(waiting.pod) if self._gangs is not None else None
+        if gang is None or Coscheduling not in map(type, waiting.profile.all):
+            self._try_alone(waiting)
+        else:
+            self._try_together(waiting, gang)
+
+    def _try_alone(self, waiting: Waiting) -> None:
         pod, task = waiting.pod, waiting.task
         if pod.metadata.is_terminating:
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -271,6 +283,49 @@ class Scheduler:
         if self._recorder is not None:
             other = None if related is None else reference(related, builtin.PODS)
             self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action, related=other)
+
+    # --- gangs ------------------------------------------------------------------------------------------------------
+
+    def _try_together(self, first: Waiting, gang: Gang) -> None:
+        """Decide for all of a group that wait; too few, and nothing has happened."""
+        others = (self.queue.take(key) for key in list(gang.waiting) if key != first.key)
+        together = [first, *(one for one in others if one is not None)]
+        if gang.missing:
+            self._refuse_together(together, gang.missing, frozenset({Coscheduling.name}))
+            return
+        chosen: list[tuple[Waiting, str]] = []
+        refused: list[tuple[Waiting, Diagnosis]] = []
+        for one in together:
+            decision = self.judges[one.profile.name].decider.decide(one.task)
+            if isinstance(decision, Chosen):
+                self.snapshot.assume(Placed(one.pod, decision.row, one.task.shape, one.task.company))
+                chosen.append((one, decision.node))
+            else:
+                refused.append((one, decision.found))
+        if len(chosen) >= gang.needed:
+            for one, node in chosen:
+                self._writers.start(partial(self._bind, one, node, clock.monotonic()))
+            for one, found in refused:
+                self._refused(one, found, Futile(""))
+            return
+        for one, _ in chosen:
+            self.snapshot.forget(one.key, one.pod.metadata.uid)
+        found = refused[0][1]
+        why = f"only {len(chosen)} of the {gang.needed} pods that PodGroup {gang.key} needs would fit: {found.text('')}"
+        self._refuse_together(together, why, found.plugins)
+
+    def _refuse_together(self, together: list[Waiting], why: str, plugins: frozenset[str]) -> None:
+        for one in together:
+            if plugins:
+                self.queue.refused(one, plugins, clock.now())
+            else:
+                self.queue.failed(one, clock.now())
+            self._tell_failure(one.pod, UNSCHEDULABLE, why)
+
+    def _wake_gang(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.queue.activate(key, clock.now())
+        self._wake.set()
 
     # --- extenders --------------------------------------------------------------------------------------------------
 
@@ -392,6 +447,8 @@ class Scheduler:
     def _pod_gone(self, pod: Pod) -> None:
         key = pod.metadata.key
         self.queue.remove(key)
+        if self._gangs is not None:
+            self._gangs.gone(pod)
         promised = self.nominations.drop(pod.metadata.uid)
         placed = self.snapshot.placed(key)
         if placed is not None and placed.uid == pod.metadata.uid:
@@ -408,6 +465,8 @@ class Scheduler:
         before = Placed(placed.pod, placed.row, placed.shape, placed.company) if placed is not None else None
         self.snapshot.place(new, shape, company)
         self.nominations.drop(meta.uid)
+        if self._gangs is not None:
+            self._gangs.placed(new)
         if old is not None and old.spec.node_name and before is not None:
             self._moved(placed_pod_changed(old, new, before, shape, company))
         else:
@@ -427,6 +486,8 @@ class Scheduler:
                 shape, company = self._shapes.of(new), self._companies.of(new)
                 self.nominations.set(new, shape, company, new.status.nominated_node_name)
             self.queue.add(new, self.task(new), self.judges[new.spec.scheduler_name].profile, clock.now())
+            if self._gangs is not None:
+                self._gangs.waits(new)
         else:
             task = self.task(new)
             events = own_events(known.pod, new, known.task.shape, task.shape)

@@ -156,6 +156,16 @@ class SchedulingQueue:
                 return one
         return None
 
+    def take(self, key: str) -> Waiting | None:
+        """Take a certain pod out, wherever it waits; None if nobody of that name waits to be tried."""
+        one = self._waiting.get(key)
+        if one is None or one.place in (Place.GATED, Place.NOWHERE) or one.is_preempting:
+            return None
+        self._put(one, Place.NOWHERE)
+        del self._waiting[key]
+        one.attempts += 1
+        return one
+
     def refused(self, one: Waiting, plugins: frozenset[str], now: float) -> None:
         """No node would do, by the word of these plugins."""
         one.refused_by = plugins

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from fairlead.scheduler.framework import AnyPlugin
+from fairlead.scheduler.gangs import Coscheduling
 from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
 from fairlead.scheduler.plugins.company.spread import PodTopologySpread
 from fairlead.scheduler.plugins.gates import SchedulingGates
@@ -39,6 +40,8 @@ BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
     NodeResourcesBalancedAllocation,
     ImageLocality,
 )
+#: Plugins of ours that no profile has unless it asks for them.
+OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
 #: What a configuration may name that is no class of ours: the queue's order, binding and preemption are parts of the
 #: scheduler itself, a pod with a node name never comes here, and the rest waits for what it is about.
 NAMES_ALONE: Final = (
@@ -64,7 +67,7 @@ DEFAULT_ORDER: Final[Mapping[str, int]] = {
 }
 
 
-_BY_NAME: Final[Mapping[str, type[AnyPlugin]]] = {one.name: one for one in BUILT_IN}
+_BY_NAME: Final[Mapping[str, type[AnyPlugin]]] = {one.name: one for one in (*BUILT_IN, *OPTIONAL)}
 
 
 def find(name: str) -> type[AnyPlugin] | None:

@@ -1,0 +1,152 @@
+"""Gangs in virtual time: all of a group or none, and never a deadlock between two."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.api import builtin
+from fairlead.client.informer import Informers
+from fairlead.runtime.loops import run_virtual
+from fairlead.scheduler.configuration import load
+from fairlead.scheduler.gangs import GROUP_LABEL, POD_GROUPS
+from fairlead.scheduler.loop import Scheduler
+from fairlead.testing.memory_api import MemoryApi
+from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
+
+GANGS = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}]}
+
+
+class World:
+    def __init__(self) -> None:
+        self.api = MemoryApi()
+
+    async def node(self, name: str, cpu: int) -> None:
+        await self.api.create(builtin.NODES, node_obj(name, cpu=cpu))
+
+    async def group(self, name: str, least: int) -> None:
+        group: Obj = {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": least}}
+        await self.api.create(POD_GROUPS, group, "default")
+
+    async def pods(self, group: str, *numbers: int, cpu: int = 1) -> None:
+        for number in numbers:
+            one = pod_obj(f"{group}-{number}", cpu=cpu)
+            one["metadata"]["labels"] = {GROUP_LABEL: group}
+            await self.api.create(builtin.PODS, one, "default")
+
+    async def placed(self) -> dict[str, int]:
+        """How many pods of each group have a node, some time later."""
+        await asyncio.sleep(30)
+        found: dict[str, int] = {}
+        for one in (await self.api.list(builtin.PODS)).items:
+            pod = one.obj()
+            if "nodeName" in pod["spec"]:
+                group = pod["metadata"]["labels"][GROUP_LABEL]
+                found[group] = found.get(group, 0) + 1
+        return found
+
+    async def message(self, name: str) -> str:
+        pod = (await self.api.get(builtin.PODS, name, "default")).obj()
+        return str(pod["status"]["conditions"][0]["message"])
+
+
+def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -> None:
+    async def play() -> None:
+        world = World()
+        informers = Informers(world.api)
+        scheduler = Scheduler(world.api, informers, configuration=load(configuration))
+        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+        await act(world)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtual(play())
+
+
+def test_a_group_starts_when_all_of_it_fits_and_not_before() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 2)
+        await world.group("train", 3)
+        await world.pods("train", 0, 1, 2)
+        assert await world.placed() == {}
+        assert await world.message("train-0") == (
+            "only 2 of the 3 pods that PodGroup default/train needs would fit: "
+            "0/1 nodes are available: 1 Insufficient cpu."
+        )
+        await world.node("n2", 2)
+        assert await world.placed() == {"train": 3}
+
+    scene(act)
+
+
+def test_a_group_waits_for_its_pods_and_for_its_object() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 8)
+        await world.pods("train", 0)
+        assert await world.placed() == {}
+        assert await world.message("train-0") == "PodGroup default/train not found"
+        await world.group("train", 2)
+        assert await world.placed() == {}
+        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
+        await world.pods("train", 1)
+        assert await world.placed() == {"train": 2}
+
+    scene(act)
+
+
+def test_more_than_the_group_needs_go_where_there_is_room() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 3)
+        await world.group("train", 2)
+        await world.pods("train", 0, 1, 2, 3)
+        assert await world.placed() == {"train": 3}
+
+    scene(act)
+
+
+def test_two_groups_that_fit_only_one_after_the_other_do_not_block_each_other() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 4)
+        await world.group("a", 3)
+        await world.group("b", 3)
+        for number in range(3):  # they arrive by turns
+            await world.pods("a", number)
+            await world.pods("b", number)
+        assert sorted((await world.placed()).values()) == [3]
+        await world.node("n2", 4)
+        assert await world.placed() == {"a": 3, "b": 3}
+
+    scene(act)
+
+
+def test_nobody_is_held_back_unless_the_profile_asks_for_it() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 2)
+        await world.pods("train", 0, 1, 2)
+        assert await world.placed() == {"train": 2}
+
+    scene(act, None)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    nodes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    groups=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=4),
+)
+def test_every_group_has_none_or_at_least_its_minimum(nodes: list[int], groups: list[tuple[int, int]]) -> None:
+    async def act(world: World) -> None:
+        for number, cpu in enumerate(nodes):
+            await world.node(f"n{number}", cpu)
+        for number, (size, _) in enumerate(groups):
+            await world.group(f"g{number}", size)
+        for number, (size, cpu) in enumerate(groups):
+            await world.pods(f"g{number}", *range(size), cpu=cpu)
+        placed = await world.placed()
+        assert all(count >= groups[int(name[1:])][0] for name, count in placed.items())
+
+    scene(act)
