@@ -11,6 +11,7 @@ from fairlead.api.scheduling import Node, Pod
 from fairlead.scheduler.company import Companies, Task
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.decide import Chosen, Decider, Unfit
+from fairlead.scheduler.framework import Profile
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.shape import Shape, Shapes
 from fairlead.scheduler.snapshot import Placed, Snapshot
@@ -47,9 +48,11 @@ def pod_obj(name: str = "w", *, priority: int = 0, **more: Any) -> Obj:
     container = {"name": "app", "image": more.pop("image", "registry.test/app:1"), "resources": {"requests": requests}}
     if ports := more.pop("ports", None):
         container["ports"] = [{"hostPort": one} if isinstance(one, int) else one for one in ports]
+    labels = more.pop("labels", {})
     status = {"phase": "Pending"} | more.pop("status", {})
     spec = {"schedulerName": "default-scheduler", "priority": priority, "containers": [container]} | more
-    return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": spec, "status": status}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels}
+    return {"metadata": metadata, "spec": spec, "status": status}
 
 
 def node(name: str = "n1", **more: Any) -> Node:
@@ -63,10 +66,10 @@ def pod(name: str = "w", **more: Any) -> Pod:
 class Cluster:
     """A snapshot and a decider, spoken to in short forms."""
 
-    def __init__(self, *nodes: Node) -> None:
+    def __init__(self, *nodes: Node, profile: Profile | None = None) -> None:
         self.shapes, self.companies = Shapes(), Companies()
         self.snapshot = Snapshot()
-        self.decider = Decider(self.snapshot, load().profiles[0])
+        self.decider = Decider(self.snapshot, profile or load().profiles[0])
         self.preemptor = Preemptor(self.decider)
         for one in nodes:
             self.snapshot.set_node(one)

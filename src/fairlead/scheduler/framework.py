@@ -1,6 +1,7 @@
 """What a scheduler plugin is: the extension points, and what flows between them.
 
-    pre_enqueue ─▶ (queue) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise ─▶ (assume, bind)
+    pre_enqueue ─▶ (queue) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise ─▶ (assume) ─▶ reserve ─▶ permit ─▶ (bind)
+                                              └─▶ nobody passes: (preemption)              └─▶ unreserve
 
 A plugin answers for many nodes at once: `filter` returns a mask over the rows it is asked about, `score` an array of
 integers. "Does not fit" is a value; an exception is a bug. Which plugins run, in which order and with which weights, is
@@ -76,6 +77,10 @@ class Change:
     new_company: Company | None = None
 
 
+class NotPermitted(Exception):
+    """A plugin does not let the pod start on its node; says why."""
+
+
 class ExtenderFailure(Exception):
     """An extender that must be heard could not be, or refused to answer."""
 
@@ -123,6 +128,15 @@ class AnyPlugin:
     def pre_enqueue(self, pod: Pod) -> Refused | None:
         """Why the pod must not even be tried yet."""
         return None
+
+    def reserve(self, pod: Pod, node: str) -> None:
+        """The pod was given that node, and the binding is about to be written."""
+
+    def unreserve(self, pod: Pod, node: str) -> None:
+        """It came to nothing."""
+
+    async def permit(self, pod: Pod, node: str) -> None:
+        """Hold the binding back for as long as this takes. Raises NotPermitted: then the pod is tried again later."""
 
     def helps(self, change: Change, task: Task) -> bool:
         """Whether this change, one of `events`, may let the pod pass this plugin (`QueueingHintFn`)."""
@@ -228,6 +242,14 @@ class Profile:
     @cached_property
     def all(self) -> tuple[AnyPlugin, ...]:
         return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.company))
+
+    @cached_property
+    def followers(self) -> tuple[AnyPlugin, ...]:
+        """The plugins that want to hear of what comes of a decision."""
+        hooks = ("reserve", "unreserve", "permit")
+        return tuple(
+            one for one in self.all if any(getattr(type(one), hook) is not getattr(AnyPlugin, hook) for hook in hooks)
+        )
 
     @cached_property
     def company_filters(self) -> tuple[CompanyPlugin, ...]:

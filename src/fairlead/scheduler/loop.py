@@ -29,7 +29,7 @@ from fairlead.scheduler.columns import Rows
 from fairlead.scheduler.company import Companies, Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import NO_EVENT, Change, Event, ExtenderFailure, Profile
+from fairlead.scheduler.framework import NO_EVENT, Change, Event, ExtenderFailure, NotPermitted, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
@@ -198,7 +198,7 @@ class Scheduler:
             if self._observer is not None:
                 self._observer(waiting.key, judge.decider.scores(task))
             self.snapshot.assume(Placed(pod, decision.row, task.shape, task.company))
-            self._writers.start(partial(self._bind, waiting, decision.node, began))
+            self._start_binding(waiting, decision.node, began)
         else:
             self._refuse(waiting, judge, decision.found)
             if self._watch is not None:
@@ -226,14 +226,23 @@ class Scheduler:
             self.queue.failed(waiting, now)
         self._tell_failure(pod, UNSCHEDULABLE, message, nominated)
 
+    def _start_binding(self, waiting: Waiting, node: str, began: float) -> None:
+        for plugin in waiting.profile.followers:
+            plugin.reserve(waiting.pod, node)
+        self._writers.start(partial(self._bind, waiting, node, began))
+
     async def _bind(self, waiting: Waiting, node: str, began: float) -> None:
         pod = waiting.pod
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         try:
+            for plugin in waiting.profile.followers:
+                await plugin.permit(pod, node)
             if self._extenders is None or not await self._extenders.bind(pod, node):
                 await writes.bind(self._api, pod, node)
-        except (ApiError, OSError, ExtenderFailure) as error:
+        except (ApiError, OSError, ExtenderFailure, NotPermitted) as error:
             log.info("cannot bind %s to %s: %s", key, node, error)
+            for plugin in waiting.profile.followers:
+                plugin.unreserve(pod, node)
             self._binding_failed(waiting, error)
             if self._watch is not None:
                 self._watch.attempted("error", waiting.profile.name, clock.monotonic() - began)
@@ -256,7 +265,8 @@ class Scheduler:
         waiting.pod, waiting.task = current, self.task(current)
         self.queue.failed(waiting, clock.now())
         self._wake.set()
-        self._tell_failure(current, SCHEDULER_ERROR, f'running Bind plugin "DefaultBinder": {error}')
+        said = str(error) if isinstance(error, NotPermitted) else f'running Bind plugin "DefaultBinder": {error}'
+        self._tell_failure(current, SCHEDULER_ERROR, said)
 
     def _tell_failure(self, pod: Pod, reason: str, message: str, nominated: str | None = None) -> None:
         """`nominated` replaces the pod's nominatedNodeName, unless it is None."""
@@ -304,7 +314,7 @@ class Scheduler:
                 refused.append((one, decision.found))
         if len(chosen) >= gang.needed:
             for one, node in chosen:
-                self._writers.start(partial(self._bind, one, node, clock.monotonic()))
+                self._start_binding(one, node, clock.monotonic())
             for one, found in refused:
                 self._refused(one, found, Futile(""))
             return
@@ -350,7 +360,7 @@ class Scheduler:
             self._tell_failure(pod, SCHEDULER_ERROR, str(error))
             return
         self.snapshot.assume(Placed(pod, chosen.row, task.shape, task.company))
-        self._writers.start(partial(self._bind, waiting, chosen.node, clock.monotonic()))
+        self._start_binding(waiting, chosen.node, clock.monotonic())
 
     def _names(self, rows: Rows) -> list[str]:
         return [self.snapshot.names[row] for row in rows.tolist()]

@@ -1,0 +1,37 @@
+"""A scheduler plugin: prefer cheap nodes, and keep pods that are in a hurry off spot machines."""
+
+import numpy as np
+
+from fairlead.scheduler.arguments import Arguments
+from fairlead.scheduler.framework import MAX_NODE_SCORE, CompanyPlugin, Event
+
+
+class ThriftyArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    label: str = "cost"
+
+
+class Thrifty(CompanyPlugin):
+    name = "Thrifty"
+    reason = "node(s) may be taken away at any time"
+    events = Event.NODE_ADDED | Event.NODE_LABELS
+    arguments = ThriftyArguments
+
+    def __init__(self, label: str = "cost") -> None:
+        self._label = label
+
+    @classmethod
+    def configured(cls, args: ThriftyArguments) -> "Thrifty":
+        return cls(args.label)
+
+    def filters(self, task, snapshot):
+        return task.company.labels.get("hurry") == "true"
+
+    def filter(self, task, snapshot, rows):
+        return snapshot.labels("spot").map(rows, lambda value: value != "true") != 0
+
+    def scores(self, task, snapshot):
+        return True
+
+    def score(self, task, snapshot, rows):
+        costs = snapshot.labels(self._label).map(rows, lambda value: int(value or MAX_NODE_SCORE))
+        return np.clip(MAX_NODE_SCORE - costs, 0, MAX_NODE_SCORE)
