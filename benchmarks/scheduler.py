@@ -228,7 +228,7 @@ async def large() -> float:
         snapshot.set_node(encoded(node(number)).view(Node))
     for number in range(150_000):
         placed = encoded(pod(f"pod-{number}", nodeName=f"node-{number % NODES}", labels={"app": f"app-{number % 500}"}))
-        scheduler._pod_event(None, placed.view(Pod))
+        scheduler._listener.pod_event(None, placed.view(Pod))
     gc.collect()
     gc.freeze()  # as `fairlead up` does when it is ready
     decider = next(iter(scheduler.judges.values())).decider

@@ -13,30 +13,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fairlead.api import builtin
-from fairlead.api.errors import ApiError, NotFound
-from fairlead.api.objects import Obj
-from fairlead.api.references import reference
-from fairlead.api.scheduling import Node, Pod
+from fairlead.api.errors import ApiError
+from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.client.events import NORMAL, WARNING, Recorder
+from fairlead.client.events import Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
-from fairlead.scheduler.changes import is_same_node, node_changed, own_events, placed_pod_changed
 from fairlead.scheduler.columns import Rows
-from fairlead.scheduler.company import Companies, Task
+from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import NO_EVENT, Change, Event, ExtenderFailure, NotPermitted, Profile
+from fairlead.scheduler.framework import NO_EVENT, ExtenderFailure, NotPermitted, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
+from fairlead.scheduler.listening import Listener, removed
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.queue import SchedulingQueue, Waiting
-from fairlead.scheduler.shape import Shapes
 from fairlead.scheduler.snapshot import Placed, Snapshot
 from fairlead.scheduler.surroundings import Surroundings
+from fairlead.scheduler.telling import Teller
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
@@ -46,8 +43,6 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 #: Decisions after which everybody else gets a turn.
 DECISIONS_PER_TURN: Final = 16
-#: `NoteLengthLimit` of events.k8s.io.
-LONGEST_NOTE: Final = 1024
 
 #: Told of every pod (`namespace/name`) that gets a node: node → plugin → weighted score.
 ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
@@ -96,10 +91,8 @@ class Scheduler:
             first_backoff=config.said.pod_initial_backoff_seconds,
             longest_backoff=config.said.pod_max_backoff_seconds,
         )
-        self._api, self._recorder = api, recorder
+        self._teller = Teller(api, recorder)
         self._writes_at_once = writes_at_once
-        self._writers: writes.Writers
-        self._shapes, self._companies = Shapes(), Companies()
         self._observer: ScoreObserver | None = None
         self._watch: Watch | None = None
         self._extenders: Extenders | None = None
@@ -113,11 +106,11 @@ class Scheduler:
             self._gangs = Gangs(self._wake_gang)
             informers.of(POD_GROUPS, PodGroup).subscribe(self._gangs.group_event)
         preemptors = [judge.preemptor for judge in self.judges.values()]
-        self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._moved)
-        self._pods = informers.of(builtin.PODS, Pod)
-        self._nodes = informers.of(builtin.NODES, Node)
-        self._nodes.subscribe(self._node_event)
-        self._pods.subscribe(self._pod_event)
+        profiles = {profile.name: profile for profile in config.profiles}
+        self._listener = Listener(
+            informers, self.snapshot, self.nominations, self.queue, profiles, self._gangs, self._wake.set
+        )
+        self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._listener.moved)
 
     def _judge(self, profile: Profile) -> Judge:
         decider = Decider(self.snapshot, profile, self.nominations)
@@ -129,7 +122,11 @@ class Scheduler:
 
     def pod(self, key: str) -> Pod | None:
         """The pod of that `namespace/name`, wherever it is."""
-        return self._pods.get(key)
+        return self._listener.pod(key)
+
+    def task(self, pod: Pod) -> Task:
+        """What a decision about the pod is about."""
+        return self._listener.task(pod)
 
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
@@ -145,10 +142,9 @@ class Scheduler:
 
     async def _run(self) -> None:
         await self._surroundings.synced()
-        await self._nodes.synced()
-        await self._pods.synced()
+        await self._listener.synced()
         async with asyncio.TaskGroup() as group:
-            self._writers = writes.Writers(group, self._writes_at_once)
+            self._teller.writers = writes.Writers(group, self._writes_at_once)
             while True:
                 self._wake.clear()
                 self.queue.tick(clock.now())
@@ -189,15 +185,14 @@ class Scheduler:
     def _try_alone(self, waiting: Waiting) -> None:
         pod, task = waiting.pod, waiting.task
         if pod.metadata.is_terminating:
-            key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            self._say(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
+            self._teller.skipped(pod)
             return
         judge, began = self.judges[waiting.profile.name], clock.monotonic()
         decision = judge.decider.decide(task)
         if isinstance(decision, Chosen):
             if self._observer is not None:
                 self._observer(waiting.key, judge.decider.scores(task))
-            self.snapshot.assume(Placed(pod, decision.row, task.shape, task.company))
+            self._assume(waiting, decision)
             self._start_binding(waiting, decision.node, began)
         else:
             self._refuse(waiting, judge, decision.found)
@@ -224,23 +219,27 @@ class Scheduler:
             self.queue.refused(waiting, found.plugins, now)
         else:
             self.queue.failed(waiting, now)
-        self._tell_failure(pod, UNSCHEDULABLE, message, nominated)
+        self._teller.failed(pod, UNSCHEDULABLE, message, nominated)
+
+    def _assume(self, waiting: Waiting, chosen: Chosen) -> None:
+        """Count the pod as placed from now on; what was promised to it, it has."""
+        self.snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
+        self.nominations.drop(waiting.pod.metadata.uid)
 
     def _start_binding(self, waiting: Waiting, node: str, began: float) -> None:
         for plugin in waiting.profile.followers:
             plugin.reserve(waiting.pod, node)
-        self._writers.start(partial(self._bind, waiting, node, began))
+        self._teller.writers.start(partial(self._bind, waiting, node, began))
 
     async def _bind(self, waiting: Waiting, node: str, began: float) -> None:
         pod = waiting.pod
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         try:
             for plugin in waiting.profile.followers:
                 await plugin.permit(pod, node)
             if self._extenders is None or not await self._extenders.bind(pod, node):
-                await writes.bind(self._api, pod, node)
+                await self._teller.bind(pod, node)
         except (ApiError, OSError, ExtenderFailure, NotPermitted) as error:
-            log.info("cannot bind %s to %s: %s", key, node, error)
+            log.info("cannot bind %s to %s: %s", waiting.key, node, error)
             for plugin in waiting.profile.followers:
                 plugin.unreserve(pod, node)
             self._binding_failed(waiting, error)
@@ -250,49 +249,23 @@ class Scheduler:
             if self._watch is not None:
                 self._watch.attempted("scheduled", waiting.profile.name, clock.monotonic() - began)
                 self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
-            self._say(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
+            self._teller.scheduled(pod, node)
 
     def _binding_failed(self, waiting: Waiting, error: Exception) -> None:
         """Take the decision back and try again later, unless the pod is gone or has a node after all."""
         placed = self.snapshot.placed(waiting.key)
         if placed is not None and self.snapshot.forget(waiting.key, waiting.pod.metadata.uid):
-            self._moved(_removed(placed))
-        current = self._pods.get(waiting.key)
+            self._listener.moved(removed(placed))
+        current = self._listener.pod(waiting.key)
         if current is None or current.metadata.uid != waiting.pod.metadata.uid or current.spec.node_name:
             return
         if self.queue.get(waiting.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
-        waiting.pod, waiting.task = current, self.task(current)
+        waiting.pod, waiting.task = current, self._listener.task(current)
         self.queue.failed(waiting, clock.now())
         self._wake.set()
         said = str(error) if isinstance(error, NotPermitted) else f'running Bind plugin "DefaultBinder": {error}'
-        self._tell_failure(current, SCHEDULER_ERROR, said)
-
-    def _tell_failure(self, pod: Pod, reason: str, message: str, nominated: str | None = None) -> None:
-        """`nominated` replaces the pod's nominatedNodeName, unless it is None."""
-        note = message if len(message) <= LONGEST_NOTE else f"{message[: LONGEST_NOTE - 4]} ..."
-        self._say(pod, WARNING, "FailedScheduling", note, "Scheduling")
-        status: Obj = {}
-        condition = writes.not_scheduled(pod, reason, message)
-        if condition is not None:
-            status["conditions"] = [condition]
-        if nominated is not None and nominated != pod.status.nominated_node_name:
-            status["nominatedNodeName"] = nominated or None
-        if status:
-            self._writers.start(partial(self._patch_status, pod, status))
-
-    async def _patch_status(self, pod: Pod, status: Obj) -> None:
-        try:
-            await writes.patch_status(self._api, pod, status)
-        except NotFound:
-            pass
-        except (ApiError, OSError) as error:
-            log.warning("cannot write the status of %s: %s", pod.metadata.key, error)
-
-    def _say(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
-        if self._recorder is not None:
-            other = None if related is None else reference(related, builtin.PODS)
-            self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action, related=other)
+        self._teller.failed(current, SCHEDULER_ERROR, said)
 
     # --- gangs ------------------------------------------------------------------------------------------------------
 
@@ -308,7 +281,7 @@ class Scheduler:
         for one in together:
             decision = self.judges[one.profile.name].decider.decide(one.task)
             if isinstance(decision, Chosen):
-                self.snapshot.assume(Placed(one.pod, decision.row, one.task.shape, one.task.company))
+                self._assume(one, decision)
                 chosen.append((one, decision.node))
             else:
                 refused.append((one, decision.found))
@@ -330,7 +303,7 @@ class Scheduler:
                 self.queue.refused(one, plugins, clock.now())
             else:
                 self.queue.failed(one, clock.now())
-            self._tell_failure(one.pod, UNSCHEDULABLE, why)
+            self._teller.failed(one.pod, UNSCHEDULABLE, why)
 
     def _wake_gang(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -357,9 +330,9 @@ class Scheduler:
                 return
         except (OSError, ApiError, ExtenderFailure) as error:
             self.queue.failed(waiting, clock.now())
-            self._tell_failure(pod, SCHEDULER_ERROR, str(error))
+            self._teller.failed(pod, SCHEDULER_ERROR, str(error))
             return
-        self.snapshot.assume(Placed(pod, chosen.row, task.shape, task.company))
+        self._assume(waiting, chosen)
         self._start_binding(waiting, chosen.node, clock.monotonic())
 
     def _names(self, rows: Rows) -> list[str]:
@@ -377,30 +350,15 @@ class Scheduler:
         self._nominate(waiting, chosen.node)
         if victims:
             waiting.is_preempting = True
-            self._writers.start(partial(self._preempt, waiting, victims, chosen.node))
+            self._teller.writers.start(partial(self._preempt, waiting, victims, chosen.node))
 
     async def _preempt(self, waiting: Waiting, victims: list[Pod], node: str) -> None:
-        preemptor = waiting.pod
         try:
-            async with asyncio.TaskGroup() as group:
-                for victim in victims:
-                    group.create_task(self._drive_away(preemptor, victim, node))
-        except* (ApiError, OSError) as errors:
-            log.warning("cannot preempt for %s: %s", preemptor.metadata.key, errors.exceptions[0])
-            waiting.was_called = True
+            if not await self._teller.drive_away(waiting.pod, victims, node):
+                waiting.was_called = True
         finally:
             self.queue.preempted(waiting, clock.now())
             self._wake.set()
-
-    async def _drive_away(self, preemptor: Pod, victim: Pod, node: str) -> None:
-        if self.snapshot.forget(victim.metadata.key, victim.metadata.uid):
-            return  # it was on its way there, and its binding will be refused
-        try:
-            await writes.evict(self._api, victim, preemptor.spec.scheduler_name)
-        except NotFound:
-            return
-        message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-        self._say(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
 
     def _nominate(self, waiting: Waiting, node: str) -> None:
         task = waiting.task
@@ -410,104 +368,8 @@ class Scheduler:
     def _take_back(self, pod: Pod) -> None:
         """A more important pod takes the node: whoever waited for it looks for another."""
         self.nominations.drop(pod.metadata.uid)
-        self._writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
+        self._teller.taken_back(pod)
         waiting = self.queue.get(pod.metadata.key)
         if waiting is not None:
-            waiting.task = self.task(pod)
+            waiting.task = self._listener.task(pod)
             self.queue.activate(waiting.key, clock.now())
-
-    # --- what the informers tell ------------------------------------------------------------------------------------
-
-    def _node_event(self, old: Node | None, new: Node | None) -> None:
-        if new is None:
-            if old is not None:
-                self.snapshot.remove_node(old.metadata.name)
-        elif old is None or not is_same_node(old, new):
-            self.snapshot.set_node(new)
-        else:
-            return
-        self._moved(node_changed(old, new))
-
-    def _pod_event(self, old: Pod | None, new: Pod | None) -> None:
-        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self._pod_event(old, None)
-            old = None
-        if new is not None and (new.is_finished or not self._is_mine(new)):
-            new = None
-        if old is not None and (old.is_finished or not self._is_mine(old)):
-            old = None
-        if new is None:
-            if old is not None:
-                self._pod_gone(old)
-        elif new.spec.node_name:
-            self._pod_on_node(old, new)
-        else:
-            self._pod_waiting(new)
-
-    def _is_mine(self, pod: Pod) -> bool:
-        """Pods on nodes count whoever put them there; of those that wait, only our own."""
-        return bool(pod.spec.node_name) or pod.spec.scheduler_name in self.judges
-
-    def task(self, pod: Pod) -> Task:
-        """What a decision about the pod is about."""
-        promise = self.nominations.get(pod.metadata.uid)
-        nominated = promise.node if promise else ""
-        return Task(self._shapes.of(pod), self._companies.of(pod), pod.priority, pod.metadata.uid, nominated)
-
-    def _pod_gone(self, pod: Pod) -> None:
-        key = pod.metadata.key
-        self.queue.remove(key)
-        if self._gangs is not None:
-            self._gangs.gone(pod)
-        promised = self.nominations.drop(pod.metadata.uid)
-        placed = self.snapshot.placed(key)
-        if placed is not None and placed.uid == pod.metadata.uid:
-            self.snapshot.remove(key)
-            self._moved(_removed(placed))
-        elif promised:  # what was promised to it is free for others
-            task = self.task(pod)
-            self._moved(Change(Event.POD_REMOVED, old_shape=task.shape, old_company=task.company))
-
-    def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
-        meta = new.metadata
-        shape, company = self._shapes.of(new), self._companies.of(new)
-        placed = self.snapshot.placed(meta.key)
-        before = Placed(placed.pod, placed.row, placed.shape, placed.company) if placed is not None else None
-        self.snapshot.place(new, shape, company)
-        self.nominations.drop(meta.uid)
-        if self._gangs is not None:
-            self._gangs.placed(new)
-        if old is not None and old.spec.node_name and before is not None:
-            self._moved(placed_pod_changed(old, new, before, shape, company))
-        else:
-            self.queue.remove(meta.key)
-            self._moved(Change(Event.POD_PLACED, new_shape=shape, new_company=company))
-
-    def _pod_waiting(self, new: Pod) -> None:
-        key = new.metadata.key
-        placed = self.snapshot.placed(key)
-        if placed is not None:  # assumed: the binding is under way
-            if new.metadata.is_terminating and self.snapshot.forget(key, new.metadata.uid):
-                self._moved(_removed(placed))
-            return
-        known = self.queue.get(key)
-        if known is None:
-            if new.status.nominated_node_name and self.nominations.get(new.metadata.uid) is None:  # from before us
-                shape, company = self._shapes.of(new), self._companies.of(new)
-                self.nominations.set(new, shape, company, new.status.nominated_node_name)
-            self.queue.add(new, self.task(new), self.judges[new.spec.scheduler_name].profile, clock.now())
-            if self._gangs is not None:
-                self._gangs.waits(new)
-        else:
-            task = self.task(new)
-            events = own_events(known.pod, new, known.task.shape, task.shape)
-            self.queue.update(new, task, events, clock.now())
-        self._wake.set()
-
-    def _moved(self, change: Change) -> None:
-        self.queue.moved(change, clock.now())
-        self._wake.set()
-
-
-def _removed(placed: Placed) -> Change:
-    return Change(Event.POD_REMOVED, old_shape=placed.shape, old_company=placed.company)

@@ -1,0 +1,148 @@
+"""What the scheduler hears of pods and nodes, and what that does to its belief and to those that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fairlead.api import builtin
+from fairlead.api.scheduling import Node, Pod
+from fairlead.client.informer import Informers
+from fairlead.runtime import clock
+from fairlead.scheduler.changes import is_same_node, node_changed, own_events, placed_pod_changed
+from fairlead.scheduler.company import Companies, Task
+from fairlead.scheduler.framework import Change, Event, Profile
+from fairlead.scheduler.gangs import Gangs
+from fairlead.scheduler.nominations import Nominations
+from fairlead.scheduler.queue import SchedulingQueue
+from fairlead.scheduler.shape import Shapes
+from fairlead.scheduler.snapshot import Placed, Snapshot
+
+
+class Listener:
+    """Keeps the snapshot, the promises and the queue as the informers tell."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        snapshot: Snapshot,
+        nominations: Nominations,
+        queue: SchedulingQueue,
+        profiles: Mapping[str, Profile],
+        gangs: Gangs | None,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` is called whenever there may be something to decide."""
+        self._snapshot, self._nominations, self._queue = snapshot, nominations, queue
+        self._profiles, self._gangs, self._wake = profiles, gangs, wake
+        self._shapes, self._companies = Shapes(), Companies()
+        self._pods = informers.of(builtin.PODS, Pod)
+        self._nodes = informers.of(builtin.NODES, Node)
+        self._nodes.subscribe(self.node_event)
+        self._pods.subscribe(self.pod_event)
+
+    async def synced(self) -> None:
+        """Return once all nodes and pods have been heard of."""
+        await self._nodes.synced()
+        await self._pods.synced()
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod of that `namespace/name`, wherever it is."""
+        return self._pods.get(key)
+
+    def node_event(self, old: Node | None, new: Node | None) -> None:
+        """A node came, changed or went."""
+        if new is None:
+            if old is not None:
+                self._snapshot.remove_node(old.metadata.name)
+        elif old is None or not is_same_node(old, new):
+            self._snapshot.set_node(new)
+        else:
+            return
+        self.moved(node_changed(old, new))
+
+    def pod_event(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came, changed or went; it may have another uid than before."""
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self.pod_event(old, None)
+            old = None
+        if new is not None and (new.is_finished or not self._is_mine(new)):
+            new = None
+        if old is not None and (old.is_finished or not self._is_mine(old)):
+            old = None
+        if new is None:
+            if old is not None:
+                self._pod_gone(old)
+        elif new.spec.node_name:
+            self._pod_on_node(old, new)
+        else:
+            self._pod_waiting(new)
+
+    def _is_mine(self, pod: Pod) -> bool:
+        """Pods on nodes count whoever put them there; of those that wait, only our own."""
+        return bool(pod.spec.node_name) or pod.spec.scheduler_name in self._profiles
+
+    def task(self, pod: Pod) -> Task:
+        """What a decision about the pod is about."""
+        promise = self._nominations.get(pod.metadata.uid)
+        nominated = promise.node if promise else ""
+        return Task(self._shapes.of(pod), self._companies.of(pod), pod.priority, pod.metadata.uid, nominated)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        key = pod.metadata.key
+        self._queue.remove(key)
+        if self._gangs is not None:
+            self._gangs.gone(pod)
+        promised = self._nominations.drop(pod.metadata.uid)
+        placed = self._snapshot.placed(key)
+        if placed is not None and placed.uid == pod.metadata.uid:
+            self._snapshot.remove(key)
+            self.moved(removed(placed))
+        elif promised:  # what was promised to it is free for others
+            task = self.task(pod)
+            self.moved(Change(Event.POD_REMOVED, old_shape=task.shape, old_company=task.company))
+
+    def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
+        meta = new.metadata
+        shape, company = self._shapes.of(new), self._companies.of(new)
+        placed = self._snapshot.placed(meta.key)
+        before = Placed(placed.pod, placed.row, placed.shape, placed.company) if placed is not None else None
+        self._snapshot.place(new, shape, company)
+        self._nominations.drop(meta.uid)
+        if self._gangs is not None:
+            self._gangs.placed(new)
+        if old is not None and old.spec.node_name and before is not None:
+            self.moved(placed_pod_changed(old, new, before, shape, company))
+        else:
+            self._queue.remove(meta.key)
+            self.moved(Change(Event.POD_PLACED, new_shape=shape, new_company=company))
+
+    def _pod_waiting(self, new: Pod) -> None:
+        key = new.metadata.key
+        placed = self._snapshot.placed(key)
+        if placed is not None:  # assumed: the binding is under way
+            if new.metadata.is_terminating and self._snapshot.forget(key, new.metadata.uid):
+                self.moved(removed(placed))
+            return
+        known = self._queue.get(key)
+        if known is None:
+            if new.status.nominated_node_name and self._nominations.get(new.metadata.uid) is None:  # from before us
+                shape, company = self._shapes.of(new), self._companies.of(new)
+                self._nominations.set(new, shape, company, new.status.nominated_node_name)
+            self._queue.add(new, self.task(new), self._profiles[new.spec.scheduler_name], clock.now())
+            if self._gangs is not None:
+                self._gangs.waits(new)
+        else:
+            task = self.task(new)
+            events = own_events(known.pod, new, known.task.shape, task.shape)
+            self._queue.update(new, task, events, clock.now())
+        self._wake()
+
+    def moved(self, change: Change) -> None:
+        """Something happened: whom it may help is tried again."""
+        self._queue.moved(change, clock.now())
+        self._wake()
+
+
+def removed(placed: Placed) -> Change:
+    """A pod is not on its node any more, or never will be."""
+    return Change(Event.POD_REMOVED, old_shape=placed.shape, old_company=placed.company)

@@ -1,0 +1,93 @@
+"""What the scheduler tells the cluster of its decisions: bindings, conditions, promises, evictions, events.
+
+Everything is written beside the decisions, by a bounded number of writers; only how a binding ended is heard of again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from fairlead.api import builtin
+from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.objects import Obj
+from fairlead.api.references import reference
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import Api
+from fairlead.client.events import NORMAL, WARNING, Recorder
+from fairlead.scheduler import writes
+
+#: `NoteLengthLimit` of events.k8s.io.
+LONGEST_NOTE: Final = 1024
+
+log = logging.getLogger(__name__)
+
+
+class Teller:
+    """The scheduler's voice. `writers` must be set before it is used."""
+
+    def __init__(self, api: Api, recorder: Recorder | None) -> None:
+        self._api, self._recorder = api, recorder
+        self.writers: writes.Writers
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Raises whatever the server refuses it with."""
+        await writes.bind(self._api, pod, node)
+
+    def scheduled(self, pod: Pod, node: str) -> None:
+        """The pod is bound."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        self._say(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
+
+    def skipped(self, pod: Pod) -> None:
+        """The pod is going away, so nobody tries it."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        self._say(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
+
+    def failed(self, pod: Pod, reason: str, message: str, nominated: str | None = None) -> None:
+        """The pod goes nowhere. `nominated` replaces its nominatedNodeName, unless it is None."""
+        note = message if len(message) <= LONGEST_NOTE else f"{message[: LONGEST_NOTE - 4]} ..."
+        self._say(pod, WARNING, "FailedScheduling", note, "Scheduling")
+        status: Obj = {}
+        condition = writes.not_scheduled(pod, reason, message)
+        if condition is not None:
+            status["conditions"] = [condition]
+        if nominated is not None and nominated != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = nominated or None
+        if status:
+            self.writers.start(partial(self._patch_status, pod, status))
+
+    def taken_back(self, pod: Pod) -> None:
+        """What was promised to the pod went to a more important one."""
+        self.writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
+
+    async def drive_away(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
+        """Evict the pods, with their grace; False if some could not be."""
+        return all(await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims)))
+
+    async def _evict(self, preemptor: Pod, victim: Pod, node: str) -> bool:
+        try:
+            await writes.evict(self._api, victim, preemptor.spec.scheduler_name)
+        except NotFound:
+            return True
+        except (ApiError, OSError) as error:
+            log.warning("cannot evict %s for %s: %s", victim.metadata.key, preemptor.metadata.key, error)
+            return False
+        message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
+        self._say(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
+        return True
+
+    async def _patch_status(self, pod: Pod, status: Obj) -> None:
+        try:
+            await writes.patch_status(self._api, pod, status)
+        except NotFound:
+            pass
+        except (ApiError, OSError) as error:
+            log.warning("cannot write the status of %s: %s", pod.metadata.key, error)
+
+    def _say(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
+        if self._recorder is not None:
+            other = None if related is None else reference(related, builtin.PODS)
+            self._recorder.event(reference(pod, builtin.PODS), type_, reason, message, action=action, related=other)
