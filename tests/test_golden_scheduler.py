@@ -1,4 +1,4 @@
-"""The decisions of kube-scheduler 1.36, replayed in-process and in virtual time, scores and all, and some over the wire."""
+"""The decisions of kube-scheduler 1.36, replayed in-process and in virtual time, scores and all; some over the wire."""
 
 from __future__ import annotations
 

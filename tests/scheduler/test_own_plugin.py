@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairlead.api.scheduling import Pod
 from fairlead.scheduler import plugins
 from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import load
+from fairlead.scheduler.framework import Plugin, Profile, Weighted
+from fairlead.scheduler.queue import SchedulingQueue
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
@@ -64,3 +67,22 @@ def test_it_takes_less_than_thirty_lines() -> None:
     tree = ast.parse((EXAMPLE / "thrifty.py").read_text())
     classes = [one for one in tree.body if isinstance(one, ast.ClassDef)]
     assert sum((one.end_lineno or 0) - one.lineno + 1 for one in classes) <= 30
+
+
+class ShortestFirst(Plugin):
+    """Pods that ask for least go first."""
+
+    name = "ShortestFirst"
+
+    def rank(self, pod: Pod, since: float) -> tuple[float, ...]:
+        return float(sum(len(one.resources.requests or ()) for one in pod.spec.containers)), since
+
+
+def test_a_plugin_may_order_the_queue() -> None:
+    profile = Profile((Weighted(ShortestFirst()),))
+    queue = SchedulingQueue(profile.events)
+    for name, more in (("large", {"cpu": "1", "memory": "1Gi"}), ("small", {"cpu": "1"})):
+        one = pod(name, **more)
+        queue.add(one, Cluster().task(one), profile, now=100.0)
+    order = [queue.pop(), queue.pop()]
+    assert [one.pod.metadata.name for one in order if one is not None] == ["small", "large"]

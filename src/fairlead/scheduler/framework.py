@@ -1,7 +1,8 @@
 """What a scheduler plugin is: the extension points, and what flows between them.
 
-    pre_enqueue ─▶ (queue) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise ─▶ (assume) ─▶ reserve ─▶ permit ─▶ (bind)
-                                              └─▶ nobody passes: (preemption)              └─▶ unreserve
+    pre_enqueue ─▶ (queue, by rank) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise
+                                                       │                   └─▶ (assume) ─▶ reserve ─▶ permit ─▶ (bind)
+                                                       └─▶ nobody passes: (preemption)        └─▶ unreserve
 
 A plugin answers for many nodes at once: `filter` returns a mask over the rows it is asked about, `score` an array of
 integers. "Does not fit" is a value; an exception is a bug. Which plugins run, in which order and with which weights, is
@@ -15,7 +16,7 @@ are, anywhere; it is asked for every decision that concerns it, after the plugin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cached_property
@@ -128,6 +129,12 @@ class AnyPlugin:
     def pre_enqueue(self, pod: Pod) -> Refused | None:
         """Why the pod must not even be tried yet."""
         return None
+
+    def rank(self, pod: Pod, since: float) -> tuple[float, ...]:
+        """Who is tried first: the least. `since` is when the pod came or was last refused. A profile asks the first
+        plugin that overrides this, and all profiles should have the same one.
+        """
+        return -pod.priority, since
 
     def reserve(self, pod: Pod, node: str) -> None:
         """The pod was given that node, and the binding is about to be written."""
@@ -242,6 +249,11 @@ class Profile:
     @cached_property
     def all(self) -> tuple[AnyPlugin, ...]:
         return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.company))
+
+    @cached_property
+    def rank(self) -> Callable[[Pod, float], tuple[float, ...]]:
+        """Orders the pods that wait: PrioritySort, unless a plugin knows better (S3-15)."""
+        return next((one for one in self.all if type(one).rank is not AnyPlugin.rank), AnyPlugin()).rank
 
     @cached_property
     def followers(self) -> tuple[AnyPlugin, ...]:

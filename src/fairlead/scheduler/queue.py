@@ -71,8 +71,8 @@ class Waiting:
     ticket: int = 0
 
     @property
-    def rank(self) -> tuple[int, float, int]:
-        return -self.pod.priority, self.since, self.number
+    def rank(self) -> tuple[tuple[float, ...], int]:
+        return self.profile.rank(self.pod, self.since), self.number
 
 
 class SchedulingQueue:
@@ -87,7 +87,7 @@ class SchedulingQueue:
     ) -> None:
         """`events` are those that any plugin of any profile wants to hear of."""
         self._waiting: dict[str, Waiting] = {}
-        self._heaps: dict[Place, list[tuple[float, tuple[int, float, int], int, Waiting]]] = {
+        self._heaps: dict[Place, list[tuple[float, tuple[tuple[float, ...], int], int, Waiting]]] = {
             Place.ACTIVE: [],
             Place.BACKOFF: [],
             Place.ERROR: [],
