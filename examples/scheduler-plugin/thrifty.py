@@ -33,5 +33,7 @@ class Thrifty(CompanyPlugin):
         return True
 
     def score(self, task, snapshot, rows):
-        costs = snapshot.labels(self._label).map(rows, lambda value: int(value or MAX_NODE_SCORE))
+        costs = snapshot.labels(self._label).map(
+            rows, lambda value: int(value) if (value or "").isdigit() else MAX_NODE_SCORE
+        )
         return np.clip(MAX_NODE_SCORE - costs, 0, MAX_NODE_SCORE)

@@ -7,83 +7,47 @@ of the default plugins. The real one must agree with it on every cluster that hy
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
-Obj = dict[str, Any]
+from tests.scheduler.slow_cluster import (
+    Obj,
+    SlowCluster,
+    SlowNode,
+    amount,
+    host_ports,
+    is_selected,
+    is_tolerated,
+    meets_all,
+    priority,
+    requests,
+)
+from tests.scheduler.slow_company import NO_LABEL as NO_SPREAD_LABEL
+from tests.scheduler.slow_company import NOT_NEAR, affinity_reason, affinity_scores, spread_reason, spread_scores
 
-WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1}
-MIB = 1024 * 1024
-UNITS: dict[str, Fraction | int] = {"m": Fraction(1, 1000), "Ki": 1024, "Mi": MIB, "Gi": 1024 * MIB}
-
-
-def amount(text: str) -> Fraction:
-    for suffix, unit in UNITS.items():
-        if text.endswith(suffix):
-            return Fraction(text.removesuffix(suffix)) * unit
-    return Fraction(text)
-
-
-def requests(pod: Obj) -> dict[str, Fraction]:
-    """Of pods with one container, as the tests make them."""
-    return {name: amount(text) for name, text in pod["spec"]["containers"][0]["resources"]["requests"].items()}
-
-
-def host_ports(pod: Obj) -> set[int]:
-    return {port["hostPort"] for port in pod["spec"]["containers"][0].get("ports", [])}
-
-
-@dataclass
-class SlowNode:
-    obj: Obj
-    pods: list[Obj] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return str(self.obj["metadata"]["name"])
-
-    @property
-    def labels(self) -> Obj:
-        return dict(self.obj["metadata"]["labels"])
-
-    @property
-    def taints(self) -> list[Obj]:
-        return list(self.obj["spec"].get("taints", []))
-
-    def allocatable(self, resource: str) -> Fraction:
-        return amount(self.obj["status"]["allocatable"].get(resource, "0"))
-
-    def requested(self, resource: str, default: str = "0") -> Fraction:
-        return sum((requests(pod).get(resource, amount(default)) for pod in self.pods), Fraction(0))
+WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+}
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-def is_tolerated(taint: Obj, pod: Obj) -> bool:
-    for one in pod["spec"].get("tolerations", []):
-        same_key = not one.get("key") or one["key"] == taint["key"]
-        same_effect = not one.get("effect") or one["effect"] == taint["effect"]
-        same_value = one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
-        if same_key and same_effect and same_value:
-            return True
-    return False
+def reasons(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], bool]:
+    """Why the node will not do, and whether eviction might help; as if those were there whose promises count."""
+    uid = pod["metadata"]["uid"]
+    others = [one for one in cluster.nodes[name].promised if one["metadata"]["uid"] != uid]
+    respected = [one for one in others if priority(one) >= priority(pod)]
+    told = reasons_now(pod, name, cluster.beside(name, respected))
+    return told if told[0] else reasons_now(pod, name, cluster)
 
 
-def meets(expression: Obj, labels: Obj) -> bool:
-    key, values = expression["key"], expression.get("values", [])
-    return {
-        "In": key in labels and labels[key] in values,
-        "NotIn": key not in labels or labels[key] not in values,
-        "Exists": key in labels,
-        "DoesNotExist": key not in labels,
-    }[expression["operator"]]
-
-
-def meets_all(expressions: list[Obj], labels: Obj) -> bool:
-    return all(meets(one, labels) for one in expressions)
-
-
-def reasons(pod: Obj, node: SlowNode) -> tuple[list[str], bool]:
-    """Why the node will not do, and whether eviction might help; the first rule that refuses speaks alone."""
+def reasons_now(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], bool]:
+    """The first rule that refuses speaks alone."""
+    node = cluster.nodes[name]
     if node.obj["spec"].get("unschedulable"):
         taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         if not is_tolerated(taint, pod):
@@ -91,13 +55,7 @@ def reasons(pod: Obj, node: SlowNode) -> tuple[list[str], bool]:
     for taint in node.taints:
         if taint["effect"] != "PreferNoSchedule" and not is_tolerated(taint, pod):
             return ["node(s) had untolerated taint(s)"], False
-    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    is_selected = all(node.labels.get(key) == value for key, value in pod["spec"].get("nodeSelector", {}).items())
-    terms = required["nodeSelectorTerms"] if required else None
-    if not is_selected or (
-        terms is not None and not any(meets_all(term["matchExpressions"], node.labels) for term in terms)
-    ):
+    if not is_selected(pod, node):
         return ["node(s) didn't match Pod's node affinity/selector"], False
     if any(host_ports(pod) & host_ports(other) for other in node.pods):
         return ["node(s) didn't have free ports for the requested pod ports"], True
@@ -108,7 +66,13 @@ def reasons(pod: Obj, node: SlowNode) -> tuple[list[str], bool]:
         if wanted > 0 and wanted > node.allocatable(resource) - node.requested(resource):
             lacking.append(f"Insufficient {resource}")
             can_help = can_help and wanted <= node.allocatable(resource)
-    return lacking, can_help
+    if lacking:
+        return lacking, can_help
+    for rule in (spread_reason, affinity_reason):
+        reason = rule(pod, node, cluster)
+        if reason is not None:
+            return [reason], reason not in (NO_SPREAD_LABEL, NOT_NEAR)
+    return [], True
 
 
 def raw_scores(pod: Obj, node: SlowNode) -> dict[str, int]:
@@ -153,34 +117,48 @@ def balance(node: SlowNode, asked: dict[str, Fraction]) -> int:
     return int((1 - deviation) * 100.0)
 
 
-def totals(pod: Obj, nodes: list[SlowNode]) -> dict[str, int]:
+def totals(pod: Obj, cluster: SlowCluster) -> dict[str, int]:
     """The total of every feasible node."""
-    raw = {node.name: raw_scores(pod, node) for node in nodes if not reasons(pod, node)[0]}
-    most_taints = max((scores["TaintToleration"] for scores in raw.values()), default=0)
-    most_affinity = max((scores["NodeAffinity"] for scores in raw.values()), default=0)
-    for scores in raw.values():
+    feasible = [node for name, node in cluster.nodes.items() if not reasons(pod, name, cluster)[0]]
+    if not feasible:
+        return {}
+    raw = {node.name: raw_scores(pod, node) for node in feasible}
+    most_taints = max(scores["TaintToleration"] for scores in raw.values())
+    most_affinity = max(scores["NodeAffinity"] for scores in raw.values())
+    spread, near = spread_scores(pod, feasible, cluster), affinity_scores(pod, feasible, cluster)
+    for name, scores in raw.items():
         scores["TaintToleration"] = 100 - (scores["TaintToleration"] * 100 // most_taints if most_taints else 0)
         scores["NodeAffinity"] = scores["NodeAffinity"] * 100 // most_affinity if most_affinity else 0
+        scores["PodTopologySpread"], scores["InterPodAffinity"] = spread[name], near[name]
     return {name: sum(WEIGHTS[plugin] * score for plugin, score in scores.items()) for name, scores in raw.items()}
 
 
-def best(pod: Obj, nodes: list[SlowNode]) -> set[str]:
-    found = totals(pod, nodes)
+def best(pod: Obj, cluster: SlowCluster) -> set[str]:
+    found = totals(pod, cluster)
     return {name for name, total in found.items() if total == max(found.values())}
 
 
-def message(pod: Obj, nodes: list[SlowNode]) -> str:
-    """What is said of a pod that fits nowhere."""
-    if not nodes:
+def lesser(pod: Obj, node: SlowNode) -> list[Obj]:
+    """The pods that would have to give way."""
+    return [other for other in node.pods if priority(other) < priority(pod)]
+
+
+def hopeless(pod: Obj, name: str, cluster: SlowCluster) -> list[str]:
+    """Why driving pods away from a node that refuses the pod does not help; nothing if it does."""
+    if not reasons(pod, name, cluster)[1]:
+        return [NOT_HELPFUL]
+    victims = lesser(pod, cluster.nodes[name])
+    return reasons(pod, name, cluster.without(name, victims))[0] if victims else [NO_VICTIMS]
+
+
+def message(pod: Obj, cluster: SlowCluster) -> str:
+    """What is said of a pod that fits nowhere and cannot make room."""
+    if not cluster.nodes:
         return "no nodes available to schedule pods"
-    told = [reasons(pod, node) for node in nodes]
-    counts = Counter(text for texts, _ in told for text in texts)
-    hopeless = Counter(
-        "No preemption victims found for incoming pod" if can_help else "Preemption is not helpful for scheduling"
-        for _, can_help in told
-    )
-    head = f"0/{len(nodes)} nodes are available:"
-    return f"{head} {listed(counts)} no new claims to deallocate, preemption: {head} {listed(hopeless)}"
+    counts = Counter(text for name in cluster.nodes for text in reasons(pod, name, cluster)[0])
+    unhelpful = Counter(text for name in cluster.nodes for text in hopeless(pod, name, cluster))
+    head = f"0/{len(cluster.nodes)} nodes are available:"
+    return f"{head} {listed(counts)} no new claims to deallocate, preemption: {head} {listed(unhelpful)}"
 
 
 def listed(counts: Counter[str]) -> str:

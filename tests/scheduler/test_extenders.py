@@ -196,4 +196,4 @@ def test_it_has_a_say_in_whom_preemption_drives_away() -> None:
         pod = await world.pod_when("w", lambda pod: "nominatedNodeName" in pod.get("status", {}))
         assert pod["status"]["nominatedNodeName"] == "n2"
 
-    scene(World(preempt=spare), {}, act)
+    scene(World(preempt=spare), {"nodeCacheCapable": True}, act)

@@ -71,6 +71,10 @@ def simulate(
             imported=tuple(imported),
             scheduling=scheduling(scheduler_config),
         )
+        if settings.scheduling is not None and settings.scheduling.said.extenders:
+            raise WrongUsage(
+                "extenders answer in real time, so a simulation cannot ask them: use another configuration"
+            )
         coming = arrivals(pods_from) if pods_from else []
         limit = None if until is None else seconds_of(until)
     began = time.perf_counter()

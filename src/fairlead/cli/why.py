@@ -87,7 +87,7 @@ async def _explained(
         scheduler = Scheduler(api, informers, configuration=configuration)
         listening = asyncio.create_task(informers.run())
         try:
-            await informers.synced()
+            await scheduler.synced()
             return explain(scheduler, key)
         finally:
             listening.cancel()
@@ -107,6 +107,7 @@ async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[A
 
 def _lines(told: Explanation) -> list[str]:
     lines = [told.headline]
+    lines += [f"  note: {note}" for note in told.notes]
     if told.preemption:
         lines += ["", f"  preemption: {told.preemption}"]
     for group in told.groups:

@@ -65,6 +65,7 @@ class Said:
     related: Reference | None
     at: float
     name: str
+    component: str
 
     @property
     def namespace(self) -> str:
@@ -91,8 +92,9 @@ class Recorder:
         *,
         action: str = "",
         related: Object | Reference | None = None,
+        component: str = "",
     ) -> None:
-        """Queue an event about an object; never waits, never fails."""
+        """Queue an event about an object; never waits, never fails. `component` may speak in the recorder's place."""
         if len(self._queue) >= LONGEST_QUEUE:
             log.error("too many queued events, dropped %s about %s", reason, obj)
             return
@@ -100,7 +102,9 @@ class Recorder:
         at = clock.now()
         other = None if related is None else _as_reference(related)
         name = self._names.next(regarding.name, at)
-        self._queue.append(Said(regarding, type_, reason, message, action, other, at, name))
+        self._queue.append(
+            Said(regarding, type_, reason, message, action, other, at, name, component or self._component)
+        )
         self._idle.clear()
         self._ready.set()
 
@@ -197,7 +201,7 @@ class EventRecorder(Recorder):
         return budget.take(said.at)
 
     def _counted(self, said: Said, message: str, seen: _Seen) -> Obj:
-        source = {"component": self._component} | ({"host": self._host} if self._host else {})
+        source = {"component": said.component} | ({"host": self._host} if self._host else {})
         return self._new(said) | {
             "metadata": {"name": seen.name, "namespace": said.namespace},
             "message": message,
@@ -206,7 +210,7 @@ class EventRecorder(Recorder):
             "lastTimestamp": clock.timestamp(said.at),
             "count": seen.count,
             "eventTime": None,
-            "reportingComponent": self._component,
+            "reportingComponent": said.component,
             "reportingInstance": self._host,
         }
 
@@ -262,8 +266,8 @@ class SeriesRecorder(Recorder):
             "lastTimestamp": None,
             "eventTime": clock.micro_timestamp(said.at),
             "action": said.action,
-            "reportingComponent": self._component,
-            "reportingInstance": f"{self._component}-{self._host}",
+            "reportingComponent": said.component,
+            "reportingInstance": f"{said.component}-{self._host}",
         }
         if said.related is not None:
             event["related"] = said.related.encode()

@@ -136,6 +136,15 @@ def load(document: Mapping[str, Any] | None = None) -> Configuration:
         raise ConfigurationError(f'no kind "{said.kind}" is registered for version "{said.api_version}"')
     check(said.pod_initial_backoff_seconds > 0, "podInitialBackoffSeconds", said.pod_initial_backoff_seconds,
           "must be greater than 0")  # fmt: skip
+    check(said.parallelism > 0, "parallelism", said.parallelism, "should be an integer value greater than zero")
+    for where, share in (
+        ("percentageOfNodesToScore", said.percentage_of_nodes_to_score),
+        *(
+            (f"profiles[{i}].percentageOfNodesToScore", one.percentage_of_nodes_to_score)
+            for i, one in enumerate(said.profiles)
+        ),
+    ):
+        check(share is None or 0 <= share <= 100, where, share, "not in valid range [0-100]")
     check(
         said.pod_max_backoff_seconds >= said.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds",
@@ -164,7 +173,7 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
         kind = find(name)
         if kind is not None:
             told, place = args.get(name, ({}, path))
-            made[name] = kind.configured(read(told, kind.arguments, place))
+            made[name] = _configured(kind, read(told, kind.arguments, place), place)
     fit = made.get(NodeResourcesFit.name)
     if isinstance(fit, NodeResourcesFit) and elsewhere:
         made[NodeResourcesFit.name] = fit.without(elsewhere)
@@ -178,22 +187,34 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
             if isinstance(one, CompanyPlugin)
         ),
         name=said.scheduler_name,
-        preempts=PREEMPTION in names and not said.plugins.post_filter.is_disabled(PREEMPTION),
+        preempts=PREEMPTION in names and _is_on(said.plugins, said.plugins.post_filter, PREEMPTION),
     )
+
+
+def _configured(kind: type[AnyPlugin], args: Any, path: str) -> AnyPlugin:
+    try:
+        return kind.configured(args)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path.lstrip('.')}.{error}") from None
 
 
 def _known(said: ProfileConfig, path: str) -> dict[str, int]:
     """The names of all plugins that are on, in order, with what `multiPoint` says of their weights."""
-    sets: dict[str, PluginSet] = {name: getattr(said.plugins, name) for name in Plugins.__struct_fields__}
+    written = zip(Plugins.__struct_encode_fields__, Plugins.__struct_fields__, strict=True)
+    sets: dict[str, PluginSet] = {point: getattr(said.plugins, name) for point, name in written}
     for point, one in sets.items():
         for listed in (*one.enabled, *one.disabled):
             if listed.name != "*":
                 _check_exists(listed.name, f"{path}.plugins.{point}")
     for index, config in enumerate(said.plugin_config):
         _check_exists(config.name, f"{path}.pluginConfig[{index}]")
+        if config.name in {one.name for one in said.plugin_config[:index]}:
+            raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{config.name}"')
+        if config.name in NAMES_ALONE:
+            read(config.args, NAMES_ALONE[config.name], f"{path}.pluginConfig[{index}].args")
     multi = said.plugins.multi_point
     names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
-    for one_set in (multi, *(value for point, value in sets.items() if point != "multi_point")):
+    for one_set in (multi, *(value for point, value in sets.items() if point != "multiPoint")):
         for listed in one_set.enabled:
             if one_set is multi or listed.name not in names:
                 names[listed.name] = listed.weight or 1
@@ -209,8 +230,13 @@ def _place(plugins: Plugins, plugin: AnyPlugin, weights: Mapping[str, int]) -> t
     """The plugin's weight, whether it filters, and whether it scores."""
     name = plugin.name
     said = next((one.weight for one in plugins.score.enabled if one.name == name), 0)
-    return said or weights[name], _is_on(plugins.filter, name), _is_on(plugins.score, name)
+    return said or weights[name], _is_on(plugins, plugins.filter, name), _is_on(plugins, plugins.score, name)
 
 
-def _is_on(one: PluginSet, name: str) -> bool:
-    return not one.is_disabled(name) or any(listed.name == name for listed in one.enabled)
+def _is_on(plugins: Plugins, point: PluginSet, name: str) -> bool:
+    """Whether the plugin takes part at a point: as a whole, unless it is switched off there, or there alone."""
+    if any(listed.name == name for listed in point.enabled):
+        return True
+    multi = plugins.multi_point
+    is_whole = any(one.name == name for one in multi.enabled) or (name in DEFAULT_ORDER and not multi.is_disabled(name))
+    return is_whole and not point.is_disabled(name)

@@ -17,7 +17,7 @@ from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
-from fairlead.scheduler.framework import Narrowed, Plugin, Profile, Reads, Refusals, Refused
+from fairlead.scheduler.framework import CompanyPlugin, Narrowed, Plugin, Profile, Reads, Refusals, Refused
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Placed, Snapshot
@@ -148,17 +148,26 @@ class Decider:
 
     def _refusal_with_promises(self, task: Task, answers: Answers, row: int) -> tuple[str, Refusals] | None:
         """Who refuses that one node if everybody to whom it is promised were there, and why."""
+        company = self._company_filters(task)
         with self.snapshot.supposing(beside=self.nominations.against(task, self.snapshot.names[row])):
-            return self.refusal(task, answers.filters, row)
+            return self._refusal(task, answers.filters, company, row)
 
-    def refusal(self, task: Task, filters: list[Plugin], row: int) -> tuple[str, Refusals] | None:
+    def _company_filters(self, task: Task) -> list[CompanyPlugin]:
+        """Who has a say about the pod as things are. It stays so while something else is supposed, as upstream has it:
+        a plugin that had nothing to say at first is not asked again.
+        """
+        return [one for one in self.profile.company_filters if one.filters(task, self.snapshot)]
+
+    def _refusal(
+        self, task: Task, filters: list[Plugin], company: list[CompanyPlugin], row: int
+    ) -> tuple[str, Refusals] | None:
         """Who refuses one node, asked anew, and why."""
         rows = np.array([row], dtype=np.intp)
         for plugin in filters:
             if not plugin.filter(task.shape, self.snapshot, rows)[0]:
                 return plugin.name, plugin.refusals(task.shape, self.snapshot, rows)
-        for one in self.profile.company_filters:
-            if one.filters(task, self.snapshot) and not one.filter(task, self.snapshot, rows)[0]:
+        for one in company:
+            if not one.filter(task, self.snapshot, rows)[0]:
                 return one.name, one.refusals(task, self.snapshot, rows)
         return None
 
@@ -166,14 +175,14 @@ class Decider:
         self, task: Task, row: int, *, without: list[Placed], promises: list[Placed]
     ) -> tuple[str, Refusals] | None:
         """The same if some of the node's pods were not there; with those to whom it is promised, and without them."""
-        filters = self.answers(task.shape).filters
+        filters, company = self.answers(task.shape).filters, self._company_filters(task)
         if promises:
             with self.snapshot.supposing(without=without, beside=promises):
-                refused = self.refusal(task, filters, row)
+                refused = self._refusal(task, filters, company, row)
             if refused is not None:
                 return refused
         with self.snapshot.supposing(without=without):
-            return self.refusal(task, filters, row)
+            return self._refusal(task, filters, company, row)
 
     # --- answers ----------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class Explanation:
     scored: list[Scored] = field(default_factory=list)
     #: What preemption would do or did not.
     preemption: str = ""
+    #: What else decides.
+    notes: list[str] = field(default_factory=list)
 
 
 def explain(scheduler: Scheduler, key: str) -> Explanation | None:
@@ -66,7 +68,14 @@ def explain(scheduler: Scheduler, key: str) -> Explanation | None:
         return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
     if pod.spec.node_name:
         scheduler.snapshot.remove(key)
-    return _decided_again(judge, pod, scheduler.task(pod), key)
+    told = _decided_again(judge, pod, scheduler.task(pod), key)
+    gang = scheduler.gang_of(pod)
+    if gang is not None and not pod.spec.node_name:
+        why = gang.missing or f"{gang.needed} pods of it must fit at once, and this tells of one"
+        told.notes.append(f"it starts with its group: {why}")
+    if scheduler.has_extenders:
+        told.notes.append("the extenders of the configuration were not asked")
+    return told
 
 
 def _decided_again(judge: Judge, pod: Pod, task: Task, key: str) -> Explanation:

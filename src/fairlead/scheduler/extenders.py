@@ -46,7 +46,7 @@ class Extender:
         self._tls = tls_of(config.tls_config or {}) if config.url_prefix.startswith("https") else None
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether it wants to hear of the pod: upstream looks at requests and limits of all containers."""
+        """Whether it wants to hear of the pod: a limit of an extended resource is a request for it, too."""
         if not self._managed:
             return True
         containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
@@ -123,12 +123,14 @@ class Extenders:
                 continue
             victims = {
                 node: {
-                    "Pods": [{"UID": victim.uid} for victim in plan.victims],
+                    "Pods": [await self._victim(one, victim.pod) for victim in plan.victims],
                     "NumPDBViolations": plan.violations,
                 }
                 for node, plan in left.items()
             }
-            body = {"Pod": await self._pod(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+            form = "NodeNameToMetaVictims" if one.config.node_cache_capable else "NodeNameToVictims"
+            body: Obj = {"Pod": await self._pod(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
+            body[form] = victims
             try:
                 answer = await one.ask(self._open(), one.config.preempt_verb, body)
             except ExtenderFailure:
@@ -164,6 +166,10 @@ class Extenders:
         nodes = [item.obj() for item in (await self._api.list(builtin.NODES)).items]
         items = [node for node in nodes if node["metadata"]["name"] in wanted]
         return {"Pod": await self._pod(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+
+    async def _victim(self, one: Extender, pod: Pod) -> Obj:
+        """By uid for who knows the pods, else as it is."""
+        return {"UID": pod.metadata.uid} if one.config.node_cache_capable else await self._pod(pod)
 
     async def _pod(self, pod: Pod) -> Obj:
         return (await self._api.get(builtin.PODS, pod.metadata.name, pod.metadata.namespace)).obj()

@@ -128,6 +128,21 @@ class Scheduler:
         """What a decision about the pod is about."""
         return self._listener.task(pod)
 
+    def gang_of(self, pod: Pod) -> Gang | None:
+        """The group that the pod starts with, if its profile minds."""
+        profile = self.judges[pod.spec.scheduler_name].profile
+        has_gangs = self._gangs is not None and any(isinstance(one, Coscheduling) for one in profile.all)
+        return self._gangs.of(pod) if self._gangs is not None and has_gangs else None
+
+    @property
+    def has_extenders(self) -> bool:
+        return self._extenders is not None
+
+    async def synced(self) -> None:
+        """Return once everything that decides has been heard of."""
+        await self._surroundings.synced()
+        await self._listener.synced()
+
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
         self._observer = observer
@@ -141,8 +156,7 @@ class Scheduler:
                 await self._extenders.close()
 
     async def _run(self) -> None:
-        await self._surroundings.synced()
-        await self._listener.synced()
+        await self.synced()
         async with asyncio.TaskGroup() as group:
             self._teller.writers = writes.Writers(group, self._writes_at_once)
             while True:
@@ -153,10 +167,7 @@ class Scheduler:
                     if waiting is None:
                         await self._pause()
                         break
-                    if self._extenders is not None and self._extenders.interested(waiting.pod):
-                        await self._try_with_extenders(waiting, self._extenders)
-                    else:
-                        self._try(waiting)
+                    await self._try(waiting)
                 else:
                     await asyncio.sleep(0)
 
@@ -175,32 +186,47 @@ class Scheduler:
 
     # --- one pod ----------------------------------------------------------------------------------------------------
 
-    def _try(self, waiting: Waiting) -> None:
-        gang = self._gangs.of(waiting.pod) if self._gangs is not None else None
-        if gang is None or Coscheduling not in map(type, waiting.profile.all):
-            self._try_alone(waiting)
-        else:
-            self._try_together(waiting, gang)
+    async def _try(self, waiting: Waiting) -> None:
+        """Decide about one pod, or about the gang that it is in. What a plugin breaks is that pod's trouble alone."""
+        waiting.tried_at = clock.monotonic()
+        gang = self.gang_of(waiting.pod)
+        try:
+            if gang is not None:
+                self._try_together(waiting, gang)
+            elif self._extenders is not None and self._extenders.interested(waiting.pod):
+                await self._try_with_extenders(waiting, self._extenders)
+            else:
+                self._try_alone(waiting)
+        except Exception as error:
+            log.exception("deciding about %s failed", waiting.key)
+            self._went_wrong(waiting, waiting.pod, f"{type(error).__name__}: {error}")
+
+    def _went_wrong(self, waiting: Waiting, pod: Pod, why: str) -> None:
+        """Nobody refused the pod, but something is broken: it is tried again after its back-off."""
+        if self.queue.get(waiting.key) is None:
+            self.queue.failed(waiting, clock.now())
+        self._wake.set()
+        self._attempted("error", waiting)
+        self._teller.failed(pod, SCHEDULER_ERROR, why)
+
+    def _attempted(self, result: str, waiting: Waiting) -> None:
+        if self._watch is not None:
+            self._watch.attempted(result, waiting.profile.name, clock.monotonic() - waiting.tried_at)
 
     def _try_alone(self, waiting: Waiting) -> None:
         pod, task = waiting.pod, waiting.task
         if pod.metadata.is_terminating:
             self._teller.skipped(pod)
             return
-        judge, began = self.judges[waiting.profile.name], clock.monotonic()
+        judge = self.judges[waiting.profile.name]
         decision = judge.decider.decide(task)
         if isinstance(decision, Chosen):
             if self._observer is not None:
                 self._observer(waiting.key, judge.decider.scores(task))
             self._assume(waiting, decision)
-            self._start_binding(waiting, decision.node, began)
+            self._start_binding(waiting, decision.node)
         else:
-            self._refuse(waiting, judge, decision.found)
-            if self._watch is not None:
-                self._watch.attempted("unschedulable", judge.profile.name, clock.monotonic() - began)
-
-    def _refuse(self, waiting: Waiting, judge: Judge, found: Diagnosis) -> None:
-        self._refused(waiting, found, judge.preemptor.make_room(waiting.pod, waiting.task, found))
+            self._refused(waiting, decision.found, judge.preemptor.make_room(pod, task, decision.found))
 
     def _refused(self, waiting: Waiting, found: Diagnosis, outcome: Preempt | Futile) -> None:
         """Promise the room that was found, or say that there is none."""
@@ -219,6 +245,7 @@ class Scheduler:
             self.queue.refused(waiting, found.plugins, now)
         else:
             self.queue.failed(waiting, now)
+        self._attempted("unschedulable", waiting)
         self._teller.failed(pod, UNSCHEDULABLE, message, nominated)
 
     def _assume(self, waiting: Waiting, chosen: Chosen) -> None:
@@ -226,33 +253,46 @@ class Scheduler:
         self.snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
         self.nominations.drop(waiting.pod.metadata.uid)
 
-    def _start_binding(self, waiting: Waiting, node: str, began: float) -> None:
-        for plugin in waiting.profile.followers:
+    def _start_binding(self, waiting: Waiting, node: str) -> None:
+        """Write the binding, beside; where plugins may hold it back, they do so without keeping others from writing."""
+        followers = waiting.profile.followers
+        for plugin in followers:
             plugin.reserve(waiting.pod, node)
-        self._teller.writers.start(partial(self._bind, waiting, node, began))
+        if followers:
+            self._teller.writers.aside(partial(self._permit, waiting, node))
+        else:
+            self._teller.writers.start(partial(self._bind, waiting, node))
 
-    async def _bind(self, waiting: Waiting, node: str, began: float) -> None:
-        pod = waiting.pod
+    async def _permit(self, waiting: Waiting, node: str) -> None:
         try:
             for plugin in waiting.profile.followers:
-                await plugin.permit(pod, node)
+                await plugin.permit(waiting.pod, node)
+        except NotPermitted as error:
+            self._binding_failed(waiting, node, str(error))
+        except Exception as error:
+            log.exception("a plugin failed to permit %s", waiting.key)
+            self._binding_failed(waiting, node, f"{type(error).__name__}: {error}")
+        else:
+            self._teller.writers.start(partial(self._bind, waiting, node))
+
+    async def _bind(self, waiting: Waiting, node: str) -> None:
+        pod = waiting.pod
+        try:
             if self._extenders is None or not await self._extenders.bind(pod, node):
                 await self._teller.bind(pod, node)
-        except (ApiError, OSError, ExtenderFailure, NotPermitted) as error:
+        except (ApiError, OSError, ExtenderFailure) as error:
             log.info("cannot bind %s to %s: %s", waiting.key, node, error)
-            for plugin in waiting.profile.followers:
-                plugin.unreserve(pod, node)
-            self._binding_failed(waiting, error)
-            if self._watch is not None:
-                self._watch.attempted("error", waiting.profile.name, clock.monotonic() - began)
+            self._binding_failed(waiting, node, f'running Bind plugin "DefaultBinder": {error}')
         else:
+            self._attempted("scheduled", waiting)
             if self._watch is not None:
-                self._watch.attempted("scheduled", waiting.profile.name, clock.monotonic() - began)
                 self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
             self._teller.scheduled(pod, node)
 
-    def _binding_failed(self, waiting: Waiting, error: Exception) -> None:
+    def _binding_failed(self, waiting: Waiting, node: str, why: str) -> None:
         """Take the decision back and try again later, unless the pod is gone or has a node after all."""
+        for plugin in waiting.profile.followers:
+            plugin.unreserve(waiting.pod, node)
         placed = self.snapshot.placed(waiting.key)
         if placed is not None and self.snapshot.forget(waiting.key, waiting.pod.metadata.uid):
             self._listener.moved(removed(placed))
@@ -262,10 +302,7 @@ class Scheduler:
         if self.queue.get(waiting.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
         waiting.pod, waiting.task = current, self._listener.task(current)
-        self.queue.failed(waiting, clock.now())
-        self._wake.set()
-        said = str(error) if isinstance(error, NotPermitted) else f'running Bind plugin "DefaultBinder": {error}'
-        self._teller.failed(current, SCHEDULER_ERROR, said)
+        self._went_wrong(waiting, current, why)
 
     # --- gangs ------------------------------------------------------------------------------------------------------
 
@@ -287,7 +324,7 @@ class Scheduler:
                 refused.append((one, decision.found))
         if len(chosen) >= gang.needed:
             for one, node in chosen:
-                self._start_binding(one, node, clock.monotonic())
+                self._start_binding(one, node)
             for one, found in refused:
                 self._refused(one, found, Futile(""))
             return
@@ -303,6 +340,7 @@ class Scheduler:
                 self.queue.refused(one, plugins, clock.now())
             else:
                 self.queue.failed(one, clock.now())
+            self._attempted("unschedulable", one)
             self._teller.failed(one.pod, UNSCHEDULABLE, why)
 
     def _wake_gang(self, keys: Iterable[str]) -> None:
@@ -329,11 +367,10 @@ class Scheduler:
                 self._refused(waiting, found, outcome)
                 return
         except (OSError, ApiError, ExtenderFailure) as error:
-            self.queue.failed(waiting, clock.now())
-            self._teller.failed(pod, SCHEDULER_ERROR, str(error))
+            self._went_wrong(waiting, pod, str(error))
             return
         self._assume(waiting, chosen)
-        self._start_binding(waiting, chosen.node, clock.monotonic())
+        self._start_binding(waiting, chosen.node)
 
     def _names(self, rows: Rows) -> list[str]:
         return [self.snapshot.names[row] for row in rows.tolist()]

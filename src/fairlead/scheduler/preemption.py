@@ -321,7 +321,8 @@ def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether the pod's leaving would count against the budget; one that is let go already counts no more."""
     meta, selector = pod.metadata, budget.spec.selector
     return (
-        budget.metadata.namespace == meta.namespace
+        bool(meta.labels)
+        and budget.metadata.namespace == meta.namespace
         and selector is not None
         and not selector.is_empty
         and selector.matches(meta.labels)

@@ -60,6 +60,8 @@ class Waiting:
     #: When it first came.
     came_at: float = 0.0
     attempts: int = 0
+    #: On the loop's monotonic clock.
+    tried_at: float = 0.0
     refusals: int = 0
     errors_in_a_row: int = 0
     backoff_until: float = 0.0
@@ -133,8 +135,7 @@ class SchedulingQueue:
             self._put(one, Place.NOWHERE)
         one.pod, one.task = pod, task
         if place is Place.GATED:
-            if events & Event.OWN_GATES:
-                self._activate(one)
+            self._activate(one)  # whoever holds it back is asked again
         elif place is Place.UNSCHEDULABLE:
             change = Change(events, new_shape=task.shape, new_company=task.company)
             if _is_helped(change, one):

@@ -37,12 +37,20 @@ class Writers:
             self._running += 1
             self._group.create_task(self._run())
 
+    def aside(self, job: Job) -> None:
+        """Run a job that waits for something else than the server, beside all others."""
+        self._group.create_task(_awaited(job))
+
     async def _run(self) -> None:
         try:
             while self._waiting:
                 await self._waiting.popleft()()
         finally:
             self._running -= 1
+
+
+async def _awaited(job: Job) -> None:
+    await job()
 
 
 async def bind(api: Api, pod: Pod, node: str) -> None:

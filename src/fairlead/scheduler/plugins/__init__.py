@@ -11,6 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.framework import AnyPlugin
 from fairlead.scheduler.gangs import Coscheduling
 from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
@@ -24,6 +25,19 @@ from fairlead.scheduler.plugins.node.unschedulable import NodeUnschedulable
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from fairlead.scheduler.plugins.resources.balanced import NodeResourcesBalancedAllocation
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
+
+
+class PreemptionArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """How many candidates to look at: read and unused, for all of them are."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class DynamicResourcesArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    filter_timeout: str = "10s"
+    binding_timeout: str = "600s"
+
 
 ENTRY_POINTS: Final = "fairlead.scheduler.plugins"
 
@@ -44,18 +58,18 @@ BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
 OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
 #: What a configuration may name that is no class of ours: the queue's order, binding and preemption are parts of the
 #: scheduler itself, a pod with a node name never comes here, and the rest waits for what it is about.
-NAMES_ALONE: Final = (
-    "PrioritySort",
-    "NodeName",
-    "VolumeRestrictions",
-    "NodeVolumeLimits",
-    "VolumeZone",
-    "DefaultPreemption",
-    "DynamicResources",
-    "DefaultBinder",
-    "NodeDeclaredFeatures",
-    "GangScheduling",
-)
+NAMES_ALONE: Final[Mapping[str, type[Arguments]]] = {
+    "PrioritySort": Arguments,
+    "NodeName": Arguments,
+    "VolumeRestrictions": Arguments,
+    "NodeVolumeLimits": Arguments,
+    "VolumeZone": Arguments,
+    "DefaultPreemption": PreemptionArguments,
+    "DynamicResources": DynamicResourcesArguments,
+    "DefaultBinder": Arguments,
+    "NodeDeclaredFeatures": Arguments,
+    "GangScheduling": Arguments,
+}
 #: The default profile, with the weights that are not 1.
 DEFAULT_ORDER: Final[Mapping[str, int]] = {
     **dict.fromkeys(NAMES_ALONE, 1),

@@ -81,6 +81,12 @@ class PodTopologySpread(CompanyPlugin):
         if args.defaulting_type == "System":
             check(not args.default_constraints, "defaultingType", "System", "when .defaultConstraints are not empty")
             return cls()
+        for index, one in enumerate(args.default_constraints):
+            where = f"defaultConstraints[{index}]"
+            check(one.max_skew > 0, f"{where}.maxSkew", one.max_skew, "not in valid range (0, inf)")
+            check(bool(one.topology_key), f"{where}.topologyKey", one.topology_key, "can not be empty")
+            known = one.when_unsatisfiable in (HARD, SOFT)
+            check(known, f"{where}.whenUnsatisfiable", one.when_unsatisfiable, f"must be {HARD} or {SOFT}")
         return cls(args.default_constraints)
 
     # --- what must be -----------------------------------------------------------------------------------------------

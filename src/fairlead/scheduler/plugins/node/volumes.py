@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairlead.api.claims import PersistentVolume
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import Event, Narrowed, Plugin, Refusals, Refused
 from fairlead.scheduler.plugins.node.affinity import any_term
@@ -23,8 +24,15 @@ NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 
 
+class VolumeBindingArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """How long to wait for a volume: read and unused, for none is awaited."""
+
+    bind_timeout_seconds: int = 600
+
+
 class VolumeBinding(Plugin):
     name = "VolumeBinding"
+    arguments = VolumeBindingArguments
     events = Event.VOLUMES | Event.NODE_ADDED | Event.NODE_LABELS
 
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:

@@ -1,0 +1,90 @@
+"""What consumers claim of a capacity, and what they are found to deserve.
+
+Amounts are exact: integers, or fractions where a share is one. A resource that is not named counts as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+Amount: TypeAlias = int | Fraction
+Amounts: TypeAlias = Mapping[str, Amount]
+
+#: A level whose denominator grows beyond this many bits is rounded down to a multiple of 2^-128: less than any amount
+#: that a cluster has, and it keeps five thousand consumers from having fractions of a hundred thousand digits.
+MOST_BITS: Final = 384
+_GRID: Final = 1 << 128
+
+
+class Model(Enum):
+    """How what a consumer gets of one resource hangs on the others."""
+
+    #: In the proportions of its demand: a pod without memory is no pod. What saturates one resource stops it.
+    TOGETHER = "leontief"
+    #: Each resource by itself: for groups of consumers that want different things.
+    APART = "separable"
+
+
+class Surplus(Enum):
+    """What the weights divide."""
+
+    #: Everything; a guarantee is a floor.
+    TOTAL = "floor"
+    #: What is left when the guarantees are served.
+    REST = "surplus"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One consumer."""
+
+    name: str
+    demand: Amounts
+    weight: Amount = 1
+    #: Guaranteed, as far as it is demanded.
+    reserved: Amounts = field(default_factory=dict)
+    #: No more than this; a resource that is not named has no bound.
+    hard: Amounts = field(default_factory=dict)
+    #: Gets what it demands before anybody else does.
+    is_unlimited: bool = False
+    #: Whether others may use what is reserved and idle.
+    lends: bool = True
+    model: Model = Model.TOGETHER
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a consumer deserves."""
+
+    name: str
+    deserved: Mapping[str, Fraction]
+    #: The largest share of any resource, of the whole capacity, divided by the weight; 0 for a weight of 0.
+    dominant_share: Fraction
+    #: What stopped it: a resource that is used up, `demand`, or `hard`.
+    bottleneck: str
+    #: Whether it has what it was guaranteed, as far as it wants it.
+    is_reserved_met: bool
+
+
+def bounded(level: Fraction) -> Fraction:
+    """The level, or hardly less."""
+    if level.denominator.bit_length() <= MOST_BITS:
+        return level
+    return Fraction(level.numerator * _GRID // level.denominator, _GRID)
+
+
+def bounded_up(rate: Fraction) -> Fraction:
+    """The rate, or hardly more: then it is only thought that a little less is left than there is."""
+    return -bounded(-rate)
+
+
+def dominant(amounts: Amounts, capacity: Amounts) -> Fraction:
+    """The largest share that these amounts are of the capacity; a resource that is not there is no share."""
+    return max(
+        (Fraction(amount) / capacity[name] for name, amount in amounts.items() if capacity.get(name)),
+        default=Fraction(0),
+    )

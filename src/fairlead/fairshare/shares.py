@@ -1,0 +1,223 @@
+"""What each of several consumers deserves of one capacity: weighted DRF with guarantees, caps and idle shares lent.
+
+In this order: the unlimited take what they demand; guarantees are served (in proportion, if there is not enough for
+all); the level rises for those with a weight; what is left goes to those without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
+from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Strand, fill, positive
+
+
+@dataclass(slots=True)
+class _Consumer:
+    """A claim on its way to a share."""
+
+    claim: Claim
+    strands: list[Strand]
+    #: What it is guaranteed of what it wants, and what it could be given of that.
+    wanted: dict[str, Fraction]
+    guaranteed: dict[str, Fraction]
+
+
+def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplus.TOTAL) -> dict[str, Share]:
+    """What every claim deserves, by name. The order of the claims does not matter.
+
+    Raises ValueError for two claims of one name, and for negative amounts and weights.
+    """
+    ordered = sorted(claims, key=lambda one: one.name)
+    _check(ordered, capacity)
+    whole = {name: Fraction(amount) for name, amount in capacity.items()}
+    left = dict(whole)
+    consumers = [_consumer(claim, whole) for claim in ordered]
+    _serve_unlimited(consumers, left)
+    limited = [one for one in consumers if not one.claim.is_unlimited]
+    _serve_guarantees(limited, left)
+    for one in limited:
+        for strand in one.strands:
+            strand.waits = surplus is Surplus.TOTAL
+    weighty = [one for one in limited if one.claim.weight > 0]
+    fill([strand for one in weighty for strand in one.strands], left)
+    weightless = [one for one in limited if one.claim.weight == 0]
+    for one in weightless:
+        _set_speed(one, Fraction(1), whole)
+    fill([strand for one in weightless for strand in one.strands], left)
+    return {one.claim.name: _share(one, whole) for one in consumers}
+
+
+def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
+    for one, other in pairwise(claims):
+        if one.name == other.name:
+            raise ValueError(f"two claims are called {one.name}")
+    for claim in claims:
+        amounts = (*claim.demand.values(), *claim.reserved.values(), *claim.hard.values(), claim.weight)
+        if any(amount < 0 for amount in amounts):
+            raise ValueError(f"the claim of {claim.name} has a negative amount")
+    if any(amount < 0 for amount in capacity.values()):
+        raise ValueError("the capacity has a negative amount")
+
+
+# --- strands --------------------------------------------------------------------------------------------------------
+
+
+def _consumer(claim: Claim, whole: Mapping[str, Fraction]) -> _Consumer:
+    demand = positive(claim.demand, whole)
+    if claim.model is Model.TOGETHER:
+        vectors = [demand] if demand else []
+    else:
+        vectors = [{name: amount} for name, amount in sorted(demand.items())]
+    strands = [_strand(vector, claim) for vector in vectors]
+    reserved = positive(claim.reserved, whole)
+    if claim.lends:
+        wanted = {
+            name: min(amount, _most(claim, name, demand.get(name, Fraction(0)))) for name, amount in reserved.items()
+        }
+    else:
+        wanted = {name: _most(claim, name, amount) for name, amount in reserved.items()}
+    one = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
+    _set_speed(one, Fraction(claim.weight), whole)
+    return one
+
+
+def _most(claim: Claim, name: str, amount: Fraction) -> Fraction:
+    return min(amount, Fraction(claim.hard[name])) if name in claim.hard else amount
+
+
+def _strand(vector: dict[str, Fraction], claim: Claim) -> Strand:
+    """From nothing to all that is demanded, or to the first cap."""
+    end, reason = Fraction(1), AT_DEMAND
+    for name, amount in vector.items():
+        if name in claim.hard and claim.hard[name] < end * amount:
+            end, reason = Fraction(claim.hard[name]) / amount, AT_HARD
+    return Strand(vector, Fraction(0), Fraction(0), end, reason)
+
+
+def _set_speed(one: _Consumer, weight: Fraction, whole: Mapping[str, Fraction]) -> None:
+    """All strands of a consumer move as its whole demand would: at level 1 its dominant share is its weight."""
+    share = dominant({name: amount for strand in one.strands for name, amount in strand.vector.items()}, whole)
+    for strand in one.strands:
+        strand.speed = weight / share if share else Fraction(0)
+
+
+# --- first the unlimited, then guarantees ---------------------------------------------------------------------------
+
+
+def _serve_unlimited(consumers: Sequence[_Consumer], left: dict[str, Fraction]) -> None:
+    """Off the top; several share what there is by their weights."""
+    unlimited = [one for one in consumers if one.claim.is_unlimited]
+    for one in unlimited:
+        for strand in one.strands:
+            strand.speed = strand.speed or Fraction(1)
+    fill([strand for one in unlimited for strand in one.strands], left)
+
+
+def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, Fraction]) -> None:
+    """Put every strand where its guarantee lets it begin, and take that off what is left."""
+    for name in left:
+        _guarantee(name, [one for one in consumers if one.wanted.get(name)], left[name])
+    spare = {
+        name: amount - sum((one.guaranteed.get(name, 0) for one in consumers), Fraction(0))
+        for name, amount in left.items()
+    }
+    _carry(consumers, spare)
+    for one in consumers:
+        for strand in one.strands:
+            for name, amount in strand.vector.items():
+                left[name] -= strand.start * amount
+        if not one.claim.lends:
+            _hold(one, left)
+
+
+def _guarantee(name: str, consumers: Sequence[_Consumer], available: Fraction) -> None:
+    """Everybody's guarantee of one resource, or what max-min by the guarantees makes of too little."""
+    if sum(one.wanted[name] for one in consumers) <= available:
+        for one in consumers:
+            one.guaranteed[name] = one.wanted[name]
+        return
+    strands = [
+        Strand({name: Fraction(1)}, Fraction(one.claim.reserved[name]), Fraction(0), one.wanted[name])
+        for one in consumers
+    ]
+    fill(strands, {name: available})
+    for one, strand in zip(consumers, strands, strict=True):
+        one.guaranteed[name] = strand.position
+
+
+def _carry(consumers: Sequence[_Consumer], spare: dict[str, Fraction]) -> None:
+    """A guarantee of one resource carries the others that its pods need, as far as nobody is guaranteed those.
+
+    Pods that need them all at once go no further than the scarcest lets them.
+    """
+    carried: list[tuple[Strand, Strand]] = []
+    for one in consumers:
+        for strand in one.strands:
+            goals = {
+                name: min(one.guaranteed.get(name, Fraction(0)) / amount, strand.end)
+                for name, amount in strand.vector.items()
+            }
+            goal = max(goals.values(), default=Fraction(0))
+            if not goal:
+                continue
+            strand.start = goal
+            lacking = {
+                name: amount * (goal - goals[name]) / goal
+                for name, amount in strand.vector.items()
+                if goals[name] < goal
+            }
+            if lacking:
+                carried.append((strand, Strand(lacking, goal, Fraction(0), goal)))
+    fill([strand for _, strand in carried], spare)
+    for strand, carrying in carried:
+        if carrying.position < carrying.end:
+            strand.start = min(
+                strand.start,
+                *(_reached(strand, name, carrying) for name in carrying.vector),
+            )
+
+
+def _reached(strand: Strand, name: str, carrying: Strand) -> Fraction:
+    """How far the strand comes with what it is guaranteed of one resource and what of it was carried along."""
+    amount, missing = strand.vector[name], carrying.vector[name]
+    guaranteed = carrying.end * (amount - missing)
+    return (guaranteed + carrying.position * missing) / amount
+
+
+def _hold(one: _Consumer, left: dict[str, Fraction]) -> None:
+    """What is reserved and not lent is kept, used or not."""
+    for name, amount in one.guaranteed.items():
+        started = sum(
+            (strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), Fraction(0)
+        )
+        left[name] -= max(amount - started, Fraction(0))
+
+
+# --- the outcome ----------------------------------------------------------------------------------------------------
+
+
+def _share(one: _Consumer, whole: Mapping[str, Fraction]) -> Share:
+    claim = one.claim
+    deserved = dict.fromkeys(sorted(whole), Fraction(0))
+    for strand in one.strands:
+        for name, amount in strand.vector.items():
+            deserved[name] += strand.position * amount
+    is_met = all(
+        deserved[name] >= amount
+        for name, amount in one.wanted.items()
+        if claim.lends or claim.demand.get(name, 0) >= amount
+    )
+    if not claim.lends:
+        deserved = {name: max(amount, one.guaranteed.get(name, Fraction(0))) for name, amount in deserved.items()}
+    share = dominant(deserved, whole) / claim.weight if claim.weight else Fraction(0)
+    return Share(claim.name, deserved, share, _bottleneck(one), is_met)
+
+
+def _bottleneck(one: _Consumer) -> str:
+    """Of several strands, the resource that stopped one; demand only if it stopped them all."""
+    stops = [strand.stopped_by for strand in one.strands]
+    return next((why for why in stops if why not in (AT_DEMAND, AT_HARD)), AT_HARD if AT_HARD in stops else AT_DEMAND)

@@ -1,0 +1,179 @@
+"""Which pods of an overused consumer have to go.
+
+Only what is needed: pods that hold something of which there is too much, the least important and youngest first, and
+what turns out not to be needed is put back. Never below what is reserved, never against a budget, never what runs too
+short a time to be taken; gangs go as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import groupby
+from typing import Final
+
+from fairlead.fairshare.claims import Amounts, dominant
+
+_NOTHING: Final[Amounts] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod and what it holds."""
+
+    name: str
+    requests: Amounts
+    priority: int = 0
+    age_seconds: float = 0.0
+    #: Pods of one gang go together.
+    gang: str = ""
+    #: It is ending already: it counts as gone.
+    is_terminating: bool = False
+    #: DaemonSet pods, mirror pods: nobody takes them.
+    is_protected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many of these pods may be disrupted."""
+
+    pods: frozenset[str]
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who goes, and how much too much is used even then, as a dominant share."""
+
+    victims: tuple[str, ...]
+    residual: Fraction
+
+
+@dataclass(slots=True)
+class _Unit:
+    """What goes in one piece: a pod, or a gang."""
+
+    pods: list[Holder]
+    requests: dict[str, Fraction] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for pod in self.pods:
+            for name, amount in pod.requests.items():
+                self.requests[name] = self.requests.get(name, Fraction(0)) + amount
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The first to go has the least."""
+        return max(pod.priority for pod in self.pods), max(pod.age_seconds for pod in self.pods)
+
+
+def choose(
+    pods: Iterable[Holder],
+    deserved: Amounts,
+    capacity: Amounts,
+    *,
+    reserved: Amounts = _NOTHING,
+    budgets: Sequence[Budget] = (),
+    min_runtime_seconds: float = 0.0,
+) -> Choice:
+    """The victims that bring a consumer down to what it deserves, or as far as may be. A resource that `deserved` does
+    not name has no bound.
+    """
+    staying = [pod for pod in pods if not pod.is_terminating]
+    used = _sum(staying)
+    units = [unit for unit in _units(staying) if _may_go(unit, min_runtime_seconds)]
+    chosen: list[_Unit] = []
+    allowed = {budget: budget.allowed for budget in budgets}
+    for _, equals in groupby(sorted(units, key=lambda unit: unit.rank), key=lambda unit: unit.rank):
+        candidates = list(equals)
+        while candidates and (over := _over(used, deserved)):
+            unit = min(candidates, key=lambda one: _fit(one, over))
+            candidates.remove(unit)
+            if _relieves(unit, over) and _keeps(used, unit, reserved) and _spend(unit, allowed):
+                chosen.append(unit)
+                used = _less(used, unit.requests)
+    victims = _without_needless(chosen, used, deserved)
+    for unit in chosen:
+        if unit not in victims:
+            used = _more(used, unit.requests)
+    names = sorted(pod.name for unit in victims for pod in unit.pods)
+    return Choice(tuple(names), dominant(_over(used, deserved), capacity))
+
+
+def _units(pods: Sequence[Holder]) -> list[_Unit]:
+    gangs: dict[str, list[Holder]] = {}
+    for pod in pods:
+        gangs.setdefault(f"gang {pod.gang}" if pod.gang else f"pod {pod.name}", []).append(pod)
+    return [_Unit(members) for members in gangs.values()]
+
+
+def _may_go(unit: _Unit, min_runtime_seconds: float) -> bool:
+    return all(not pod.is_protected and pod.age_seconds >= min_runtime_seconds for pod in unit.pods)
+
+
+def _over(used: Mapping[str, Fraction], deserved: Amounts) -> dict[str, Fraction]:
+    """By how much each resource is overused."""
+    return {
+        name: amount - deserved[name] for name, amount in used.items() if name in deserved and amount > deserved[name]
+    }
+
+
+def _relieves(unit: _Unit, over: Mapping[str, Fraction]) -> bool:
+    return any(unit.requests.get(name) for name in over)
+
+
+def _fit(unit: _Unit, over: Mapping[str, Fraction]) -> tuple[Fraction, Fraction, str]:
+    """Among equals: whoever leaves least overused, and of those whoever takes least else along."""
+    rest = sum(
+        (max(amount - unit.requests.get(name, 0), Fraction(0)) / amount for name, amount in over.items()), Fraction(0)
+    )
+    waste = sum(
+        (max(unit.requests.get(name, 0) - amount, Fraction(0)) / amount for name, amount in over.items()), Fraction(0)
+    )
+    return rest, waste, unit.pods[0].name
+
+
+def _keeps(used: Mapping[str, Fraction], unit: _Unit, reserved: Amounts) -> bool:
+    """Whether what is reserved is still held without it, where it was before."""
+    return all(
+        used.get(name, Fraction(0)) - unit.requests.get(name, 0) >= amount
+        for name, amount in reserved.items()
+        if unit.requests.get(name)
+    )
+
+
+def _spend(unit: _Unit, allowed: dict[Budget, int]) -> bool:
+    """Take the pods off every budget over them; not at all if one of those is used up."""
+    cost = {budget: sum(pod.name in budget.pods for pod in unit.pods) for budget in allowed}
+    if any(count > allowed[budget] for budget, count in cost.items() if count):
+        return False
+    for budget, count in cost.items():
+        allowed[budget] -= count
+    return True
+
+
+def _without_needless(chosen: Sequence[_Unit], used: Mapping[str, Fraction], deserved: Amounts) -> list[_Unit]:
+    """Put back who is not needed, the most important first, as long as nothing becomes overused that is not."""
+    victims, now = list(chosen), dict(used)
+    for unit in reversed(chosen):
+        again = _more(now, unit.requests)
+        if _over(again, deserved) == _over(now, deserved):
+            victims.remove(unit)
+            now = again
+    return victims
+
+
+def _sum(pods: Iterable[Holder]) -> dict[str, Fraction]:
+    total: dict[str, Fraction] = {}
+    for pod in pods:
+        total = _more(total, pod.requests)
+    return total
+
+
+def _more(used: Mapping[str, Fraction], amounts: Amounts) -> dict[str, Fraction]:
+    return dict(used) | {name: used.get(name, Fraction(0)) + amount for name, amount in amounts.items()}
+
+
+def _less(used: Mapping[str, Fraction], amounts: Amounts) -> dict[str, Fraction]:
+    return dict(used) | {name: used.get(name, Fraction(0)) - amount for name, amount in amounts.items()}

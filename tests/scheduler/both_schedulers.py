@@ -1,0 +1,125 @@
+"""One cluster as both schedulers see it, the real one and the slow one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.encoded import encoded
+from fairlead.api.scheduling import Node, Pod
+from fairlead.runtime import chance
+from fairlead.scheduler.decide import Chosen
+from fairlead.scheduler.preemption import Futile, Preempt
+from tests.scheduler.scheduler_world import Cluster
+from tests.scheduler.slow_cluster import Obj, SlowCluster, SlowNode
+from tests.scheduler.slow_preemption import best_plans
+from tests.scheduler.slow_scheduler import best, message
+
+
+class Pair:
+    """Whatever happens, happens to both."""
+
+    def __init__(self) -> None:
+        chance.seed(1)  # what hypothesis draws next may depend on where pods went
+        self.real, self.slow = Cluster(), SlowCluster()
+        self.placed: dict[str, str] = {}
+        self.budgets: list[Obj] = []
+
+    def set_node(self, obj: Obj) -> None:
+        self.real.snapshot.set_node(encoded(obj).view(Node))
+        known = self.slow.nodes.get(obj["metadata"]["name"])
+        pods, promised = (known.pods, known.promised) if known else ([], [])
+        self.slow.nodes[obj["metadata"]["name"]] = SlowNode(obj, pods, promised)
+
+    def remove_node(self, name: str) -> None:
+        for key in [key for key, where in self.placed.items() if where == name]:
+            self.remove_pod(key)
+        for one in list(self.slow.nodes[name].promised):
+            self.promise(one, "")
+        self.real.snapshot.remove_node(name)
+        del self.slow.nodes[name]
+
+    def remove_pod(self, key: str) -> None:
+        self.real.snapshot.remove(key)
+        on_node = self.slow.nodes[self.placed.pop(key)].pods
+        on_node[:] = [pod for pod in on_node if key_of(pod) != key]
+
+    def change_pod(self, key: str, change: Obj) -> None:
+        """Its metadata changes."""
+        name = self.placed[key]
+        on_node = self.slow.nodes[name].pods
+        index = next(index for index, pod in enumerate(on_node) if key_of(pod) == key)
+        on_node[index] = on_node[index] | {"metadata": on_node[index]["metadata"] | change}
+        self.real.place(encoded(on_node[index]).view(Pod), name)
+
+    def set_namespace(self, name: str, labels: Obj) -> None:
+        self.real.snapshot.crowd.set_namespace(name, labels)
+        self.slow.namespaces[name] = labels
+
+    def promise(self, obj: Obj, name: str) -> None:
+        """Promise the pod room on that node; `""` takes the promise back."""
+        one = encoded(obj).view(Pod)
+        task = self.real.task(one)
+        self.real.decider.nominations.set(one, task.shape, task.company, name)
+        for node in self.slow.nodes.values():
+            node.promised[:] = [other for other in node.promised if key_of(other) != key_of(obj)]
+        if name:
+            self.slow.nodes[name].promised.append(obj)
+
+    def add_budget(self, obj: Obj) -> None:
+        self.real.preemptor.set_budget(None, encoded(obj).view(PodDisruptionBudget))
+        self.budgets.append(obj)
+
+    def place(self, obj: Obj, name: str) -> None:
+        """The pod is on that node, whether it fits or not."""
+        one = encoded(obj).view(Pod)
+        row = self.real.snapshot.row_of(name)
+        assert row is not None
+        self.real.assume(one, row)
+        self.slow.nodes[name].pods.append(obj)
+        self.placed[one.metadata.key] = name
+
+    def decide(self, obj: Obj) -> None:
+        """Both decide, and agree; the pod goes where the real one says, or nowhere."""
+        one = encoded(obj).view(Pod)
+        decision = self.real.decide(one)
+        expected = best(obj, self.slow)
+        if isinstance(decision, Chosen):
+            assert decision.node in expected
+            assert self.real.best(one) == expected
+            self.promise(obj, "")
+            self.place(obj, decision.node)
+        else:
+            assert not expected
+            self.make_room(obj)
+
+    def make_room(self, obj: Obj) -> Preempt | Futile:
+        """Both look for victims, and agree: on the node and who has to go, or on why nobody has."""
+        one = encoded(obj).view(Pod)
+        expected = best_plans(obj, self.slow, self.budgets)
+        outcome = self.real.preempt(one)
+        if isinstance(outcome, Preempt):
+            victims = {key_of(pod) for pod in expected[outcome.node].victims}
+            assert {victim.key for victim in outcome.victims} == victims
+        else:
+            assert not expected
+            assert self.real.message(one, whole=True) == message(obj, self.slow)
+        return outcome
+
+
+def key_of(pod: Obj) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def named(template: Obj, name: str, **spec: Any) -> Obj:
+    """A pod of that kind, with more in its spec."""
+    metadata = template["metadata"] | {"name": name, "uid": f"uid-{name}"}
+    return template | {"metadata": metadata, "spec": template["spec"] | spec}
+
+
+def unreserved(pod: Obj) -> Obj:
+    """The same without required anti-affinity: upstream skips InterPodAffinity for a newcomer that neither has terms
+    nor is meant by those of placed pods, so that a promised pod's terms count or not depending on others.
+    """
+    affinity = {key: one for key, one in pod["spec"].get("affinity", {}).items() if key != "podAntiAffinity"}
+    return pod | {"spec": pod["spec"] | {"affinity": affinity}}

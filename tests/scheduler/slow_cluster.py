@@ -1,0 +1,123 @@
+"""What the slow scheduler reads: API objects in plain dicts, and questions about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+Obj = dict[str, Any]
+
+MIB = 1024 * 1024
+UNITS: dict[str, Fraction | int] = {"m": Fraction(1, 1000), "Ki": 1024, "Mi": MIB, "Gi": 1024 * MIB}
+
+
+def amount(text: str) -> Fraction:
+    for suffix, unit in UNITS.items():
+        if text.endswith(suffix):
+            return Fraction(text.removesuffix(suffix)) * unit
+    return Fraction(text)
+
+
+def requests(pod: Obj) -> dict[str, Fraction]:
+    """Of pods with one container, as the tests make them."""
+    return {name: amount(text) for name, text in pod["spec"]["containers"][0]["resources"]["requests"].items()}
+
+
+def host_ports(pod: Obj) -> set[int]:
+    return {port["hostPort"] for port in pod["spec"]["containers"][0].get("ports", [])}
+
+
+def priority(pod: Obj) -> int:
+    return int(pod["spec"]["priority"])
+
+
+@dataclass
+class SlowNode:
+    obj: Obj
+    pods: list[Obj] = field(default_factory=list)
+    #: Pods that wait for room here.
+    promised: list[Obj] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def labels(self) -> Obj:
+        return dict(self.obj["metadata"]["labels"])
+
+    @property
+    def taints(self) -> list[Obj]:
+        return list(self.obj["spec"].get("taints", []))
+
+    def allocatable(self, resource: str) -> Fraction:
+        return amount(self.obj["status"]["allocatable"].get(resource, "0"))
+
+    def requested(self, resource: str, default: str = "0") -> Fraction:
+        return sum((requests(pod).get(resource, amount(default)) for pod in self.pods), Fraction(0))
+
+
+@dataclass
+class SlowCluster:
+    nodes: dict[str, SlowNode] = field(default_factory=dict)
+    #: Their labels, by name.
+    namespaces: dict[str, Obj] = field(default_factory=dict)
+
+    def placed(self) -> Iterator[tuple[SlowNode, Obj]]:
+        """Every pod, with its node."""
+        return ((node, pod) for node in self.nodes.values() for pod in node.pods)
+
+    def without(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
+        """As it would be if these pods of that node were gone."""
+        gone = [pod["metadata"]["name"] for pod in pods]
+        return self._with(name, [pod for pod in self.nodes[name].pods if pod["metadata"]["name"] not in gone])
+
+    def beside(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
+        """As it would be if these pods were on that node too."""
+        return self._with(name, [*self.nodes[name].pods, *pods])
+
+    def _with(self, name: str, pods: list[Obj]) -> SlowCluster:
+        return SlowCluster(self.nodes | {name: replace(self.nodes[name], pods=pods)}, self.namespaces)
+
+
+def is_tolerated(taint: Obj, pod: Obj) -> bool:
+    for one in pod["spec"].get("tolerations", []):
+        same_key = not one.get("key") or one["key"] == taint["key"]
+        same_effect = not one.get("effect") or one["effect"] == taint["effect"]
+        same_value = one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
+        if same_key and same_effect and same_value:
+            return True
+    return False
+
+
+def meets(expression: Obj, labels: Obj) -> bool:
+    key, values = expression["key"], expression.get("values", [])
+    return {
+        "In": key in labels and labels[key] in values,
+        "NotIn": key not in labels or labels[key] not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }[expression["operator"]]
+
+
+def meets_all(expressions: list[Obj], labels: Obj) -> bool:
+    return all(meets(one, labels) for one in expressions)
+
+
+def selects(selector: Obj | None, labels: Obj) -> bool:
+    """A label selector: none at all selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    is_equal = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+    return is_equal and meets_all(selector.get("matchExpressions", []), labels)
+
+
+def is_selected(pod: Obj, node: SlowNode) -> bool:
+    """Whether the node meets the pod's node selector and what its node affinity requires."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required["nodeSelectorTerms"] if required else None
+    is_equal = all(node.labels.get(key) == value for key, value in pod["spec"].get("nodeSelector", {}).items())
+    return is_equal and (terms is None or any(meets_all(term["matchExpressions"], node.labels) for term in terms))

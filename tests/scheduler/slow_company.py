@@ -1,0 +1,182 @@
+"""The rules about other pods, plainly: InterPodAffinity and PodTopologySpread, pod by pod and node by node."""
+
+from __future__ import annotations
+
+import math
+
+from tests.scheduler.slow_cluster import Obj, SlowCluster, SlowNode, is_selected, is_tolerated, selects
+
+HOSTNAME = "kubernetes.io/hostname"
+NOT_NEAR = "node(s) didn't match pod affinity rules"
+NOT_APART = "node(s) didn't match pod anti-affinity rules"
+OTHERS_APART = "node(s) didn't satisfy existing pods anti-affinity rules"
+TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = f"{TOO_SKEWED} (missing required label)"
+
+
+# --- InterPodAffinity -----------------------------------------------------------------------------------------------
+
+
+def required(pod: Obj, kind: str) -> list[Obj]:
+    affinity = pod["spec"].get("affinity", {}).get(kind, {})
+    return list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []))
+
+
+def preferred(pod: Obj) -> list[tuple[int, Obj]]:
+    """The terms with their weights, which are negative for what it avoids."""
+    affinity, key = pod["spec"].get("affinity", {}), "preferredDuringSchedulingIgnoredDuringExecution"
+    near = [(one["weight"], one["podAffinityTerm"]) for one in affinity.get("podAffinity", {}).get(key, [])]
+    apart = [(-one["weight"], one["podAffinityTerm"]) for one in affinity.get("podAntiAffinity", {}).get(key, [])]
+    return near + apart
+
+
+def means(term: Obj, owner: Obj, other: Obj, cluster: SlowCluster) -> bool:
+    """Whether the owner's term is about the other pod."""
+    namespace = other["metadata"]["namespace"]
+    named, selector = term.get("namespaces", []), term.get("namespaceSelector")
+    if not named and selector is None:
+        is_in = namespace == owner["metadata"]["namespace"]
+    else:
+        is_in = namespace in named or selects(selector, cluster.namespaces.get(namespace, {}))
+    return is_in and selects(term.get("labelSelector"), other["metadata"]["labels"])
+
+
+def is_near(term: Obj, one: SlowNode, other: SlowNode) -> bool:
+    key = term["topologyKey"]
+    return key in one.labels and key in other.labels and one.labels[key] == other.labels[key]
+
+
+def affinity_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | None:
+    """Why the node will not do; terminating pods count like all others."""
+    near = required(pod, "podAffinity")
+    if near and not finds_company(pod, near, node, cluster):
+        return NOT_NEAR
+    for where, other in cluster.placed():
+        for term in required(pod, "podAntiAffinity"):
+            if is_near(term, node, where) and means(term, pod, other, cluster):
+                return NOT_APART
+    for where, other in cluster.placed():
+        for term in required(other, "podAntiAffinity"):
+            if is_near(term, node, where) and means(term, other, pod, cluster):
+                return OTHERS_APART
+    return None
+
+
+def finds_company(pod: Obj, terms: list[Obj], node: SlowNode, cluster: SlowCluster) -> bool:
+    """Pods that all terms mean are near by each term; or there are none anywhere, and it is such a pod itself."""
+    if any(term["topologyKey"] not in node.labels for term in terms):
+        return False
+    meant = [(where, other) for where, other in cluster.placed() if means_all(terms, pod, other, cluster)]
+    if all(any(is_near(term, node, where) for where, _ in meant) for term in terms):
+        return True
+    is_first = not any(term["topologyKey"] in where.labels for term in terms for where, _ in meant)
+    return is_first and means_all(terms, pod, pod, cluster)
+
+
+def means_all(terms: list[Obj], owner: Obj, other: Obj, cluster: SlowCluster) -> bool:
+    return all(means(term, owner, other, cluster) for term in terms)
+
+
+def affinity_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> dict[str, int]:
+    raw = {node.name: pull(pod, node, cluster) for node in feasible}
+    least, most = min(raw.values()), max(raw.values())
+    if least == most:
+        return dict.fromkeys(raw, 0)
+    return {name: int(100.0 * (float(score - least) / float(most - least))) for name, score in raw.items()}
+
+
+def pull(pod: Obj, node: SlowNode, cluster: SlowCluster) -> int:
+    """What draws the pod to the node, less what repels it; what others require to be near counts 1."""
+    total = 0
+    for where, other in cluster.placed():
+        theirs = preferred(other) + [(1, term) for term in required(other, "podAffinity")]
+        for weight, term in preferred(pod):
+            total += weight * (is_near(term, node, where) and means(term, pod, other, cluster))
+        for weight, term in theirs:
+            total += weight * (is_near(term, node, where) and means(term, other, pod, cluster))
+    return total
+
+
+# --- PodTopologySpread ----------------------------------------------------------------------------------------------
+
+
+def constraints(pod: Obj, when: str) -> list[Obj]:
+    listed = pod["spec"].get("topologySpreadConstraints", [])
+    return [one for one in listed if one["whenUnsatisfiable"] == when]
+
+
+def counts(rule: Obj, pod: Obj, other: Obj) -> bool:
+    """Whether the rule of the pod counts the other one; pods that are going away are not counted."""
+    mine, theirs = pod["metadata"], other["metadata"]
+    same = [key for key in rule.get("matchLabelKeys", []) if key in mine["labels"]]
+    return (
+        mine["namespace"] == theirs["namespace"]
+        and "deletionTimestamp" not in theirs
+        and selects(rule.get("labelSelector"), theirs["labels"])
+        and all(theirs["labels"].get(key) == mine["labels"][key] for key in same)
+    )
+
+
+def counted_on(rule: Obj, pod: Obj, node: SlowNode) -> int:
+    return sum(counts(rule, pod, other) for other in node.pods)
+
+
+def has_labels(rules: list[Obj], node: SlowNode) -> bool:
+    return all(rule["topologyKey"] in node.labels for rule in rules)
+
+
+def is_included(rule: Obj, pod: Obj, node: SlowNode) -> bool:
+    """KEP-3094."""
+    if rule.get("nodeAffinityPolicy", "Honor") == "Honor" and not is_selected(pod, node):
+        return False
+    binding = [taint for taint in node.taints if taint["effect"] != "PreferNoSchedule"]
+    return rule.get("nodeTaintsPolicy", "Ignore") == "Ignore" or all(is_tolerated(taint, pod) for taint in binding)
+
+
+def by_domain(rule: Obj, rules: list[Obj], pod: Obj, cluster: SlowCluster) -> dict[str, int]:
+    """How many pods are counted in each domain, over the nodes that count."""
+    found: dict[str, int] = {}
+    for node in cluster.nodes.values():
+        if has_labels(rules, node) and is_included(rule, pod, node):
+            domain = node.labels[rule["topologyKey"]]
+            found[domain] = found.get(domain, 0) + counted_on(rule, pod, node)
+    return found
+
+
+def spread_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | None:
+    rules = constraints(pod, "DoNotSchedule")
+    for rule in rules:
+        if rule["topologyKey"] not in node.labels:
+            return NO_LABEL
+        domains = by_domain(rule, rules, pod, cluster)
+        least = min(domains.values()) if len(domains) >= rule.get("minDomains", 1) else 0
+        there = domains.get(node.labels[rule["topologyKey"]], 0)
+        if there + counts(rule, pod, pod) - least > rule["maxSkew"]:
+            return TOO_SKEWED
+    return None
+
+
+def spread_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> dict[str, int]:
+    """Nodes without all the labels are ignored, and get 0."""
+    rules = constraints(pod, "ScheduleAnyway")
+    scored = [node for node in feasible if has_labels(rules, node)]
+    scores = dict.fromkeys([node.name for node in feasible], 0)
+    if not rules or not scored:
+        return scores
+    raw = {node.name: math.floor(crowding(pod, node, rules, scored, cluster) + 0.5) for node in scored}
+    least, most = min(raw.values()), max(raw.values())
+    return scores | {name: 100 * (most + least - one) // most if most else 100 for name, one in raw.items()}
+
+
+def crowding(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], cluster: SlowCluster) -> float:
+    """Upstream computes with float64, so this does too. Hosts are nodes, whatever their label says."""
+    total = 0.0
+    for rule in rules:
+        key = rule["topologyKey"]
+        if key == HOSTNAME:
+            size, count = len(scored), counted_on(rule, pod, node)
+        else:
+            size = len({one.labels[key] for one in scored})
+            count = by_domain(rule, rules, pod, cluster).get(node.labels[key], 0)
+        total += count * math.log(size + 2) + (rule["maxSkew"] - 1)
+    return total

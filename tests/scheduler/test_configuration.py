@@ -1,0 +1,298 @@
+"""KubeSchedulerConfiguration: what it makes of the default profile, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.scheduler.arguments import ConfigurationError
+from fairlead.scheduler.configuration import load
+from fairlead.scheduler.framework import Profile, Weighted, WeightedCompany
+from tests.scheduler.scheduler_world import Cluster, node, pod
+
+Obj = dict[str, Any]
+
+FIT, NEAR, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
+RATIO = "scoringStrategy.requestedToCapacityRatio.shape"
+
+
+def profile(**said: Any) -> Profile:
+    return load({"profiles": [said]}).profiles[0]
+
+
+def refusal(document: Obj) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load(document)
+    return str(caught.value)
+
+
+def with_args(name: str, args: Obj) -> Obj:
+    return {"profiles": [{"pluginConfig": [{"name": name, "args": args}]}]}
+
+
+def listed(*names: str) -> list[Obj]:
+    return [{"name": name} for name in names]
+
+
+def places(found: Profile) -> list[Weighted | WeightedCompany]:
+    return [*found.plugins, *found.company]
+
+
+def scoring(found: Profile) -> dict[str, int]:
+    """The plugins whose scores count, with their weights."""
+    return {place.plugin.name: place.weight for place in places(found) if place.scores}
+
+
+def filtering(found: Profile) -> set[str]:
+    return {place.plugin.name for place in places(found) if place.filters}
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({"percentageOfNodes": 5}, "percentageOfNodes"),
+        ({"leaderElection": {"leaderElects": True}}, "leaderElection.leaderElects"),
+        ({"profiles": [{}, {"scheduler": "x"}]}, "profiles[1].scheduler"),
+        ({"profiles": [{"plugins": {"scores": {}}}]}, "profiles[0].plugins.scores"),
+        (
+            {"profiles": [{"plugins": {"score": {"enabled": [{"name": FIT, "wait": 1}]}}}]},
+            "profiles[0].plugins.score.enabled[0].wait",
+        ),
+        ({"extenders": [{"urlPrefix": "http://x", "verb": "filter"}]}, "extenders[0].verb"),
+        (with_args(FIT, {"ignored": []}), "profiles[0].pluginConfig[0].args.ignored"),
+        (with_args(FIT, {"scoringStrategy": {"kind": "x"}}), "profiles[0].pluginConfig[0].args.scoringStrategy.kind"),
+        (with_args("ImageLocality", {"size": 1}), "profiles[0].pluginConfig[0].args.size"),
+    ],
+)
+def test_an_unknown_field_is_refused_with_its_path(document: Obj, path: str) -> None:
+    assert refusal(document) == f'strict decoding error: unknown field "{path}"'
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"kind": "Pod"}, 'no kind "Pod" is registered for version "kubescheduler.config.k8s.io/v1"'),
+        ({"apiVersion": "v1"}, 'no kind "KubeSchedulerConfiguration" is registered for version "v1"'),
+        ({"profiles": []}, "profiles: Required value"),
+        ({"parallelism": "16"}, "parallelism: Expected `int`, got `str`"),
+        (
+            {"profiles": [{"schedulerName": name} for name in ("a", "b", "a")]},
+            'profiles[2].schedulerName: Duplicate value: "a"',
+        ),
+        ({"profiles": [{}, {}]}, 'profiles[1].schedulerName: Duplicate value: "default-scheduler"'),
+        (
+            {"profiles": [{}, {"schedulerName": "b", "plugins": {"filter": {"enabled": listed("Nope")}}}]},
+            'profiles[1].plugins.filter: plugin "Nope" does not exist',
+        ),
+        (
+            {"profiles": [{"plugins": {"score": {"disabled": listed("Nope")}}}]},
+            'profiles[0].plugins.score: plugin "Nope" does not exist',
+        ),
+        (with_args("Nope", {}), 'profiles[0].pluginConfig[0]: plugin "Nope" does not exist'),
+    ],
+)
+def test_a_document_that_makes_no_sense_is_refused(document: Obj, said: str) -> None:
+    assert refusal(document) == said
+
+
+@pytest.mark.parametrize(
+    ("first", "longest", "said"),
+    [
+        (0, 10, "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0"),
+        (-1, 10, "podInitialBackoffSeconds: Invalid value: -1: must be greater than 0"),
+        (
+            11,
+            10,
+            "podMaxBackoffSeconds: Invalid value: 10: must be greater than or equal to PodInitialBackoffSeconds",
+        ),
+    ],
+)
+def test_back_off_starts_above_nothing_and_does_not_shrink(first: int, longest: int, said: str) -> None:
+    """S3-11."""
+    assert refusal({"podInitialBackoffSeconds": first, "podMaxBackoffSeconds": longest}) == said
+
+
+def test_back_off_may_stay_the_same() -> None:
+    said = load({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 3}).said
+    assert (said.pod_initial_backoff_seconds, said.pod_max_backoff_seconds) == (3, 3)
+    assert (load().said.pod_initial_backoff_seconds, load().said.pod_max_backoff_seconds) == (1, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        (
+            NEAR,
+            {"hardPodAffinityWeight": 101},
+            "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]",
+        ),
+        (NEAR, {"hardPodAffinityWeight": -1}, "hardPodAffinityWeight: Invalid value: -1: not in valid range [0, 100]"),
+        (NEAR, {"hardPodAffinityWeight": "1"}, "args.hardPodAffinityWeight: Expected `int`, got `str`"),
+        (SPREAD, {"defaultingType": "Some"}, "args.defaultingType: Invalid enum value 'Some'"),
+        (
+            SPREAD,
+            {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]},
+            'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
+        ),
+        (
+            FIT,
+            {"scoringStrategy": {"type": "Best"}},
+            'scoringStrategy.type: Unsupported value: "Best": supported values: '
+            '"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"',
+        ),
+        (
+            FIT,
+            {"scoringStrategy": {"resources": [{"name": "cpu"}, {"name": "memory", "weight": 101}]}},
+            "scoringStrategy.resources[1].weight: Invalid value: 101: "
+            "resource weight of memory not in valid range [1, 100]",
+        ),
+        (
+            "NodeResourcesBalancedAllocation",
+            {"resources": [{"name": "cpu", "weight": 0}]},
+            "resources[0].weight: Invalid value: 0: resource weight of cpu should be a positive value, got 0",
+        ),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(name: str, args: Obj, said: str) -> None:
+    assert refusal(with_args(name, args)).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ([], f"{RATIO}: Required value: at least one point must be specified"),
+        ([(101, 5)], f"{RATIO}[0].utilization: Invalid value: 101: not in valid range [0, 100]"),
+        ([(0, 0), (100, 11)], f"{RATIO}[1].score: Invalid value: 11: not in valid range [0, 10]"),
+        (
+            [(50, 0), (50, 10)],
+            f"{RATIO}[1].utilization: Invalid value: 50: utilization values must be sorted in increasing order",
+        ),
+    ],
+)
+def test_the_points_of_a_ratio_form_a_line(points: list[tuple[int, int]], said: str) -> None:
+    shape = [{"utilization": utilisation, "score": score} for utilisation, score in points]
+    strategy = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": shape}}
+    assert refusal(with_args(FIT, {"scoringStrategy": strategy})).endswith(said)
+
+
+# --- what becomes of the default profile ----------------------------------------------------------------------------
+
+
+def test_nothing_said_is_the_default_profile() -> None:
+    """getDefaultPlugins."""
+    found = load().profiles[0]
+    assert (found.name, found.preempts) == ("default-scheduler", True)
+    weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
+    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, NEAR: 2}
+
+
+def test_every_profile_has_its_own_plugins() -> None:
+    plugins = {"filter": {"disabled": listed("NodePorts")}}
+    one, two = load({"profiles": [{}, {"schedulerName": "portless", "plugins": plugins}]}).profiles
+    assert [one.name, two.name] == ["default-scheduler", "portless"]
+    assert filtering(one) - filtering(two) == {"NodePorts"}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "weight"),
+    [
+        ({}, 2),
+        ({"score": {"enabled": [{"name": NEAR, "weight": 7}]}}, 7),
+        ({"score": {"enabled": [{"name": NEAR}]}}, 2),
+        ({"multiPoint": {"enabled": [{"name": NEAR, "weight": 5}]}}, 5),
+        ({"multiPoint": {"enabled": [{"name": NEAR}]}}, 1),
+        (
+            {
+                "multiPoint": {"enabled": [{"name": NEAR, "weight": 5}]},
+                "score": {"enabled": [{"name": NEAR, "weight": 7}]},
+            },
+            7,
+        ),
+    ],
+)
+def test_a_weight_is_said_for_scores_or_for_all_points(plugins: Obj, weight: int) -> None:
+    assert scoring(profile(plugins=plugins))[NEAR] == weight
+
+
+def test_weights_count_in_the_choice() -> None:
+    """The same plugin, once with its default weight and once with ten."""
+    cluster = Cluster(node("n1"), node("n2"), profile=profile())
+    preferred = [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "In",
+                  "values": ["n2"]}]}}]  # fmt: skip
+    one = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}})
+    assert cluster.scores(one, "NodeAffinity") == {"n1": 0, "n2": 200}
+    plugins = {"score": {"enabled": [{"name": "NodeAffinity", "weight": 10}]}}
+    heavier = Cluster(node("n1"), node("n2"), profile=profile(plugins=plugins))
+    assert heavier.scores(one, "NodeAffinity") == {"n1": 0, "n2": 1000}
+
+
+def test_a_plugin_is_disabled_for_one_point_alone() -> None:
+    found = profile(plugins={"filter": {"disabled": listed("TaintToleration")}})
+    assert "TaintToleration" not in filtering(found)
+    assert scoring(found)["TaintToleration"] == 3
+
+
+def test_a_plugin_is_disabled_everywhere() -> None:
+    found = profile(plugins={"multiPoint": {"disabled": listed("TaintToleration")}})
+    assert "TaintToleration" not in {one.name for one in found.all}
+
+
+def test_a_star_disables_all_but_those_that_are_enabled() -> None:
+    scores = profile(plugins={"score": {"disabled": listed("*"), "enabled": [{"name": FIT, "weight": 4}]}})
+    assert scoring(scores) == {FIT: 4}
+    assert filtering(scores) == filtering(profile())
+    everywhere = profile(plugins={"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "NodePorts")}})
+    assert [one.name for one in everywhere.all] == [FIT, "NodePorts"]
+    assert scoring(everywhere)[FIT] == 1
+
+
+@pytest.mark.parametrize(
+    ("plugins", "preempts"),
+    [
+        ({}, True),
+        ({"postFilter": {"disabled": listed("DefaultPreemption")}}, False),
+        ({"postFilter": {"disabled": listed("*")}}, False),
+        ({"multiPoint": {"disabled": listed("DefaultPreemption")}}, False),
+        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT)}}, False),
+        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "DefaultPreemption")}}, True),
+    ],
+)
+def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
+    cluster = Cluster(node(pods=1), profile=profile(plugins=plugins))
+    cluster.place(pod("old"), "n1")
+    assert cluster.decider.profile.preempts is preempts
+    assert bool(getattr(cluster.preempt(pod(priority=1)), "victims", ())) is preempts
+
+
+def test_arguments_reach_their_plugin() -> None:
+    """hardPodAffinityWeight 0: what others require to be near draws nobody."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    old = pod("old", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    found = []
+    for weight in (1, 0):
+        config = [{"name": NEAR, "args": {"hardPodAffinityWeight": weight}}]
+        cluster = Cluster(node("n1"), node("n2"), profile=profile(pluginConfig=config))
+        cluster.place(old, "n1")
+        found.append(cluster.scores(pod(), NEAR))
+    assert found == [{"n1": 200, "n2": 0}, {"n1": 0, "n2": 0}]
+
+
+def test_preferences_of_existing_pods_may_be_ignored_for_pods_without_their_own() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+    weighted = [{"weight": 1, "podAffinityTerm": term}]
+    fond = pod("old", affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}})
+    config = [{"name": NEAR, "args": {"ignorePreferredTermsOfExistingPods": True}}]
+    cluster = Cluster(node("n1"), node("n2"), profile=profile(pluginConfig=config))
+    cluster.place(fond, "n1")
+    assert cluster.scores(pod(), NEAR) == {"n1": 0, "n2": 0}
+
+
+def test_resources_that_an_extender_counts_need_not_fit() -> None:
+    extender = {"urlPrefix": "http://x", "managedResources": [{"name": "test.dev/gpu", "ignoredByScheduler": True}]}
+    cluster = Cluster(node(), profile=load({"extenders": [extender]}).profiles[0])
+    assert cluster.feasible(pod(gpu=1)) == {"n1"}
+    assert Cluster(node()).feasible(pod(gpu=1)) == set()

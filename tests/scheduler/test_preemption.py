@@ -1,0 +1,480 @@
+"""Whom preemption drives away and where: S3-17 to S3-31, in tables and against the slow scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.encoded import encoded
+from fairlead.api.scheduling import Pod
+from fairlead.scheduler.decide import Chosen
+from fairlead.scheduler.preemption import Futile, Preempt
+from tests.scheduler.both_schedulers import Pair, key_of, named, unreserved
+from tests.scheduler.cluster_strategies import KEYS, NAMESPACES, SELECTORS, VALUES, roomy_nodes, social_pods
+from tests.scheduler.scheduler_world import Cluster, Obj, node, pod, pod_obj
+from tests.scheduler.slow_scheduler import reasons
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ADVICE = "no new claims to deallocate, preemption:"
+#: Node → name → priority and cpu of each pod there; nodes have 4 cpu.
+Layout = dict[str, dict[str, tuple[int, int]]]
+
+
+def laid_out(layout: Layout, **more: Any) -> Cluster:
+    cluster = Cluster(*(node(name, **more) for name in layout))
+    for name, pods in layout.items():
+        for key, (priority, cpu) in pods.items():
+            cluster.place(pod(key, priority=priority, cpu=cpu), name)
+    return cluster
+
+
+def outcome(cluster: Cluster, one: Pod) -> tuple[str, set[str]]:
+    """The node, and who has to leave it; nothing if nobody has."""
+    found = cluster.preempt(one)
+    return (found.node, names_of(found)) if isinstance(found, Preempt) else ("", set())
+
+
+def names_of(found: Preempt) -> set[str]:
+    return {one.pod.metadata.name for one in found.victims}
+
+
+def advice(cluster: Cluster, one: Pod, nominated: str = "") -> str:
+    """Why nobody is driven away."""
+    task = replace(cluster.task(one), nominated=nominated)
+    found = cluster.preemptor.make_room(one, task, cluster.decider.diagnose(task))
+    assert isinstance(found, Futile)
+    return found.advice
+
+
+def budget(name: str, allowed: int, selector: Obj | None, disrupted: tuple[str, ...] = ()) -> Obj:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")},
+    }
+
+
+def minute(number: int) -> Obj:
+    return {"startTime": f"2026-01-01T00:{number:02}:00Z"}
+
+
+def app(name: str) -> Obj:
+    return {"matchLabels": {"app": name}}
+
+
+def apart(labels: Obj, key: str = HOST) -> Obj:
+    return {"podAntiAffinity": {REQUIRED: [{"topologyKey": key, "labelSelector": {"matchLabels": labels}}]}}
+
+
+# --- on one node ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pods", "wanted", "victims"),
+    [
+        ({"low": (0, 4)}, 1, {"low"}),
+        ({"equal": (5, 4)}, 1, set()),
+        ({"higher": (6, 4)}, 1, set()),
+        ({"low": (0, 2), "equal": (5, 2)}, 2, {"low"}),
+        ({"low": (0, 2), "equal": (5, 2)}, 3, set()),
+        # Only as many as must, the least important of them.
+        ({"lower": (0, 1), "low": (1, 1), "higher": (2, 2)}, 1, {"lower"}),
+        ({"lower": (0, 1), "low": (1, 1), "higher": (2, 2)}, 2, {"lower", "low"}),
+        # Room is given back to the most important first, even if one small pod would have been enough.
+        ({"big": (1, 3), "small": (0, 1)}, 1, {"small"}),
+        ({"big": (0, 3), "small": (1, 1)}, 1, {"big"}),
+        ({"big": (1, 3), "small": (0, 1)}, 2, {"big"}),
+    ],
+)
+def test_the_least_important_leave_and_no_more_than_must(
+    pods: dict[str, tuple[int, int]], wanted: int, victims: set[str]
+) -> None:
+    """S3-18, S3-19."""
+    cluster = laid_out({"n1": pods})
+    assert outcome(cluster, pod(priority=5, cpu=wanted)) == ("n1" if victims else "", victims)
+
+
+def test_among_equals_the_youngest_leaves() -> None:
+    """S3-19: who has run for longer is more important, and who has not started yet is the least."""
+    cluster = Cluster(node(cpu=3))
+    for name, status in (("waiting", {}), ("young", minute(2)), ("old", minute(1))):
+        cluster.place(pod(name, cpu=1, status=status), "n1")
+    assert outcome(cluster, pod(priority=1, cpu=1)) == ("n1", {"waiting"})
+    assert outcome(cluster, pod(priority=1, cpu=2)) == ("n1", {"waiting", "young"})
+
+
+def test_slots_and_host_ports_are_freed_too() -> None:
+    crowded = laid_out({"n1": {"a": (0, 1), "b": (1, 1)}}, pods=2)
+    assert outcome(crowded, pod(priority=5)) == ("n1", {"a"})
+    ports = Cluster(node())
+    ports.place(pod("holder", ports=[80]), "n1")
+    ports.place(pod("other", ports=[81]), "n1")
+    assert outcome(ports, pod(priority=5, ports=[80])) == ("n1", {"holder"})
+
+
+def test_who_keeps_the_pod_away_leaves() -> None:
+    cluster = Cluster(node())
+    cluster.place(pod("shy", affinity=apart({"app": "web"})), "n1")
+    cluster.place(pod("web", labels={"app": "web"}), "n1")
+    cluster.place(pod("bystander"), "n1")
+    assert outcome(cluster, pod(priority=5, labels={"app": "web"})) == ("n1", {"shy"})
+    assert outcome(cluster, pod(priority=5, affinity=apart({"app": "web"}))) == ("n1", {"web"})
+
+
+def test_who_makes_the_domain_too_full_leaves() -> None:
+    cluster = Cluster(node("a1", labels={ZONE: "a"}), node("b1", labels={ZONE: "b"}, cpu=1))
+    for index in range(2):
+        cluster.place(pod(f"w{index}", labels={"app": "web"}, status=minute(index)), "a1")
+    rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app("web")}
+    one = pod(priority=5, cpu=2, labels={"app": "web"}, topologySpreadConstraints=[rule])
+    assert outcome(cluster, one) == ("a1", {"w0", "w1"})
+
+
+def test_what_was_found_for_a_node_is_found_anew_when_it_changes() -> None:
+    """Plans are kept for the next preemptor of the kind."""
+    cluster, one = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}}), pod(priority=5, cpu=3)
+    assert outcome(cluster, one) == ("n1", {"a", "b"})
+    cluster.snapshot.set_node(node("n1", cpu=5))
+    assert outcome(cluster, one) == ("n1", {"a"})
+    cluster.place(pod("c", priority=2, cpu=1), "n1")
+    assert outcome(cluster, one) == ("n1", {"a", "b"})
+
+
+# --- which node -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "wanted", "node_name"),
+    [
+        # The least important of the most important victims, however many they are.
+        ({"n1": {"a": (2, 4)}, "n2": {"b": (1, 1), "c": (1, 1), "d": (1, 2)}}, 4, "n2"),
+        # The smallest sum, to which every victim adds 2^31: so usually the fewest.
+        ({"n1": {"a": (1, 4)}, "n2": {"b": (1, 2), "c": (0, 2)}}, 4, "n1"),
+        ({"n1": {"a": (1, 2), "b": (1, 2)}, "n2": {"c": (1, 2), "d": (0, 2)}}, 4, "n2"),
+        # Where nobody of lower priority is there is no candidate.
+        ({"n1": {"a": (5, 4)}, "n2": {"b": (4, 4)}}, 4, "n2"),
+    ],
+)
+def test_the_node_with_the_least_harm_is_chosen(layout: Layout, wanted: int, node_name: str) -> None:
+    """S3-21."""
+    assert outcome(laid_out(layout), pod(priority=5, cpu=wanted))[0] == node_name
+
+
+def test_three_victims_of_the_lowest_priorities_weigh_less_than_two() -> None:
+    """S3-21: the sum of priority + 2^31 comes before the number of victims."""
+    lowest = -(2**31)
+    cluster = laid_out({"n1": {"a": (0, 2), "b": (0, 2)}, "n2": {"c": (0, 1), "d": (lowest, 1), "e": (lowest, 2)}})
+    assert outcome(cluster, pod(priority=5, cpu=4))[0] == "n2"
+
+
+def test_where_the_longest_running_started_latest_is_chosen() -> None:
+    """S3-21: among the most important victims of each node the earliest start counts."""
+    cluster = Cluster(node("n1"), node("n2"), node("n3"))
+    starts = {"n1": (5, 9), "n2": (6, 7), "n3": (1, 30)}
+    for name, minutes in starts.items():
+        for number in minutes:
+            cluster.place(pod(f"{name}-{number}", cpu=2, status=minute(number)), name)
+        cluster.place(pod(f"{name}-low", priority=-1, status=minute(0)), name)
+    assert outcome(cluster, pod(priority=1, cpu=4))[0] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "node_name", "head"),
+    [
+        ({"cpu": 5}, "", "2 Insufficient cpu"),
+        ({"cpu": 1, "nodeSelector": {HOST: "n2"}}, "n2", "1 Insufficient cpu"),
+        ({"cpu": 1, "nodeSelector": {HOST: "n3"}}, "", "2 node(s) didn't match Pod's node affinity/selector"),
+    ],
+)
+def test_nodes_that_no_leaving_can_help_are_no_candidates(wanted: Obj, node_name: str, head: str) -> None:
+    """S3-20."""
+    cluster = laid_out({"n1": {"a": (0, 4)}, "n2": {"b": (1, 4)}})
+    one = pod(priority=5, **wanted)
+    assert outcome(cluster, one)[0] == node_name
+    assert cluster.message(one).startswith(f"0/2 nodes are available: {head}")
+    if not node_name:
+        assert advice(cluster, one) == (
+            f"{ADVICE} 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        )
+
+
+@pytest.mark.parametrize("more", [{"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}])
+def test_cordoned_and_tainted_nodes_are_no_candidates(more: Obj) -> None:
+    """S3-20."""
+    assert outcome(laid_out({"n1": {"a": (0, 4)}}, **more), pod(priority=5, cpu=1)) == ("", set())
+
+
+def test_nobody_leaves_for_a_pod_that_is_kept_away_from_another_node() -> None:
+    """S3-30: the replay; the other node of the zone does not match the selector."""
+    labels = {ZONE: "z"}
+    cluster = Cluster(node("n1", labels=labels | {"for": "p"}), node("n2", labels=labels))
+    cluster.place(pod("q", labels={"app": "q"}), "n2")
+    one = pod("p", priority=5, nodeSelector={"for": "p"}, affinity=apart({"app": "q"}, ZONE))
+    assert cluster.message(one, whole=True) == (
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 node(s) didn't match pod anti-affinity rules. "
+        f"{ADVICE} 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+    cluster.snapshot.remove("default/q")
+    assert cluster.feasible(one) == {"n1"}
+
+
+def test_a_node_where_not_even_all_leaving_helps_says_what_would_still_be_lacking() -> None:
+    cluster = laid_out({"n1": {"low": (0, 1), "high": (9, 3)}})
+    assert advice(cluster, pod(priority=5, cpu=2)) == f"{ADVICE} 0/1 nodes are available: 1 Insufficient cpu."
+
+
+# --- who may --------------------------------------------------------------------------------------------------------
+
+
+def test_who_never_preempts_waits() -> None:
+    """S3-10, S3-13."""
+    cluster = laid_out({"n1": {"low": (0, 4)}})
+    never = pod(priority=5, cpu=1, preemptionPolicy="Never")
+    assert advice(cluster, never) == f"{ADVICE} not eligible due to preemptionPolicy=Never."
+    assert outcome(cluster, pod(priority=5, cpu=1, preemptionPolicy="PreemptLowerPriority"))[0] == "n1"
+    cluster = Cluster(node(cpu=1))
+    cluster.place(never, "n1")
+    assert outcome(cluster, pod("higher", priority=6, cpu=1)) == ("n1", {"w"})  # S3-12
+
+
+@pytest.mark.parametrize(
+    ("reason", "priority", "nominated", "waits"),
+    [
+        ("PreemptionByScheduler", 0, "n1", True),
+        ("EvictionByEvictionAPI", 0, "n1", False),
+        ("PreemptionByScheduler", 0, "", False),
+        ("PreemptionByScheduler", 5, "n1", False),
+    ],
+)
+def test_nobody_else_leaves_while_earlier_victims_are_going(
+    reason: str, priority: int, nominated: str, waits: bool
+) -> None:
+    """S3-27."""
+    cluster = Cluster(node(cpu=3))
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+    going = pod_obj("going", priority=priority, cpu=1, status={"conditions": [condition]})
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.place(encoded(going).view(Pod), "n1")
+    cluster.place(pod("low", cpu=2), "n1")
+    one = pod(priority=5, cpu=2)
+    task = replace(cluster.task(one), nominated=nominated)
+    found = cluster.preemptor.make_room(one, task, cluster.decider.diagnose(task))
+    assert isinstance(found, Futile) is waits
+    if waits:
+        assert advice(cluster, one, "n1") == f"{ADVICE} not eligible due to a terminating pod on the nominated node."
+
+
+# --- budgets --------------------------------------------------------------------------------------------------------
+
+
+def guarded(*budgets: Obj, layout: dict[str, list[tuple[str, int, Obj]]] | None = None) -> Cluster:
+    """Two nodes with one pod each: `a` of lower priority on n1, `b` on n2; labels are the pod's name as app."""
+    chosen = layout or {"n1": [("a", 0, {"app": "a"})], "n2": [("b", 1, {"app": "b"})]}
+    cluster = Cluster(*(node(name) for name in chosen))
+    for name, pods in chosen.items():
+        for key, priority, labels in pods:
+            cluster.place(pod(key, priority=priority, cpu=4 // len(pods), labels=labels), name)
+    for one in budgets:
+        cluster.preemptor.set_budget(None, encoded(one).view(PodDisruptionBudget))
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("budgets", "node_name"),
+    [
+        ([], "n1"),
+        ([budget("x", 0, app("a"))], "n2"),
+        ([budget("x", 1, app("a"))], "n1"),
+        ([budget("x", 0, app("a")), budget("y", 0, app("b"))], "n1"),
+        ([budget("x", 0, app("c"))], "n1"),
+        ([budget("x", 0, {})], "n1"),
+        ([budget("x", 0, None)], "n1"),
+        ([budget("x", 0, app("a"), disrupted=("a",))], "n1"),
+        ([budget("x", 0, app("a")) | {"metadata": {"name": "x", "namespace": "other"}}], "n1"),
+    ],
+)
+def test_fewest_violated_budgets_come_first_and_none_protects_for_good(budgets: list[Obj], node_name: str) -> None:
+    """S3-21, S3-29, S3-106: an empty selector protects nobody."""
+    assert outcome(guarded(*budgets), pod(priority=5, cpu=4))[0] == node_name
+
+
+def test_who_is_protected_gets_room_back_before_who_is_more_important() -> None:
+    """S3-19."""
+    layout = {"n1": [("a", 0, {"app": "a"}), ("b", 1, {"app": "b"})]}
+    one = pod(priority=5, cpu=2)
+    assert outcome(guarded(layout=layout), one) == ("n1", {"a"})
+    assert outcome(guarded(budget("x", 0, app("a")), layout=layout), one) == ("n1", {"b"})
+
+
+def test_a_budget_allows_so_many_the_most_important_first() -> None:
+    """The first of the two is within the budget, the second is not, and is spared therefore."""
+    layout = {"n1": [("a", 1, {"app": "x"}), ("b", 0, {"app": "x"})]}
+    assert outcome(guarded(budget("x", 1, app("x")), layout=layout), pod(priority=5, cpu=2)) == ("n1", {"a"})
+
+
+def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
+    cluster, one = guarded(), pod(priority=5, cpu=4)
+    strict, lax = (encoded(budget("x", allowed, app("a"))).view(PodDisruptionBudget) for allowed in (0, 1))
+    nodes = [outcome(cluster, one)[0]]
+    for old, new in ((None, strict), (strict, lax), (lax, strict), (strict, None)):
+        cluster.preemptor.set_budget(old, new)
+        nodes.append(outcome(cluster, one)[0])
+    assert nodes == ["n1", "n2", "n1", "n2", "n1"]
+
+
+# --- promises -------------------------------------------------------------------------------------------------------
+
+
+def promise(cluster: Cluster, one: Pod, node_name: str) -> None:
+    task = cluster.task(one)
+    cluster.decider.nominations.set(one, task.shape, task.company, node_name)
+
+
+@pytest.mark.parametrize(("priority", "feasible"), [(4, {"n2"}), (5, {"n2"}), (6, {"n1", "n2"})])
+def test_a_promise_holds_against_who_is_not_more_important(priority: int, feasible: set[str]) -> None:
+    """S3-24, S3-26."""
+    cluster = Cluster(node("n1"), node("n2"))
+    promise(cluster, pod("waits", priority=5, cpu=3), "n1")
+    assert cluster.feasible(pod(priority=priority, cpu=2)) == feasible
+    assert cluster.feasible(pod(priority=priority, cpu=1)) == {"n1", "n2"}
+    cluster.decider.nominations.drop("uid-waits")
+    assert cluster.feasible(pod(priority=priority, cpu=2)) == {"n1", "n2"}
+
+
+@pytest.mark.parametrize(
+    ("promised", "wanted"),
+    [
+        ({"ports": [80]}, {"ports": [80]}),
+        ({"labels": {"app": "web"}}, {"affinity": apart({"app": "web"})}),
+    ],
+)
+def test_a_promise_counts_in_every_respect(promised: Obj, wanted: Obj) -> None:
+    cluster = Cluster(node("n1"), node("n2"))
+    promise(cluster, pod("waits", priority=5, **promised), "n1")
+    assert cluster.feasible(pod(priority=5, **wanted)) == {"n2"}
+    assert cluster.feasible(pod(priority=6, **wanted)) == {"n1", "n2"}
+
+
+def test_a_promised_pod_is_nobody_to_be_near_to() -> None:
+    """It is not there yet: affinity to it must hold without it, too."""
+    cluster = Cluster(node("n1"))
+    promise(cluster, pod("waits", priority=5, labels={"app": "web"}), "n1")
+    near = {"podAffinity": {REQUIRED: [{"topologyKey": HOST, "labelSelector": app("web")}]}}
+    assert cluster.feasible(pod(affinity=near)) == set()
+
+
+def test_a_promise_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
+    """S3-25: but where it no longer fits, another node will do."""
+    cluster = Cluster(node("n1"), node("n2", cpu=64, memory="64Gi"))
+    one = pod("waits", priority=5, cpu=3)
+    promise(cluster, one, "n1")
+    task = replace(cluster.task(one), nominated="n1")
+    assert cluster.feasible(one) == {"n1", "n2"}
+    decision = cluster.decider.decide(task)
+    assert isinstance(decision, Chosen)
+    assert decision.node == "n1"
+    cluster.place(pod("quick", priority=9, cpu=3), "n1")
+    decision = cluster.decider.decide(task)
+    assert isinstance(decision, Chosen)
+    assert decision.node == "n2"
+
+
+def test_more_have_to_leave_where_room_is_promised() -> None:
+    cluster = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}})
+    promise(cluster, pod("waits", priority=5, cpu=2), "n1")
+    assert outcome(cluster, pod("late", priority=5, cpu=2)) == ("n1", {"a", "b"})
+    assert outcome(cluster, pod("vip", priority=6, cpu=2)) == ("n1", {"a"})
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+PRIORITIES = st.integers(-1, 2)
+SMALL = st.sampled_from(["1", "2", "3"])
+
+
+@st.composite
+def residents(draw: st.DrawFn) -> Obj:
+    """Pods to be driven away, or to drive others away."""
+    if draw(st.integers(0, 3)) == 0:
+        found = draw(social_pods())
+    else:
+        found = pod_obj("template", cpu=draw(SMALL), labels=draw(st.dictionaries(KEYS, VALUES)))
+        found["metadata"]["namespace"] = draw(NAMESPACES)
+    if draw(st.integers(0, 5)) == 0:
+        found["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
+    if draw(st.booleans()):
+        found["status"] = found["status"] | minute(draw(st.integers(0, 3)))
+    found["spec"]["priority"] = draw(PRIORITIES)
+    return found
+
+
+@st.composite
+def budgets(draw: st.DrawFn, name: str) -> Obj:
+    found = budget(name, draw(st.integers(0, 2)), draw(st.none() | SELECTORS))
+    found["metadata"]["namespace"] = draw(NAMESPACES)
+    return found
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Pair:
+    """A few nodes with pods on them, budgets, and promises."""
+    pair = Pair()
+    names = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
+    for name in names:
+        pair.set_node(draw(roomy_nodes(name)))
+    for index in range(draw(st.integers(0, 9))):
+        pair.place(named(draw(residents()), f"p{index}"), draw(st.sampled_from(names)))
+    for index in range(draw(st.integers(0, 2))):
+        pair.add_budget(draw(budgets(f"b{index}")))
+    for index in range(draw(st.integers(0, 1))):
+        pair.promise(unreserved(named(draw(residents()), f"q{index}")), draw(st.sampled_from(names)))
+    return pair
+
+
+@settings(max_examples=150, deadline=None)
+@given(worlds(), st.lists(residents(), min_size=1, max_size=3))
+def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: list[Obj]) -> None:
+    """S3-18, S3-19; after they have left the pod fits there, and if any of them stayed it would not."""
+    for index, template in enumerate(newcomers):
+        obj = named(template, f"new{index}")
+        one = encoded(obj).view(Pod)
+        if pair.real.feasible(one):
+            continue
+        found = pair.make_room(obj)
+        if not isinstance(found, Preempt):
+            continue
+        assert found.victims
+        assert all(victim.pod.priority < one.priority for victim in found.victims)
+        leaving = [pod for pod in pair.slow.nodes[found.node].pods if key_of(pod) in {v.key for v in found.victims}]
+        for spared in leaving:
+            others = [pod for pod in leaving if pod is not spared]
+            assert reasons(obj, found.node, pair.slow.without(found.node, others))[0]
+        for victim in found.victims:
+            pair.remove_pod(victim.key)
+        assert found.node in pair.real.feasible(one)
+        pair.decide(obj)
+
+
+@settings(max_examples=100, deadline=None)
+@given(worlds(), st.data())
+def test_the_choice_is_the_slow_ones_after_any_history(pair: Pair, data: st.DataObject) -> None:
+    """S3-21; plans are kept from one preemptor to the next of its kind, so pods come and go in between."""
+    kinds = data.draw(st.lists(residents(), min_size=1, max_size=2))
+    for step in range(data.draw(st.integers(1, 8))):
+        action = data.draw(st.sampled_from(["new", "new", "gone", "node", "budget"]))
+        if action == "new":
+            pair.decide(named(data.draw(st.sampled_from(kinds)), f"new{step}"))
+        elif action == "node":
+            pair.set_node(data.draw(roomy_nodes(data.draw(st.sampled_from(sorted(pair.slow.nodes))))))
+        elif action == "budget":
+            pair.add_budget(data.draw(budgets(f"late{step}")))
+        elif pair.placed:
+            pair.remove_pod(data.draw(st.sampled_from(sorted(pair.placed))))
