@@ -1,6 +1,7 @@
 """What consumers claim of a capacity, and what they are found to deserve.
 
-Amounts are exact: integers, or fractions where a share is one. A resource that is not named counts as zero.
+Amounts are exact: integers, or fractions where a share is one; gmpy2's, which are ten times as fast as Python's and
+equal to them. A resource that is not named counts as zero.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-Amount: TypeAlias = int | Fraction
+from gmpy2 import mpq
+
+Amount: TypeAlias = "int | Fraction | mpq"
 Amounts: TypeAlias = Mapping[str, Amount]
 
 #: A level whose denominator grows beyond this many bits is rounded down to a multiple of 2^-128: less than any amount
@@ -61,30 +64,30 @@ class Share:
     """What a consumer deserves."""
 
     name: str
-    deserved: Mapping[str, Fraction]
+    deserved: Mapping[str, mpq]
     #: The largest share of any resource, of the whole capacity, divided by the weight; 0 for a weight of 0.
-    dominant_share: Fraction
+    dominant_share: mpq
     #: What stopped it: a resource that is used up, `demand`, or `hard`.
     bottleneck: str
     #: Whether it has what it was guaranteed, as far as it wants it.
     is_reserved_met: bool
 
 
-def bounded(level: Fraction) -> Fraction:
+def bounded(level: mpq) -> mpq:
     """The level, or hardly less."""
     if level.denominator.bit_length() <= MOST_BITS:
         return level
-    return Fraction(level.numerator * _GRID // level.denominator, _GRID)
+    return mpq(level.numerator * _GRID // level.denominator, _GRID)
 
 
-def bounded_up(rate: Fraction) -> Fraction:
+def bounded_up(rate: mpq) -> mpq:
     """The rate, or hardly more: then it is only thought that a little less is left than there is."""
     return -bounded(-rate)
 
 
-def dominant(amounts: Amounts, capacity: Amounts) -> Fraction:
+def dominant(amounts: Amounts, capacity: Amounts) -> mpq:
     """The largest share that these amounts are of the capacity; a resource that is not there is no share."""
     return max(
-        (Fraction(amount) / capacity[name] for name, amount in amounts.items() if capacity.get(name)),
-        default=Fraction(0),
+        (mpq(amount) / capacity[name] for name, amount in amounts.items() if capacity.get(name)),
+        default=mpq(0),
     )

@@ -15,7 +15,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, bounded, bounded_up
 
@@ -27,36 +28,36 @@ AT_DEMAND, AT_HARD = "demand", "hard"
 class Strand:
     """Something that grows along one vector: at position x it has x times the vector."""
 
-    vector: Mapping[str, Fraction]
+    vector: Mapping[str, mpq]
     #: How far it gets while the level rises by one.
-    speed: Fraction
+    speed: mpq
     #: Where it starts and where it has enough.
-    start: Fraction
-    end: Fraction
+    start: mpq
+    end: mpq
     #: What it means to have arrived at the end.
     reason: str = AT_DEMAND
     #: Whether the start lies on its way: then it stays there until the level has caught up.
     waits: bool = False
-    position: Fraction = field(default=Fraction(0))
+    position: mpq = field(default=mpq(0))
     stopped_by: str = ""
 
-    def begins_at(self) -> Fraction:
-        return self.start / self.speed if self.waits else Fraction(0)
+    def begins_at(self) -> mpq:
+        return self.start / self.speed if self.waits else mpq(0)
 
-    def ends_at(self) -> Fraction:
+    def ends_at(self) -> mpq:
         return (self.end if self.waits else self.end - self.start) / self.speed
 
-    def at(self, level: Fraction) -> Fraction:
+    def at(self, level: mpq) -> mpq:
         """Its position at a level between its beginning and its end."""
         return self.speed * level if self.waits else self.start + self.speed * level
 
 
-def fill(strands: Sequence[Strand], left: dict[str, Fraction]) -> None:
+def fill(strands: Sequence[Strand], left: dict[str, mpq]) -> None:
     """Raise the level until every strand has stopped; `left` is what remains of each resource.
 
     What the strands have at their start must be taken off `left` already; it is, with the rest, when this returns.
     """
-    moments: list[tuple[Fraction, int, int]] = []  # level, 0: begins or 1: ends, strand
+    moments: list[tuple[mpq, int, int]] = []  # level, 0: begins or 1: ends, strand
     for number, strand in enumerate(strands):
         strand.position = strand.start
         if strand.end <= strand.start:
@@ -65,15 +66,15 @@ def fill(strands: Sequence[Strand], left: dict[str, Fraction]) -> None:
             moments += ((strand.begins_at(), 0, number), (strand.ends_at(), 1, number))
     heapq.heapify(moments)
     growing: dict[int, None] = {}
-    rates: dict[str, Fraction] = dict.fromkeys(left, Fraction(0))
-    level = Fraction(0)
+    rates: dict[str, mpq] = dict.fromkeys(left, mpq(0))
+    level = mpq(0)
     while moments:
         moment, ends, number = moments[0]
         full = _next_full(rates, left, moment - level)
         if full is not None:
             resource, step = full
             level = _raise(level, bounded(level + step), rates, left)
-            left[resource] = Fraction(0)
+            left[resource] = mpq(0)
             _stop_all(strands, growing, rates, level, resource)
             continue
         level = _raise(level, moment, rates, left)
@@ -91,11 +92,9 @@ def fill(strands: Sequence[Strand], left: dict[str, Fraction]) -> None:
                 rates[name] = bounded_up(rates[name] + strand.speed * amount)
 
 
-def _next_full(
-    rates: Mapping[str, Fraction], left: Mapping[str, Fraction], within: Fraction
-) -> tuple[str, Fraction] | None:
+def _next_full(rates: Mapping[str, mpq], left: Mapping[str, mpq], within: mpq) -> tuple[str, mpq] | None:
     """The resource that is used up first within that much more level, and how much more that is."""
-    full: tuple[Fraction, str] | None = None
+    full: tuple[mpq, str] | None = None
     for name, rate in rates.items():
         if rate > 0 and left[name] < rate * within:
             step = left[name] / rate
@@ -104,31 +103,31 @@ def _next_full(
     return None if full is None else (full[1], full[0])
 
 
-def _raise(level: Fraction, to: Fraction, rates: Mapping[str, Fraction], left: dict[str, Fraction]) -> Fraction:
+def _raise(level: mpq, to: mpq, rates: Mapping[str, mpq], left: dict[str, mpq]) -> mpq:
     step = to - level
     if step > 0:
         for name, rate in rates.items():
             if rate > 0:
-                left[name] = max(bounded(left[name] - rate * step), Fraction(0))
+                left[name] = max(bounded(left[name] - rate * step), mpq(0))
     return to
 
 
 def _stop_all(
-    strands: Sequence[Strand], growing: dict[int, None], rates: dict[str, Fraction], level: Fraction, resource: str
+    strands: Sequence[Strand], growing: dict[int, None], rates: dict[str, mpq], level: mpq, resource: str
 ) -> None:
     """A resource is used up: whoever needs it stops where it is."""
     for number in [number for number in growing if resource in strands[number].vector]:
         strand = strands[number]
         _stop(strands, number, growing, rates, min(strand.at(level), strand.end), resource)
-    rates[resource] = Fraction(0)  # rounding may have left a trace of those that are gone
+    rates[resource] = mpq(0)  # rounding may have left a trace of those that are gone
 
 
 def _stop(
     strands: Sequence[Strand],
     number: int,
     growing: dict[int, None],
-    rates: dict[str, Fraction],
-    position: Fraction,
+    rates: dict[str, mpq],
+    position: mpq,
     why: str,
 ) -> None:
     strand = strands[number]
@@ -139,15 +138,15 @@ def _stop(
             rates[name] -= strand.speed * amount
 
 
-def taken(strands: Iterable[Strand], resources: Iterable[str]) -> dict[str, Fraction]:
+def taken(strands: Iterable[Strand], resources: Iterable[str]) -> dict[str, mpq]:
     """What the strands have."""
-    total = dict.fromkeys(resources, Fraction(0))
+    total = dict.fromkeys(resources, mpq(0))
     for strand in strands:
         for name, amount in strand.vector.items():
             total[name] += strand.position * amount
     return total
 
 
-def positive(amounts: Amounts, capacity: Amounts) -> dict[str, Fraction]:
+def positive(amounts: Amounts, capacity: Amounts) -> dict[str, mpq]:
     """The amounts above zero of resources that there are."""
-    return {name: Fraction(amount) for name, amount in amounts.items() if amount > 0 and name in capacity}
+    return {name: mpq(amount) for name, amount in amounts.items() if amount > 0 and name in capacity}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount
 from fairlead.fairshare.filling import Strand, fill
@@ -25,25 +26,18 @@ class Holding:
     weight: Amount = 1
 
 
-def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, Fraction]:
+def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]:
     """What each may use of one resource; together with what is still held beyond that, never more than there is."""
-    free = max(Fraction(capacity) - sum(Fraction(one.used) for one in holdings.values()), Fraction(0))
-    lacking = {
-        name: Fraction(one.deserved) - one.used for name, one in sorted(holdings.items()) if one.deserved > one.used
-    }
+    free = max(mpq(capacity) - sum(mpq(one.used) for one in holdings.values()), mpq(0))
+    lacking = {name: mpq(one.deserved) - one.used for name, one in sorted(holdings.items()) if one.deserved > one.used}
     left = {_ONLY: free}
-    first = {
-        name: _strand(lacking[name], Fraction(holdings[name].weight)) for name in lacking if holdings[name].weight > 0
-    }
+    first = {name: _strand(lacking[name], mpq(holdings[name].weight)) for name in lacking if holdings[name].weight > 0}
     fill(list(first.values()), left)
-    last = {name: _strand(lacking[name], Fraction(1)) for name in lacking if name not in first}
+    last = {name: _strand(lacking[name], mpq(1)) for name in lacking if name not in first}
     fill(list(last.values()), left)
     more = {name: strand.position for name, strand in (first | last).items()}
-    return {
-        name: Fraction(one.used) + more[name] if name in more else Fraction(one.deserved)
-        for name, one in holdings.items()
-    }
+    return {name: mpq(one.used) + more[name] if name in more else mpq(one.deserved) for name, one in holdings.items()}
 
 
-def _strand(amount: Fraction, weight: Fraction) -> Strand:
-    return Strand({_ONLY: Fraction(1)}, weight, Fraction(0), amount)
+def _strand(amount: mpq, weight: mpq) -> Strand:
+    return Strand({_ONLY: mpq(1)}, weight, mpq(0), amount)

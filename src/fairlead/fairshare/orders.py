@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, Amounts
 
@@ -24,22 +25,22 @@ def by_need(consumers: Mapping[str, Standing]) -> list[str]:
     Who is guaranteed nothing comes after all who are. Take from the end.
     """
 
-    def rank(name: str) -> tuple[bool, Fraction, int, str]:
+    def rank(name: str) -> tuple[bool, mpq, int, str]:
         one = consumers[name]
-        ratio = Fraction(one.used) / Fraction(one.guaranteed) if one.guaranteed else Fraction(one.used)
+        ratio = mpq(one.used) / mpq(one.guaranteed) if one.guaranteed else mpq(one.used)
         return not one.guaranteed, ratio, -one.priority, name
 
     return sorted(consumers, key=rank)
 
 
-def borrowed_share(used: Amounts, nominal: Amounts, lendable: Amounts, weight: Amount = 1) -> Fraction:
+def borrowed_share(used: Amounts, nominal: Amounts, lendable: Amounts, weight: Amount = 1) -> mpq:
     """The largest part of anything lendable that is used beyond what is one's own, divided by the weight; exact.
 
     For a weight of 0 raises ZeroDivisionError: such a consumer is worth less than any other that borrows.
     """
     shares = (
-        Fraction(amount - nominal.get(name, 0)) / Fraction(lendable[name])
+        mpq(amount - nominal.get(name, 0)) / mpq(lendable[name])
         for name, amount in used.items()
         if lendable.get(name) and amount > nominal.get(name, 0)
     )
-    return max(shares, default=Fraction(0)) / Fraction(weight)
+    return max(shares, default=mpq(0)) / mpq(weight)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
 from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Strand, fill, positive
@@ -22,8 +23,8 @@ class _Consumer:
     claim: Claim
     strands: list[Strand]
     #: What it is guaranteed of what it wants, and what it could be given of that.
-    wanted: dict[str, Fraction]
-    guaranteed: dict[str, Fraction]
+    wanted: dict[str, mpq]
+    guaranteed: dict[str, mpq]
 
 
 def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplus.TOTAL) -> dict[str, Share]:
@@ -33,7 +34,7 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     """
     ordered = sorted(claims, key=lambda one: one.name)
     _check(ordered, capacity)
-    whole = {name: Fraction(amount) for name, amount in capacity.items()}
+    whole = {name: mpq(amount) for name, amount in capacity.items()}
     left = dict(whole)
     consumers = [_consumer(claim, whole) for claim in ordered]
     _serve_unlimited(consumers, left)
@@ -46,7 +47,7 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     fill([strand for one in weighty for strand in one.strands], left)
     weightless = [one for one in limited if one.claim.weight == 0]
     for one in weightless:
-        _set_speed(one, Fraction(1), whole)
+        _set_speed(one, mpq(1), whole)
     fill([strand for one in weightless for strand in one.strands], left)
     return {one.claim.name: _share(one, whole) for one in consumers}
 
@@ -66,7 +67,7 @@ def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
 # --- strands --------------------------------------------------------------------------------------------------------
 
 
-def _consumer(claim: Claim, whole: Mapping[str, Fraction]) -> _Consumer:
+def _consumer(claim: Claim, whole: Mapping[str, mpq]) -> _Consumer:
     demand = positive(claim.demand, whole)
     if claim.model is Model.TOGETHER:
         vectors = [demand] if demand else []
@@ -75,55 +76,52 @@ def _consumer(claim: Claim, whole: Mapping[str, Fraction]) -> _Consumer:
     strands = [_strand(vector, claim) for vector in vectors]
     reserved = positive(claim.reserved, whole)
     if claim.lends:
-        wanted = {
-            name: min(amount, _most(claim, name, demand.get(name, Fraction(0)))) for name, amount in reserved.items()
-        }
+        wanted = {name: min(amount, _most(claim, name, demand.get(name, mpq(0)))) for name, amount in reserved.items()}
     else:
         wanted = {name: _most(claim, name, amount) for name, amount in reserved.items()}
     one = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
-    _set_speed(one, Fraction(claim.weight), whole)
+    _set_speed(one, mpq(claim.weight), whole)
     return one
 
 
-def _most(claim: Claim, name: str, amount: Fraction) -> Fraction:
-    return min(amount, Fraction(claim.hard[name])) if name in claim.hard else amount
+def _most(claim: Claim, name: str, amount: mpq) -> mpq:
+    return min(amount, mpq(claim.hard[name])) if name in claim.hard else amount
 
 
-def _strand(vector: dict[str, Fraction], claim: Claim) -> Strand:
+def _strand(vector: dict[str, mpq], claim: Claim) -> Strand:
     """From nothing to all that is demanded, or to the first cap."""
-    end, reason = Fraction(1), AT_DEMAND
+    end, reason = mpq(1), AT_DEMAND
     for name, amount in vector.items():
         if name in claim.hard and claim.hard[name] < end * amount:
-            end, reason = Fraction(claim.hard[name]) / amount, AT_HARD
-    return Strand(vector, Fraction(0), Fraction(0), end, reason)
+            end, reason = mpq(claim.hard[name]) / amount, AT_HARD
+    return Strand(vector, mpq(0), mpq(0), end, reason)
 
 
-def _set_speed(one: _Consumer, weight: Fraction, whole: Mapping[str, Fraction]) -> None:
+def _set_speed(one: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
     """All strands of a consumer move as its whole demand would: at level 1 its dominant share is its weight."""
     share = dominant({name: amount for strand in one.strands for name, amount in strand.vector.items()}, whole)
     for strand in one.strands:
-        strand.speed = weight / share if share else Fraction(0)
+        strand.speed = weight / share if share else mpq(0)
 
 
 # --- first the unlimited, then guarantees ---------------------------------------------------------------------------
 
 
-def _serve_unlimited(consumers: Sequence[_Consumer], left: dict[str, Fraction]) -> None:
+def _serve_unlimited(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
     """Off the top; several share what there is by their weights."""
     unlimited = [one for one in consumers if one.claim.is_unlimited]
     for one in unlimited:
         for strand in one.strands:
-            strand.speed = strand.speed or Fraction(1)
+            strand.speed = strand.speed or mpq(1)
     fill([strand for one in unlimited for strand in one.strands], left)
 
 
-def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, Fraction]) -> None:
+def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
     """Put every strand where its guarantee lets it begin, and take that off what is left."""
     for name in left:
         _guarantee(name, [one for one in consumers if one.wanted.get(name)], left[name])
     spare = {
-        name: amount - sum((one.guaranteed.get(name, 0) for one in consumers), Fraction(0))
-        for name, amount in left.items()
+        name: amount - sum((one.guaranteed.get(name, 0) for one in consumers), mpq(0)) for name, amount in left.items()
     }
     _carry(consumers, spare)
     for one in consumers:
@@ -134,22 +132,19 @@ def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, Fraction])
             _hold(one, left)
 
 
-def _guarantee(name: str, consumers: Sequence[_Consumer], available: Fraction) -> None:
+def _guarantee(name: str, consumers: Sequence[_Consumer], available: mpq) -> None:
     """Everybody's guarantee of one resource, or what max-min by the guarantees makes of too little."""
     if sum(one.wanted[name] for one in consumers) <= available:
         for one in consumers:
             one.guaranteed[name] = one.wanted[name]
         return
-    strands = [
-        Strand({name: Fraction(1)}, Fraction(one.claim.reserved[name]), Fraction(0), one.wanted[name])
-        for one in consumers
-    ]
+    strands = [Strand({name: mpq(1)}, mpq(one.claim.reserved[name]), mpq(0), one.wanted[name]) for one in consumers]
     fill(strands, {name: available})
     for one, strand in zip(consumers, strands, strict=True):
         one.guaranteed[name] = strand.position
 
 
-def _carry(consumers: Sequence[_Consumer], spare: dict[str, Fraction]) -> None:
+def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     """A guarantee of one resource carries the others that its pods need, as far as nobody is guaranteed those.
 
     Pods that need them all at once go no further than the scarcest lets them.
@@ -158,10 +153,10 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, Fraction]) -> None:
     for one in consumers:
         for strand in one.strands:
             goals = {
-                name: min(one.guaranteed.get(name, Fraction(0)) / amount, strand.end)
+                name: min(one.guaranteed.get(name, mpq(0)) / amount, strand.end)
                 for name, amount in strand.vector.items()
             }
-            goal = max(goals.values(), default=Fraction(0))
+            goal = max(goals.values(), default=mpq(0))
             if not goal:
                 continue
             strand.start = goal
@@ -171,7 +166,7 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, Fraction]) -> None:
                 if goals[name] < goal
             }
             if lacking:
-                carried.append((strand, Strand(lacking, goal, Fraction(0), goal)))
+                carried.append((strand, Strand(lacking, goal, mpq(0), goal)))
     fill([strand for _, strand in carried], spare)
     for strand, carrying in carried:
         if carrying.position < carrying.end:
@@ -181,28 +176,26 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, Fraction]) -> None:
             )
 
 
-def _reached(strand: Strand, name: str, carrying: Strand) -> Fraction:
+def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
     """How far the strand comes with what it is guaranteed of one resource and what of it was carried along."""
     amount, missing = strand.vector[name], carrying.vector[name]
     guaranteed = carrying.end * (amount - missing)
     return (guaranteed + carrying.position * missing) / amount
 
 
-def _hold(one: _Consumer, left: dict[str, Fraction]) -> None:
+def _hold(one: _Consumer, left: dict[str, mpq]) -> None:
     """What is reserved and not lent is kept, used or not."""
     for name, amount in one.guaranteed.items():
-        started = sum(
-            (strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), Fraction(0)
-        )
-        left[name] -= max(amount - started, Fraction(0))
+        started = sum((strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), mpq(0))
+        left[name] -= max(amount - started, mpq(0))
 
 
 # --- the outcome ----------------------------------------------------------------------------------------------------
 
 
-def _share(one: _Consumer, whole: Mapping[str, Fraction]) -> Share:
+def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
     claim = one.claim
-    deserved = dict.fromkeys(sorted(whole), Fraction(0))
+    deserved = dict.fromkeys(sorted(whole), mpq(0))
     for strand in one.strands:
         for name, amount in strand.vector.items():
             deserved[name] += strand.position * amount
@@ -212,8 +205,8 @@ def _share(one: _Consumer, whole: Mapping[str, Fraction]) -> Share:
         if claim.lends or claim.demand.get(name, 0) >= amount
     )
     if not claim.lends:
-        deserved = {name: max(amount, one.guaranteed.get(name, Fraction(0))) for name, amount in deserved.items()}
-    share = dominant(deserved, whole) / claim.weight if claim.weight else Fraction(0)
+        deserved = {name: max(amount, one.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
+    share = dominant(deserved, whole) / claim.weight if claim.weight else mpq(0)
     return Share(claim.name, deserved, share, _bottleneck(one), is_met)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus, dominant
 from fairlead.fairshare.shares import shares
@@ -45,8 +46,8 @@ def _divide(zone: Zone, amounts: Amounts, capacity: Amounts, surplus: Surplus, f
             _divide(member, found[member.name].deserved, capacity, surplus, found)
 
 
-def _of_whole(deserved: Mapping[str, Fraction], capacity: Amounts, claim: Claim) -> Fraction:
-    return dominant(deserved, capacity) / claim.weight if claim.weight else Fraction(0)
+def _of_whole(deserved: Mapping[str, mpq], capacity: Amounts, claim: Claim) -> mpq:
+    return dominant(deserved, capacity) / claim.weight if claim.weight else mpq(0)
 
 
 def _claim(member: Zone | Claim) -> Claim:
@@ -67,11 +68,11 @@ def _lent(claim: Claim) -> Amounts:
     return {name: min(amount, claim.demand.get(name, 0)) for name, amount in claim.reserved.items()}
 
 
-def _sum(parts: Sequence[Amounts]) -> dict[str, Fraction]:
-    total: dict[str, Fraction] = {}
+def _sum(parts: Sequence[Amounts]) -> dict[str, mpq]:
+    total: dict[str, mpq] = {}
     for part in parts:
         for name, amount in part.items():
-            total[name] = total.get(name, Fraction(0)) + amount
+            total[name] = total.get(name, mpq(0)) + amount
     return total
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import groupby
 from typing import Final
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, dominant
 
@@ -47,7 +48,7 @@ class Choice:
     """Who goes, and how much too much is used even then, as a dominant share."""
 
     victims: tuple[str, ...]
-    residual: Fraction
+    residual: mpq
 
 
 @dataclass(slots=True)
@@ -55,12 +56,12 @@ class _Unit:
     """What goes in one piece: a pod, or a gang."""
 
     pods: list[Holder]
-    requests: dict[str, Fraction] = field(default_factory=dict)
+    requests: dict[str, mpq] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for pod in self.pods:
             for name, amount in pod.requests.items():
-                self.requests[name] = self.requests.get(name, Fraction(0)) + amount
+                self.requests[name] = self.requests.get(name, mpq(0)) + amount
 
     @property
     def rank(self) -> tuple[int, float]:
@@ -112,32 +113,28 @@ def _may_go(unit: _Unit, min_runtime_seconds: float) -> bool:
     return all(not pod.is_protected and pod.age_seconds >= min_runtime_seconds for pod in unit.pods)
 
 
-def _over(used: Mapping[str, Fraction], deserved: Amounts) -> dict[str, Fraction]:
+def _over(used: Mapping[str, mpq], deserved: Amounts) -> dict[str, mpq]:
     """By how much each resource is overused."""
     return {
         name: amount - deserved[name] for name, amount in used.items() if name in deserved and amount > deserved[name]
     }
 
 
-def _relieves(unit: _Unit, over: Mapping[str, Fraction]) -> bool:
+def _relieves(unit: _Unit, over: Mapping[str, mpq]) -> bool:
     return any(unit.requests.get(name) for name in over)
 
 
-def _fit(unit: _Unit, over: Mapping[str, Fraction]) -> tuple[Fraction, Fraction, str]:
+def _fit(unit: _Unit, over: Mapping[str, mpq]) -> tuple[mpq, mpq, str]:
     """Among equals: whoever leaves least overused, and of those whoever takes least else along."""
-    rest = sum(
-        (max(amount - unit.requests.get(name, 0), Fraction(0)) / amount for name, amount in over.items()), Fraction(0)
-    )
-    waste = sum(
-        (max(unit.requests.get(name, 0) - amount, Fraction(0)) / amount for name, amount in over.items()), Fraction(0)
-    )
+    rest = sum((max(amount - unit.requests.get(name, 0), mpq(0)) / amount for name, amount in over.items()), mpq(0))
+    waste = sum((max(unit.requests.get(name, 0) - amount, mpq(0)) / amount for name, amount in over.items()), mpq(0))
     return rest, waste, unit.pods[0].name
 
 
-def _keeps(used: Mapping[str, Fraction], unit: _Unit, reserved: Amounts) -> bool:
+def _keeps(used: Mapping[str, mpq], unit: _Unit, reserved: Amounts) -> bool:
     """Whether what is reserved is still held without it, where it was before."""
     return all(
-        used.get(name, Fraction(0)) - unit.requests.get(name, 0) >= amount
+        used.get(name, mpq(0)) - unit.requests.get(name, 0) >= amount
         for name, amount in reserved.items()
         if unit.requests.get(name)
     )
@@ -153,7 +150,7 @@ def _spend(unit: _Unit, allowed: dict[Budget, int]) -> bool:
     return True
 
 
-def _without_needless(chosen: Sequence[_Unit], used: Mapping[str, Fraction], deserved: Amounts) -> list[_Unit]:
+def _without_needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amounts) -> list[_Unit]:
     """Put back who is not needed, the most important first, as long as nothing becomes overused that is not."""
     victims, now = list(chosen), dict(used)
     for unit in reversed(chosen):
@@ -164,16 +161,16 @@ def _without_needless(chosen: Sequence[_Unit], used: Mapping[str, Fraction], des
     return victims
 
 
-def _sum(pods: Iterable[Holder]) -> dict[str, Fraction]:
-    total: dict[str, Fraction] = {}
+def _sum(pods: Iterable[Holder]) -> dict[str, mpq]:
+    total: dict[str, mpq] = {}
     for pod in pods:
         total = _more(total, pod.requests)
     return total
 
 
-def _more(used: Mapping[str, Fraction], amounts: Amounts) -> dict[str, Fraction]:
-    return dict(used) | {name: used.get(name, Fraction(0)) + amount for name, amount in amounts.items()}
+def _more(used: Mapping[str, mpq], amounts: Amounts) -> dict[str, mpq]:
+    return dict(used) | {name: used.get(name, mpq(0)) + amount for name, amount in amounts.items()}
 
 
-def _less(used: Mapping[str, Fraction], amounts: Amounts) -> dict[str, Fraction]:
-    return dict(used) | {name: used.get(name, Fraction(0)) - amount for name, amount in amounts.items()}
+def _less(used: Mapping[str, mpq], amounts: Amounts) -> dict[str, mpq]:
+    return dict(used) | {name: used.get(name, mpq(0)) - amount for name, amount in amounts.items()}

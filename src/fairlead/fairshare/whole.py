@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+
+from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amount, Amounts, dominant
 
@@ -41,9 +42,9 @@ def picks(consumers: Iterable[Tasks], capacity: Amounts) -> list[str]:
 
     The DRF algorithm of the paper; ties go to who comes first in `consumers`.
     """
-    left = {name: Fraction(amount) for name, amount in capacity.items()}
+    left = {name: mpq(amount) for name, amount in capacity.items()}
     given: list[str] = []
-    line = [(Fraction(0), order, one, 0) for order, one in enumerate(consumers) if one.count and one.weight > 0]
+    line = [(mpq(0), order, one, 0) for order, one in enumerate(consumers) if one.count and one.weight > 0]
     heapq.heapify(line)
     while line:
         _, order, one, had = heapq.heappop(line)
