@@ -79,6 +79,7 @@ class Recorder:
         self._api, self._component, self._host = api, component, host
         self._names = _Names(component)
         self._queue: deque[Said] = deque()
+        self._dropped = 0
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -96,7 +97,9 @@ class Recorder:
     ) -> None:
         """Queue an event about an object; never waits, never fails. `component` may speak in the recorder's place."""
         if len(self._queue) >= LONGEST_QUEUE:
-            log.error("too many queued events, dropped %s about %s", reason, obj)
+            if not self._dropped:  # once, however many: told again when there is room
+                log.error("too many queued events, dropping %s and what follows", reason)
+            self._dropped += 1
             return
         regarding = _as_reference(obj)
         at = clock.now()
@@ -118,6 +121,9 @@ class Recorder:
             while self._queue:
                 await self._record(self._queue.popleft())
             self._idle.set()
+            if self._dropped:
+                log.error("dropped %d events", self._dropped)
+                self._dropped = 0
             self._ready.clear()
             await self._ready.wait()
 
