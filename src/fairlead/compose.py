@@ -22,6 +22,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.verbs import EventType, WatchQuery
+from fairlead.arbitrator.loop import Arbitrator
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, render
@@ -62,6 +63,7 @@ class Settings:
     components: frozenset[str] = frozenset(COMPONENTS)
     disabled_admission: tuple[str, ...] = ()
     scheduling: Configuration | None = None  # None: the default profile
+    arbitrator: bool = False
 
 
 @dataclass(slots=True)
@@ -151,6 +153,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             Scheduler(registry, informers, recorder=recorder, configuration=settings.scheduling).run(),
             recorder.run(),
         ]
+    if settings.arbitrator:
+        parts.append(Arbitrator(registry, informers).run())
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())

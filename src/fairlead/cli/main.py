@@ -16,6 +16,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "up": "a cluster on this machine, for kubectl and every Kubernetes client",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "scheduler": "the scheduler alone, against any API server",
+    "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",
+    "shares": "who has which share of a cluster, and what it uses",
     "why": "why a pod waits, or is where it is",
 }
 

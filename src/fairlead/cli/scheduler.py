@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-import socket
 from pathlib import Path
 
 import click
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.alone import access_of, serve
+from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
-from fairlead.client.kubeconfig import Access, load
-from fairlead.client.leader import Election, LostLeadership, Terms
-from fairlead.runtime import chance
+from fairlead.client.kubeconfig import Access
+from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
@@ -66,9 +64,7 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
         configuration = scheduling(config) or configurations.load()
         said = configuration.said
         file = kubeconfig or (Path(said.client_connection.kubeconfig) if said.client_connection.kubeconfig else None)
-        if file is None:
-            raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig")
-        access = load(file, context)
+        access = access_of(file, context)
         terms = None
         if said.leader_election.leader_elect if leader_elect is None else leader_elect:
             terms = _terms(said.leader_election)
@@ -90,16 +86,12 @@ def _terms(said: LeaderElectionConfig) -> Terms:
 
 
 async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:
-    stopping = asyncio.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
     async with HttpApi(access, user_agent="fairlead-scheduler") as api:
         informers = Informers(api)
         recorder = SeriesRecorder(api, configuration.profiles[0].name)
         one = Scheduler(api, informers, recorder=recorder, configuration=configuration)
         metrics = Metrics(one.queue)
         one.measure(metrics)
-        election = Election(api, f"{socket.gethostname()}_{chance.uid()}", terms) if terms else None
         listener = await _listen(port, metrics) if port else None
         click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")
 
@@ -108,18 +100,9 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
                 for part in (informers.run(), recorder.run(), one.run()):
                     group.create_task(part)
 
-        working = asyncio.create_task(election.lead(work) if election else work())
-        stopped = asyncio.create_task(stopping.wait())
         try:
-            await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
+            await serve(api, work, terms)
         finally:
-            for task in (working, stopped):
-                task.cancel()
-            await asyncio.gather(working, stopped, return_exceptions=True)
-            if election is not None:
-                await election.release()
             if listener is not None:
                 await listener.cleanup()
 

@@ -63,6 +63,11 @@ DEFAULT_DATA_DIR = Path(".fairlead")
     metavar="A,B",
     help="Admission plugins to switch off, by kube-apiserver's names.",
 )
+@click.option(
+    "--arbitrator",
+    is_flag=True,
+    help="Also publish what each namespace deserves: Consumers, Allocations (fairlead shares).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path,
@@ -79,6 +84,7 @@ def up(
     scheduler_config: Path | None,
     components: str,
     disable_admission_plugins: str,
+    arbitrator: bool,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -105,6 +111,7 @@ def up(
             imported=tuple(imported),
             components=frozenset(_chosen("component", components, COMPONENTS)),
             scheduling=scheduling(scheduler_config),
+            arbitrator=arbitrator,
             disabled_admission=_chosen("admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]),
         )
         _check(settings)

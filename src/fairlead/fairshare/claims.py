@@ -6,7 +6,7 @@ equal to them. A resource that is not named counts as zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -57,6 +57,9 @@ class Claim:
     #: Whether others may use what is reserved and idle.
     lends: bool = True
     model: Model = Model.TOGETHER
+    #: The demand in parts, each of which needs all its resources at once: pods of different sizes. They grow together,
+    #: and what is used up stops only those that need it. Instead of a model.
+    parts: Sequence[Amounts] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ AT_DEMAND, AT_HARD = "demand", "hard"
 class Strand:
     """Something that grows along one vector: at position x it has x times the vector."""
 
-    vector: Mapping[str, mpq]
+    vector: dict[str, mpq]
     #: How far it gets while the level rises by one.
     speed: mpq
     #: Where it starts and where it has enough.

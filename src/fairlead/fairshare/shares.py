@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
 from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Strand, fill, positive
+
+#: How the names of caps begin that are resources of their own.
+_CAP: Final = "hard "
 
 
 @dataclass(slots=True)
@@ -37,6 +41,8 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     whole = {name: mpq(amount) for name, amount in capacity.items()}
     left = dict(whole)
     consumers = [_consumer(claim, whole) for claim in ordered]
+    for one in consumers:
+        _cap(one, left)
     _serve_unlimited(consumers, left)
     limited = [one for one in consumers if not one.claim.is_unlimited]
     _serve_guarantees(limited, left)
@@ -69,11 +75,13 @@ def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
 
 def _consumer(claim: Claim, whole: Mapping[str, mpq]) -> _Consumer:
     demand = positive(claim.demand, whole)
-    if claim.model is Model.TOGETHER:
+    if claim.parts:
+        vectors = [vector for part in claim.parts if (vector := positive(part, whole))]
+    elif claim.model is Model.TOGETHER:
         vectors = [demand] if demand else []
     else:
         vectors = [{name: amount} for name, amount in sorted(demand.items())]
-    strands = [_strand(vector, claim) for vector in vectors]
+    strands = [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
     reserved = positive(claim.reserved, whole)
     if claim.lends:
         wanted = {name: min(amount, _most(claim, name, demand.get(name, mpq(0)))) for name, amount in reserved.items()}
@@ -88,20 +96,42 @@ def _most(claim: Claim, name: str, amount: mpq) -> mpq:
     return min(amount, mpq(claim.hard[name])) if name in claim.hard else amount
 
 
-def _strand(vector: dict[str, mpq], claim: Claim) -> Strand:
+def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
     """From nothing to all that is demanded, or to the first cap."""
     end, reason = mpq(1), AT_DEMAND
     for name, amount in vector.items():
-        if name in claim.hard and claim.hard[name] < end * amount:
-            end, reason = mpq(claim.hard[name]) / amount, AT_HARD
+        if name in hard and hard[name] < end * amount:
+            end, reason = mpq(hard[name]) / amount, AT_HARD
     return Strand(vector, mpq(0), mpq(0), end, reason)
+
+
+def _cap(one: _Consumer, left: dict[str, mpq]) -> None:
+    """A cap over several parts is a resource of its own, of which only these parts take."""
+    if not one.claim.parts:
+        return
+    for name, amount in one.claim.hard.items():
+        taking = [strand for strand in one.strands if name in strand.vector]
+        if sum(strand.vector[name] for strand in taking) > amount:
+            private = f"{_CAP}{one.claim.name} {name}"
+            left[private] = mpq(amount)
+            for strand in taking:
+                strand.vector[private] = strand.vector[name]
 
 
 def _set_speed(one: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
     """All strands of a consumer move as its whole demand would: at level 1 its dominant share is its weight."""
-    share = dominant({name: amount for strand in one.strands for name, amount in strand.vector.items()}, whole)
+    share = dominant(_all(one), whole)
     for strand in one.strands:
         strand.speed = weight / share if share else mpq(0)
+
+
+def _all(one: _Consumer) -> dict[str, mpq]:
+    """What all its strands would have at their ends."""
+    amounts: dict[str, mpq] = {}
+    for strand in one.strands:
+        for name, amount in strand.vector.items():
+            amounts[name] = amounts.get(name, mpq(0)) + amount
+    return amounts
 
 
 # --- first the unlimited, then guarantees ---------------------------------------------------------------------------
@@ -151,11 +181,9 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     """
     carried: list[tuple[Strand, Strand]] = []
     for one in consumers:
+        wanted = _all(one)
         for strand in one.strands:
-            goals = {
-                name: min(one.guaranteed.get(name, mpq(0)) / amount, strand.end)
-                for name, amount in strand.vector.items()
-            }
+            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], strand.end) for name in strand.vector}
             goal = max(goals.values(), default=mpq(0))
             if not goal:
                 continue
@@ -198,7 +226,8 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
     deserved = dict.fromkeys(sorted(whole), mpq(0))
     for strand in one.strands:
         for name, amount in strand.vector.items():
-            deserved[name] += strand.position * amount
+            if name in whole:
+                deserved[name] += strand.position * amount
     is_met = all(
         deserved[name] >= amount
         for name, amount in one.wanted.items()
@@ -212,5 +241,5 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
 
 def _bottleneck(one: _Consumer) -> str:
     """Of several strands, the resource that stopped one; demand only if it stopped them all."""
-    stops = [strand.stopped_by for strand in one.strands]
+    stops = [AT_HARD if strand.stopped_by.startswith(_CAP) else strand.stopped_by for strand in one.strands]
     return next((why for why in stops if why not in (AT_DEMAND, AT_HARD)), AT_HARD if AT_HARD in stops else AT_DEMAND)

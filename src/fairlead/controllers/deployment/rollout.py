@@ -82,7 +82,8 @@ class Rollout:
             unhealthy = min(max(one.replicas - one.available, 0), spare)
             spare -= unhealthy
             changed |= yield from self._scale(one, one.replicas - unhealthy)
-        spare = sum(one.available for one in self._all) - needed
+        # A status may still count pods that were taken away a moment ago: no more are left than are wanted.
+        spare = sum(min(one.available, one.replicas) for one in self._all) - needed
         for one in self._old:
             surplus = min(one.replicas, max(spare, 0))
             spare -= surplus

@@ -1,0 +1,121 @@
+"""The CustomResourceDefinitions of the arbitrator's kinds, for whatever API server they are installed on.
+
+The group is the documents' own, and of the protected ones: a real API server wants its approval annotation (S2-11).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, GROUP, POLICIES, VERSION
+
+_APPROVAL: Final = {"api-approved.kubernetes.io": "unapproved, of the incubator's documents"}
+
+_AMOUNT: Final[Obj] = {"x-kubernetes-int-or-string": True}
+_TEXT: Final[Obj] = {"type": "string"}
+
+
+def _amounts(description: str) -> Obj:
+    return {"type": "object", "description": description, "additionalProperties": _AMOUNT}
+
+
+def _object(**properties: Obj) -> Obj:
+    return {"type": "object", "properties": properties}
+
+
+_SHARE: Final[dict[str, Any]] = {
+    "hard": _amounts("No more than this, by quota names; percentages are of the cluster."),
+    "reserved": _amounts("Guaranteed; at most hard."),
+    "parent": _TEXT | {"description": "The ConsumerGroup that this is a member of; none: the cluster itself."},
+    "weight": {"type": "integer", "minimum": 0, "default": 1, "description": "Its part, beside its siblings' weights."},
+    "reservedPolicy": _TEXT | {"enum": ["Hold", "Lend"], "default": "Lend", "description": "Idle reserved amounts."},
+}
+_COMPUTED: Final[dict[str, Any]] = {
+    "request": _amounts("What all pods ask for."),
+    "deserved": _amounts("What the namespace is allotted in total."),
+    "granted": _amounts("What it may use now, while others still hold parts of the rest."),
+    "used": _amounts("What its pods on nodes hold, those that are ending included."),
+    "borrowed": _amounts("What is used beyond what is reserved."),
+    "dominantShare": _TEXT,
+    "bottleneck": _TEXT,
+    "overusedSince": {"type": "string", "format": "date-time", "nullable": True},
+    "conditions": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": _object(
+            type=_TEXT,
+            status=_TEXT,
+            reason=_TEXT,
+            message=_TEXT,
+            lastTransitionTime={"type": "string", "format": "date-time"},
+        )
+        | {"required": ["type", "status"]},
+    },
+}
+
+
+def _column(name: str, path: str, type_: str = "string") -> Obj:
+    return {"name": name, "type": type_, "jsonPath": path}
+
+
+_AGE: Final = _column("Age", ".metadata.creationTimestamp", "date")
+_SHARE_COLUMNS: Final = (_column("Weight", ".spec.weight", "integer"), _column("Parent", ".spec.parent"), _AGE)
+
+
+def _definition(resource: Resource, spec: Obj, status: Obj, columns: tuple[Obj, ...]) -> Obj:
+    names = {
+        "plural": resource.plural,
+        "singular": resource.singular,
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "shortNames": list(resource.short_names),
+    }
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": list(columns),
+        "schema": {"openAPIV3Schema": _object(spec=spec, status=status)},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.qualified, "annotations": dict(_APPROVAL)},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+def definitions() -> list[Obj]:
+    """All of them, fresh."""
+    consumer = _object(
+        **_SHARE, unlimited={"type": "boolean", "description": "Gets what it asks for before anybody else."}
+    )
+    policy = _object(
+        surplusMode=_TEXT | {"enum": ["Total", "Surplus"], "default": "Total"},
+        cycleSeconds={"type": "number", "minimum": 0.1, "default": 1},
+        resources={"type": "array", "items": _TEXT},
+    )
+    copied = _object(
+        **{key: _COMPUTED["deserved"] if key == "deserved" else _SHARE[key] for key in ("hard", "reserved", "deserved")}
+    )
+    shares = (
+        _column("Share", ".status.dominantShare"),
+        _column("Bottleneck", ".status.bottleneck"),
+        _column("Overused Since", ".status.overusedSince", "date"),
+        _AGE,
+    )
+    return [
+        _definition(CONSUMERS, consumer, _object(), _SHARE_COLUMNS),
+        _definition(CONSUMER_GROUPS, _object(**_SHARE), _object(**_COMPUTED), _SHARE_COLUMNS),
+        _definition(ALLOCATIONS, copied, _object(**_COMPUTED), shares),
+        _definition(POLICIES, policy, _object(), (_column("Surplus", ".spec.surplusMode"), _AGE)),
+    ]

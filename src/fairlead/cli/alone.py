@@ -1,0 +1,42 @@
+"""What commands share that run one component alone, against any API server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from fairlead.api.verbs import Api
+from fairlead.cli.failures import WrongUsage
+from fairlead.client.kubeconfig import Access, load
+from fairlead.client.leader import Election, Terms
+from fairlead.runtime import chance
+
+
+def access_of(kubeconfig: Path | None, context: str) -> Access:
+    """The cluster that is meant. Raises WrongUsage if none is named."""
+    if kubeconfig is None:
+        raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig")
+    return load(kubeconfig, context)
+
+
+async def serve(api: Api, work: Callable[[], Awaitable[None]], terms: Terms | None) -> None:
+    """Work until somebody says stop; with terms, only while leading. Raises LostLeadership, or what the work raises."""
+    stopping = asyncio.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
+    election = Election(api, f"{socket.gethostname()}_{chance.uid()}", terms) if terms else None
+    working = asyncio.ensure_future(election.lead(work) if election else work())
+    stopped = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopped):
+            task.cancel()
+        await asyncio.gather(working, stopped, return_exceptions=True)
+        if election is not None:
+            await election.release()

@@ -1,0 +1,226 @@
+"""The arbitrator over the real registry, in virtual time: what it publishes when consumers come, ask and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fairlead.api import builtin
+from fairlead.api.errors import NotFound
+from fairlead.api.verbs import Api, DeleteOptions
+from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, POLICIES, THE_NAME
+from fairlead.compose import Settings, simulation
+from fairlead.runtime.loops import run_virtual
+from fairlead.sim.nodes import NodeShape, uniform
+
+Obj = dict[str, Any]
+
+
+class World:
+    """A cluster of simulated nodes with an arbitrator."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+
+    async def namespace(self, name: str, **spec: Any) -> None:
+        await self.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
+        await self.settle()
+        await self.consumer(name, **spec)
+
+    async def consumer(self, namespace: str, **spec: Any) -> None:
+        if spec:
+            await self.api.patch(CONSUMERS, THE_NAME, namespace, {"spec": spec})
+
+    async def group(self, name: str, **spec: Any) -> None:
+        await self.api.create(CONSUMER_GROUPS, {"metadata": {"name": name}, "spec": spec})
+
+    async def pods(self, namespace: str, count: int, cpu: str = "1", memory: str = "1Gi") -> None:
+        for number in range(count):
+            requests = {"cpu": cpu, "memory": memory}
+            container = {"name": "c", "image": "x", "resources": {"requests": requests}}
+            name = f"{cpu}-{memory}-{number}".lower()
+            pod = {"metadata": {"name": name, "namespace": namespace}, "spec": {"containers": [container]}}
+            await self.api.create(builtin.PODS, pod, namespace)
+
+    async def settle(self) -> None:
+        await asyncio.sleep(5)
+
+    async def status(self, namespace: str) -> Obj:
+        found: Obj = (await self.api.get(ALLOCATIONS, THE_NAME, namespace)).obj()["status"]
+        return found
+
+    async def deserved(self, *namespaces: str, resource: str = "requests.cpu") -> list[str]:
+        await self.settle()
+        return [(await self.status(one))["deserved"][resource] for one in namespaces]
+
+
+def scene(act: Callable[[World], Awaitable[None]], *, nodes: int = 1, cpu: str = "10", memory: str = "64Gi") -> None:
+    async def play() -> None:
+        settings = Settings(nodes=tuple(uniform(nodes, NodeShape(cpu, memory, 110))), arbitrator=True)
+        async with simulation(settings) as (registry, _):
+            await asyncio.sleep(5)
+            await act(World(registry))
+
+    run_virtual(play())
+
+
+def test_every_namespace_gets_a_consumer_without_bounds_and_the_system_gets_what_it_asks_for() -> None:
+    """S2-17, S2-28."""
+
+    async def act(world: World) -> None:
+        await world.namespace("a")
+        spec = (await world.api.get(CONSUMERS, THE_NAME, "a")).obj()["spec"]
+        assert (spec["weight"], spec["reservedPolicy"], spec.get("hard"), spec.get("reserved")) == (
+            1,
+            "Lend",
+            None,
+            None,
+        )
+        assert (await world.api.get(CONSUMERS, THE_NAME, "kube-system")).obj()["spec"]["unlimited"] is True
+        await world.pods("kube-system", 3)
+        await world.pods("a", 10)
+        assert await world.deserved("kube-system", "a") == ["3", "7"]
+
+    scene(act)
+
+
+def test_t1_to_t2_of_the_documents() -> None:
+    """S2-34, S2-35: what is deserved changes at once, what is granted only when it is free."""
+
+    async def act(world: World) -> None:
+        await world.namespace("consumer-1")
+        await world.pods("consumer-1", 2)
+        await world.settle()
+        one = await world.status("consumer-1")
+        assert one["deserved"]["requests.cpu"] == one["used"]["requests.cpu"] == "2"
+        assert one["deserved"]["requests.memory"] == "2Gi"
+        await world.namespace("consumer-2")
+        await world.pods("consumer-2", 2)
+        await world.settle()
+        one, two = await world.status("consumer-1"), await world.status("consumer-2")
+        assert (one["deserved"]["requests.cpu"], two["deserved"]["requests.cpu"]) == ("1", "1")
+        assert (two["granted"]["requests.cpu"], two["used"].get("requests.cpu")) == ("0", None)
+        assert one["overusedSince"] and not two.get("overusedSince")
+        await world.api.delete(builtin.PODS, "1-1gi-0", "consumer-1", DeleteOptions(grace_period_seconds=0))
+        await world.settle()
+        one, two = await world.status("consumer-1"), await world.status("consumer-2")
+        assert (one["used"]["requests.cpu"], two["used"]["requests.cpu"], two["granted"]["requests.cpu"]) == (
+            "1",
+            "1",
+            "1",
+        )
+        assert not one.get("overusedSince")
+
+    scene(act, cpu="2", memory="2Gi")
+
+
+def test_weights_bounds_and_guarantees() -> None:
+    """SC-59."""
+
+    async def act(world: World) -> None:
+        await world.namespace("app", weight=4)
+        await world.namespace("bigdata", weight=6)
+        await world.pods("bigdata", 10)
+        assert await world.deserved("app", "bigdata") == ["0", "10"]
+        await world.pods("app", 10)
+        assert await world.deserved("app", "bigdata") == ["4", "6"]
+        await world.consumer("bigdata", hard={"requests.cpu": "5"})
+        assert await world.deserved("app", "bigdata") == ["5", "5"]
+        await world.consumer("bigdata", hard=None, weight=9)
+        await world.consumer("app", reserved={"requests.cpu": 3}, weight=1)
+        assert await world.deserved("app", "bigdata") == ["3", "7"]
+        await world.consumer("app", reserved={"cpu": "50%"})
+        assert await world.deserved("app", "bigdata") == ["5", "5"]
+
+    scene(act)
+
+
+def test_groups_share_first_and_their_members_share_that() -> None:
+    """S2-02, S2-04."""
+
+    async def act(world: World) -> None:
+        await world.group("bigdata", weight=6)
+        await world.namespace("app", weight=4)
+        await world.namespace("hadoop", parent="bigdata")
+        await world.namespace("spark", parent="bigdata", weight=2)
+        for name in ("app", "hadoop", "spark"):
+            await world.pods(name, 10)
+        assert await world.deserved("app", "hadoop", "spark") == ["4", "2", "4"]
+
+    scene(act)
+
+
+def test_drf_of_two_namespaces() -> None:
+    """S2-23, the example of the paper."""
+
+    async def act(world: World) -> None:
+        await world.namespace("m")
+        await world.namespace("c")
+        await world.pods("m", 9, memory="4Gi")
+        await world.pods("c", 9, cpu="3")
+        assert await world.deserved("m", "c") == ["3", "6"]
+        assert await world.deserved("m", "c", resource="requests.memory") == ["12Gi", "2Gi"]
+        assert [(await world.status(one))["dominantShare"] for one in ("m", "c")] == ["0.6667", "0.6667"]
+
+    scene(act, cpu="9", memory="18Gi")
+
+
+def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so() -> None:
+    """S2-27."""
+
+    async def act(world: World) -> None:
+        for name, reserved in (("a", "8"), ("b", "12")):
+            await world.namespace(name, reserved={"requests.cpu": reserved})
+            await world.pods(name, 20)
+        assert await world.deserved("a", "b") == ["4", "6"]
+        (condition,) = (await world.status("a"))["conditions"]
+        assert (condition["type"], condition["status"]) == ("ReservedUnsatisfiable", "True")
+
+    scene(act)
+
+
+def test_cordoned_nodes_are_not_divided_and_an_idle_cycle_writes_nothing() -> None:
+    async def act(world: World) -> None:
+        await world.namespace("a")
+        await world.pods("a", 30)
+        assert await world.deserved("a") == ["20"]
+        nodes = (await world.api.list(builtin.NODES)).items
+        name = nodes[0].obj()["metadata"]["name"]
+        await world.api.patch(builtin.NODES, name, "", {"spec": {"unschedulable": True}})
+        assert await world.deserved("a") == ["10"]
+        before = (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"]
+        await asyncio.sleep(600)
+        assert (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"] == before
+
+    scene(act, nodes=2)
+
+
+def test_a_namespace_that_goes_takes_its_share_along() -> None:
+    async def act(world: World) -> None:
+        for name in ("a", "b"):
+            await world.namespace(name)
+            await world.pods(name, 10)
+        assert await world.deserved("a", "b") == ["5", "5"]
+        await world.api.delete(builtin.NAMESPACES, "b")
+        await asyncio.sleep(120)
+        assert await world.deserved("a") == ["10"]
+        with pytest.raises(NotFound):
+            await world.status("b")
+
+    scene(act)
+
+
+def test_the_policy_may_serve_guarantees_first_and_divide_the_rest() -> None:
+    async def act(world: World) -> None:
+        await world.namespace("a", reserved={"requests.cpu": "6"})
+        await world.namespace("b")
+        await world.pods("a", 10)
+        await world.pods("b", 10)
+        assert await world.deserved("a", "b") == ["6", "4"]
+        await world.api.create(POLICIES, {"metadata": {"name": "default"}, "spec": {"surplusMode": "Surplus"}})
+        assert await world.deserved("a", "b") == ["8", "2"]
+
+    scene(act)
