@@ -128,12 +128,12 @@ class Nominations:
         return found
 
     def _count(self, one: Nominated, sign: int) -> None:
-        if self._snapshot.node_changes.position != self._nodes_seen:
-            return  # the sums are void
         row = self._snapshot.row_of(one.node)
         if row is None:
             return
+        self._snapshot.pod_changes.mark(row)  # whatever was worked out for the node is out of date
+        if self._snapshot.node_changes.position != self._nodes_seen:
+            return  # the sums are void
         for priority, crowding in self._crowding.items():
             if one.pod.priority >= priority and row < len(crowding.pod_count):
                 crowding.count(row, one.shape, sign)
-        self._snapshot.pod_changes.mark(row)
