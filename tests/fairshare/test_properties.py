@@ -930,8 +930,8 @@ def test_only_those_go_that_hold_what_there_is_too_much_of(overuse: Overuse) -> 
         assert any(requests[name].get(resource) for name in unit for resource in overuse.over())
 
 
-@often
-@given(overuses())
+@settings(max_examples=100, deadline=None)
+@given(st.one_of(overuses(), overuses(is_free=True, resources=2, size=9)))
 def test_nobody_goes_needlessly(overuse: Overuse) -> None:
     """With any one of them back, gang and all, more of something would be overused."""
     victims = overuse.choice().victims
@@ -939,6 +939,12 @@ def test_nobody_goes_needlessly(overuse: Overuse) -> None:
     for unit in overuse.units(victims):
         with_it = overuse.over(without=[name for name in victims if name not in unit])
         assert any(amount > after.get(name, 0) for name, amount in with_it.items())
+
+
+def test_who_turns_out_not_to_be_needed_is_put_back() -> None:
+    """The small pod is less important, but only the big one helps, and it is enough."""
+    pods = [Holder("small", {"cpu": 1}), Holder("big", {"cpu": 5}, priority=1)]
+    assert choose(pods, {"cpu": 1}, {"cpu": 6}).victims == ("big",)
 
 
 @often

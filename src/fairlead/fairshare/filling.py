@@ -149,4 +149,4 @@ def taken(strands: Iterable[Strand], resources: Iterable[str]) -> dict[str, mpq]
 
 def positive(amounts: Amounts, capacity: Amounts) -> dict[str, mpq]:
     """The amounts above zero of resources that there are."""
-    return {name: mpq(amount) for name, amount in amounts.items() if amount > 0 and name in capacity}
+    return {name: mpq(amount) for name, amount in sorted(amounts.items()) if amount > 0 and name in capacity}

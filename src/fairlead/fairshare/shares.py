@@ -113,7 +113,7 @@ def _cap(one: _Consumer, left: dict[str, mpq]) -> None:
         taking = [strand for strand in one.strands if name in strand.vector]
         if sum(strand.vector[name] for strand in taking) > amount:
             private = f"{_CAP}{one.claim.name} {name}"
-            left[private] = mpq(amount)
+            left[private] = one.guaranteed[private] = mpq(amount)
             for strand in taking:
                 strand.vector[private] = strand.vector[name]
 
@@ -184,7 +184,7 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
         wanted = _all(one)
         for strand in one.strands:
             goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], strand.end) for name in strand.vector}
-            goal = max(goals.values(), default=mpq(0))
+            goal = max((reach for name, reach in goals.items() if not name.startswith(_CAP)), default=mpq(0))
             if not goal:
                 continue
             strand.start = goal
@@ -214,6 +214,8 @@ def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
 def _hold(one: _Consumer, left: dict[str, mpq]) -> None:
     """What is reserved and not lent is kept, used or not."""
     for name, amount in one.guaranteed.items():
+        if name.startswith(_CAP):
+            continue
         started = sum((strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), mpq(0))
         left[name] -= max(amount - started, mpq(0))
 
@@ -228,18 +230,23 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
         for name, amount in strand.vector.items():
             if name in whole:
                 deserved[name] += strand.position * amount
-    is_met = all(
-        deserved[name] >= amount
-        for name, amount in one.wanted.items()
-        if claim.lends or claim.demand.get(name, 0) >= amount
-    )
+    bottleneck = _bottleneck(one)
+    wanted = {name: min(amount, mpq(claim.demand.get(name, 0))) for name, amount in one.wanted.items()}
+    is_met = bottleneck == AT_HARD or all(deserved[name] >= amount for name, amount in wanted.items())
     if not claim.lends:
         deserved = {name: max(amount, one.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
     share = dominant(deserved, whole) / claim.weight if claim.weight else mpq(0)
-    return Share(claim.name, deserved, share, _bottleneck(one), is_met)
+    return Share(claim.name, deserved, share, bottleneck, is_met)
 
 
 def _bottleneck(one: _Consumer) -> str:
     """Of several strands, the resource that stopped one; demand only if it stopped them all."""
-    stops = [AT_HARD if strand.stopped_by.startswith(_CAP) else strand.stopped_by for strand in one.strands]
+    stops = [_stop_of(strand) for strand in one.strands]
     return next((why for why in stops if why not in (AT_DEMAND, AT_HARD)), AT_HARD if AT_HARD in stops else AT_DEMAND)
+
+
+def _stop_of(strand: Strand) -> str:
+    """What stopped it; where it could not even begin, the first thing that it needs and that is not there."""
+    if strand.stopped_by.startswith(_CAP):
+        return AT_HARD
+    return strand.stopped_by or next(iter(strand.vector))

@@ -55,10 +55,19 @@ def _claim(member: Zone | Claim) -> Claim:
     if isinstance(member, Claim):
         return member
     claims = [_claim(one) for one in member.members]
-    demand = _sum([_capped(one.demand, one.hard) for one in claims])
+    demand = _sum([_capped(_wanted(one), one.hard) for one in claims])
     below = _sum([_lent(one) for one in claims])
     reserved = {name: max(member.reserved.get(name, 0), below.get(name, 0)) for name in (*member.reserved, *below)}
     return Claim(member.name, demand, member.weight, reserved, member.hard, lends=member.lends, model=Model.APART)
+
+
+def _wanted(claim: Claim) -> Amounts:
+    """What a member wants of its zone: to hold what it does not lend is to want it."""
+    if claim.lends:
+        return claim.demand
+    return {
+        name: max(claim.demand.get(name, 0), claim.reserved.get(name, 0)) for name in (*claim.demand, *claim.reserved)
+    }
 
 
 def _lent(claim: Claim) -> Amounts:

@@ -51,7 +51,7 @@ class Choice:
     residual: mpq
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Unit:
     """What goes in one piece: a pod, or a gang."""
 
@@ -84,22 +84,40 @@ def choose(
     staying = [pod for pod in pods if not pod.is_terminating]
     used = _sum(staying)
     units = [unit for unit in _units(staying) if _may_go(unit, min_runtime_seconds)]
-    chosen: list[_Unit] = []
     allowed = {budget: budget.allowed for budget in budgets}
+    chosen: list[_Unit] = []
+    for _ in range(len(units) + 1):  # whoever is put back makes room in budgets and guarantees for another
+        before = list(chosen)
+        used = _take(units, chosen, used, deserved, reserved, allowed)
+        for unit in _needless(chosen, used, deserved):
+            chosen.remove(unit)
+            used = _more(used, unit.requests)
+            _spend(unit, allowed, sign=-1)
+        if chosen == before:
+            break
+    victims = chosen
+    names = sorted(pod.name for unit in victims for pod in unit.pods)
+    return Choice(tuple(names), dominant(_over(used, deserved), capacity))
+
+
+def _take(
+    units: Sequence[_Unit],
+    chosen: list[_Unit],
+    used: dict[str, mpq],
+    deserved: Amounts,
+    reserved: Amounts,
+    allowed: dict[Budget, int],
+) -> dict[str, mpq]:
+    """Choose on, in order, until nothing is overused or nobody is left; returns what is used then."""
     for _, equals in groupby(sorted(units, key=lambda unit: unit.rank), key=lambda unit: unit.rank):
-        candidates = list(equals)
+        candidates = [unit for unit in equals if unit not in chosen]
         while candidates and (over := _over(used, deserved)):
             unit = min(candidates, key=lambda one: _fit(one, over))
             candidates.remove(unit)
             if _relieves(unit, over) and _keeps(used, unit, reserved) and _spend(unit, allowed):
                 chosen.append(unit)
                 used = _less(used, unit.requests)
-    victims = _without_needless(chosen, used, deserved)
-    for unit in chosen:
-        if unit not in victims:
-            used = _more(used, unit.requests)
-    names = sorted(pod.name for unit in victims for pod in unit.pods)
-    return Choice(tuple(names), dominant(_over(used, deserved), capacity))
+    return used
 
 
 def _units(pods: Sequence[Holder]) -> list[_Unit]:
@@ -128,7 +146,7 @@ def _fit(unit: _Unit, over: Mapping[str, mpq]) -> tuple[mpq, mpq, str]:
     """Among equals: whoever leaves least overused, and of those whoever takes least else along."""
     rest = sum((max(amount - unit.requests.get(name, 0), mpq(0)) / amount for name, amount in over.items()), mpq(0))
     waste = sum((max(unit.requests.get(name, 0) - amount, mpq(0)) / amount for name, amount in over.items()), mpq(0))
-    return rest, waste, unit.pods[0].name
+    return rest, waste, min(pod.name for pod in unit.pods)
 
 
 def _keeps(used: Mapping[str, mpq], unit: _Unit, reserved: Amounts) -> bool:
@@ -140,25 +158,25 @@ def _keeps(used: Mapping[str, mpq], unit: _Unit, reserved: Amounts) -> bool:
     )
 
 
-def _spend(unit: _Unit, allowed: dict[Budget, int]) -> bool:
-    """Take the pods off every budget over them; not at all if one of those is used up."""
+def _spend(unit: _Unit, allowed: dict[Budget, int], sign: int = 1) -> bool:
+    """Take the pods off every budget over them (-1: give them back); not at all if one of those is used up."""
     cost = {budget: sum(pod.name in budget.pods for pod in unit.pods) for budget in allowed}
-    if any(count > allowed[budget] for budget, count in cost.items() if count):
+    if any(sign * count > allowed[budget] for budget, count in cost.items() if count):
         return False
     for budget, count in cost.items():
-        allowed[budget] -= count
+        allowed[budget] -= sign * count
     return True
 
 
-def _without_needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amounts) -> list[_Unit]:
-    """Put back who is not needed, the most important first, as long as nothing becomes overused that is not."""
-    victims, now = list(chosen), dict(used)
+def _needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amounts) -> list[_Unit]:
+    """Who can be put back, the most important first, without anything becoming overused that is not."""
+    needless, now = list[_Unit](), dict(used)
     for unit in reversed(chosen):
         again = _more(now, unit.requests)
         if _over(again, deserved) == _over(now, deserved):
-            victims.remove(unit)
+            needless.append(unit)
             now = again
-    return victims
+    return needless
 
 
 def _sum(pods: Iterable[Holder]) -> dict[str, mpq]:
