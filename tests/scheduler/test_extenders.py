@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -15,6 +18,7 @@ from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.loop import Scheduler
+from fairlead.server.auth.certificates import Pki, ensure
 from fairlead.testing.memory_api import MemoryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 
@@ -24,7 +28,8 @@ Answer = Callable[[Obj], Any]
 class World:
     """A scheduler, and the extender that it asks: a server that answers as the test says, and keeps the questions."""
 
-    def __init__(self, **verbs: Answer) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, /, **verbs: Answer) -> None:
+        self._tls = tls
         self.api = MemoryApi()
         self.asked: list[tuple[str, Obj]] = []
         self.heard = asyncio.Event()
@@ -57,7 +62,7 @@ class World:
     async def start(self, stack: AsyncExitStack, config: Obj, *, is_up: bool = True) -> None:
         port = await self._serve(stack) if is_up else 9
         said = {f"{verb}Verb": verb for verb in self._verbs} | config
-        extender = {"urlPrefix": f"http://127.0.0.1:{port}", "httpTimeout": "2s"} | said
+        extender = {"urlPrefix": f"http{'s' if self._tls else ''}://127.0.0.1:{port}", "httpTimeout": "2s"} | said
         informers = Informers(self.api)
         scheduler = Scheduler(self.api, informers, configuration=load({"extenders": [extender]}))
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
@@ -81,7 +86,7 @@ class World:
         runner = web.AppRunner(application)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls)
         await site.start()
         port: int = runner.addresses[0][1]
         return port
@@ -197,3 +202,27 @@ def test_it_has_a_say_in_whom_preemption_drives_away() -> None:
         assert pod["status"]["nominatedNodeName"] == "n2"
 
     scene(World(preempt=spare), {"nodeCacheCapable": True}, act)
+
+
+async def pki_in(folder: Path) -> Pki:
+    return ensure(folder)  # dates its certificates by the loop's clock
+
+
+def test_over_tls_it_is_trusted_by_its_own_authority(tmp_path: Path) -> None:
+    """The authority comes as data; without it the extender is a stranger."""
+    pki = run(pki_in(tmp_path))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pki.server_certificate, pki.server_key)
+    authority = b64encode(pki.ca_certificate.read_bytes()).decode()
+
+    async def placed(world: World) -> None:
+        await world.add(node_obj("n1"), node_obj("n2"))
+        assert await world.place("w", cpu=1) == "n2"
+
+    async def stranger(world: World) -> None:
+        await world.add(node_obj("n1"), node_obj("n2"))
+        assert "certificate verify failed" in (await world.refuse("w", cpu=1))["message"]
+
+    trusted = {"nodeCacheCapable": True, "tlsConfig": {"caData": authority}}
+    scene(World(context, filter=only("n2")), trusted, placed)
+    scene(World(context, filter=only("n2")), {"nodeCacheCapable": True}, stranger)

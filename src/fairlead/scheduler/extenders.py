@@ -7,9 +7,10 @@ does not answer is left out; any other failure is the pod's.
 
 from __future__ import annotations
 
-import ssl
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -18,6 +19,8 @@ from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
+from fairlead.client.http import tls_of
+from fairlead.client.kubeconfig import Access
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.durations import seconds_of
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
@@ -43,7 +46,8 @@ class Extender:
         self.config = config
         self._managed = frozenset(one.name for one in config.managed_resources)
         self._timeout = aiohttp.ClientTimeout(total=seconds_of(config.http_timeout))
-        self._tls = tls_of(config.tls_config or {}) if config.url_prefix.startswith("https") else None
+        self._tls = tls_of(_access(config)) if config.url_prefix.startswith("https") else None
+        self._server_name = (config.tls_config or {}).get("serverName") or None
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether it wants to hear of the pod: a limit of an extended resource is a request for it, too."""
@@ -56,7 +60,9 @@ class Extender:
         """POST to one of its verbs. Raises ExtenderFailure."""
         url = f"{self.config.url_prefix.rstrip('/')}/{verb}"
         try:
-            async with session.post(url, json=body, timeout=self._timeout, ssl=self._tls or True) as response:
+            async with session.post(
+                url, json=body, timeout=self._timeout, ssl=self._tls or True, server_hostname=self._server_name
+            ) as response:
                 if response.status != 200:
                     raise ExtenderFailure(f"failed {verb} with extender at URL {url}, code {response.status}")
                 return await response.json(content_type=None)
@@ -188,11 +194,14 @@ def _agreed(plan: Plan, said: Obj) -> Plan:
     return Plan(tuple(one for one in plan.victims if one.uid in uids), said.get("NumPDBViolations", 0))
 
 
-def tls_of(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """What an `ExtenderTLSConfig` says."""
-    context = ssl.create_default_context(cafile=config.get("caFile"))
-    if config.get("insecure"):
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if config.get("certFile"):
-        context.load_cert_chain(config["certFile"], config.get("keyFile"))
-    return context
+def _access(config: ExtenderConfig) -> Access:
+    """Whom to trust and what to show, as an `ExtenderTLSConfig` says: in files, or as base64 beside them."""
+    said = config.tls_config or {}
+
+    def pem(name: str) -> bytes | None:
+        if data := said.get(f"{name}Data"):
+            return b64decode(data)
+        return Path(said[f"{name}File"]).read_bytes() if said.get(f"{name}File") else None
+
+    insecure = bool(said.get("insecure"))
+    return Access(config.url_prefix, pem("ca"), "", pem("cert"), pem("key"), insecure=insecure)
