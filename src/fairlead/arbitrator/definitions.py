@@ -32,15 +32,28 @@ _SHARE: Final[dict[str, Any]] = {
     "weight": {"type": "integer", "minimum": 0, "default": 1, "description": "Its part, beside its siblings' weights."},
     "reservedPolicy": _TEXT | {"enum": ["Hold", "Lend"], "default": "Lend", "description": "Idle reserved amounts."},
 }
-_COMPUTED: Final[dict[str, Any]] = {
+_DURATION: Final[Obj] = {"type": "string", "pattern": r"^(\d+h)?(\d+m)?(\d+(\.\d+)?s)?(\d+ms)?$", "minLength": 2}
+_DIVIDED: Final[dict[str, Any]] = {
     "request": _amounts("What all pods ask for."),
     "deserved": _amounts("What the namespace is allotted in total."),
-    "granted": _amounts("What it may use now, while others still hold parts of the rest."),
     "used": _amounts("What its pods on nodes hold, those that are ending included."),
+}
+_COMPUTED: Final[dict[str, Any]] = {
+    **_DIVIDED,
+    "granted": _amounts("What it may use now, while others still hold parts of the rest."),
+    "reclaiming": _amounts(
+        "What is being taken back from it: held by the proposed victims, and by pods on their way out."
+    ),
     "borrowed": _amounts("What is used beyond what is reserved."),
     "dominantShare": _TEXT,
     "bottleneck": _TEXT,
     "overusedSince": {"type": "string", "format": "date-time", "nullable": True},
+    "proposal": _object(
+        deadline={"type": "string", "format": "date-time", "description": "When the victims are evicted."},
+        victims={"type": "array", "items": _object(name=_TEXT, uid=_TEXT) | {"required": ["name", "uid"]}},
+        beneficiaries={"type": "array", "items": _TEXT, "description": "The pods that could start then."},
+    )
+    | {"nullable": True, "description": "What will be taken back unless the owner makes room in another way."},
     "conditions": {
         "type": "array",
         "x-kubernetes-list-type": "map",
@@ -63,6 +76,13 @@ def _column(name: str, path: str, type_: str = "string") -> Obj:
 
 _AGE: Final = _column("Age", ".metadata.creationTimestamp", "date")
 _SHARE_COLUMNS: Final = (_column("Weight", ".spec.weight", "integer"), _column("Parent", ".spec.parent"), _AGE)
+_POLICY_COLUMNS: Final = (_column("Policy", ".spec.policy"), _column("Surplus", ".spec.surplusMode"), _AGE)
+_CONSUMER: Final = _object(
+    **_SHARE,
+    unlimited={"type": "boolean", "description": "Gets what it asks for before anybody else."},
+    evictionGrace=_DURATION | {"default": "30s", "description": "Between the notice and the eviction."},
+    minRuntime=_DURATION | {"default": "0s", "description": "Pods that run for less are left alone."},
+)
 
 
 def _definition(resource: Resource, spec: Obj, status: Obj, columns: tuple[Obj, ...]) -> Obj:
@@ -96,13 +116,14 @@ def _definition(resource: Resource, spec: Obj, status: Obj, columns: tuple[Obj, 
 
 def definitions() -> list[Obj]:
     """All of them, fresh."""
-    consumer = _object(
-        **_SHARE, unlimited={"type": "boolean", "description": "Gets what it asks for before anybody else."}
-    )
     policy = _object(
+        policy=_TEXT | {"enum": ["drf", "proportion", "limits"], "default": "drf"},
         surplusMode=_TEXT | {"enum": ["Total", "Surplus"], "default": "Total"},
-        cycleSeconds={"type": "number", "minimum": 0.1, "default": 1},
+        cycle=_DURATION | {"default": "1s"},
+        nodeSelector={"type": "object", "additionalProperties": _TEXT},
         resources={"type": "array", "items": _TEXT},
+        maxEvictionsPerCycle={"type": "integer", "minimum": 0, "default": 10},
+        victimOrder=_TEXT | {"enum": ["YoungestFirst", "Random"], "default": "YoungestFirst"},
     )
     copied = _object(
         **{key: _COMPUTED["deserved"] if key == "deserved" else _SHARE[key] for key in ("hard", "reserved", "deserved")}
@@ -114,8 +135,8 @@ def definitions() -> list[Obj]:
         _AGE,
     )
     return [
-        _definition(CONSUMERS, consumer, _object(), _SHARE_COLUMNS),
-        _definition(CONSUMER_GROUPS, _object(**_SHARE), _object(**_COMPUTED), _SHARE_COLUMNS),
+        _definition(CONSUMERS, _CONSUMER, _object(), _SHARE_COLUMNS),
+        _definition(CONSUMER_GROUPS, _object(**_SHARE), _object(**_DIVIDED), _SHARE_COLUMNS),
         _definition(ALLOCATIONS, copied, _object(**_COMPUTED), shares),
-        _definition(POLICIES, policy, _object(), (_column("Surplus", ".spec.surplusMode"), _AGE)),
+        _definition(POLICIES, policy, _object(), _POLICY_COLUMNS),
     ]

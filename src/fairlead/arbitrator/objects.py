@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.api.meta import Object, View
+from fairlead.api.durations import seconds_of
+from fairlead.api.meta import Condition, Object, View
 from fairlead.api.resources import Resource, Subresource
 
 GROUP: Final = "kube-arbitrator.incubator.k8s.io"
+#: How the documents' manifests spell it (S2-11).
+MISSPELT_GROUP: Final = "kuabe-arbitrator.incubator.k8s.io"
 VERSION: Final = "v1"
 #: There is one Consumer and one Allocation in a namespace, of this name.
 THE_NAME: Final = "defaults"
@@ -42,6 +45,10 @@ class ShareSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
 class ConsumerSpec(ShareSpec, frozen=True, rename="camel", gc=False, kw_only=True):
     unlimited: bool = False
+    #: Between the notice that pods must go and their eviction.
+    eviction_grace: str = "30s"
+    #: Pods that run for less are left alone.
+    min_runtime: str = "0s"
 
 
 class Consumer(Object, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -53,9 +60,21 @@ class ConsumerGroup(Object, frozen=True, rename="camel", gc=False, kw_only=True)
 
 
 class PolicySpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    #: `drf`, `proportion` (every resource by itself) or `limits` (drf over the pods' limits).
+    policy: str = "drf"
     surplus_mode: str = "Total"
-    cycle_seconds: float = 1.0
+    cycle: str = "1s"
+    #: Labels of the nodes that are divided; none: all.
+    node_selector: dict[str, str] = {}
+    #: Those that count towards a share; none: all.
     resources: tuple[str, ...] = ()
+    max_evictions_per_cycle: int = 10
+    #: `YoungestFirst` or `Random`, among pods of one priority (S2-37).
+    victim_order: str = "YoungestFirst"
+
+    @property
+    def cycle_seconds(self) -> float:
+        return seconds_of(self.cycle)
 
 
 class ArbitratorPolicy(Object, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -68,15 +87,32 @@ class AllocationSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     deserved: dict[str, str | int] | None = None
 
 
+class Victim(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str
+    uid: str
+
+
+class Proposal(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """What will be taken back unless the owner makes room in another way."""
+
+    deadline: str = ""
+    victims: tuple[Victim, ...] = ()
+    #: The pods, `namespace/name`, that could start then.
+    beneficiaries: tuple[str, ...] = ()
+
+
 class AllocationStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     request: dict[str, str] = {}
     deserved: dict[str, str] = {}
     granted: dict[str, str] = {}
     used: dict[str, str] = {}
+    reclaiming: dict[str, str] = {}
     borrowed: dict[str, str] = {}
     dominant_share: str = ""
     bottleneck: str = ""
     overused_since: str | None = None
+    proposal: Proposal | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class Allocation(Object, frozen=True, rename="camel", gc=False, kw_only=True):

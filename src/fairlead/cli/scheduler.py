@@ -10,6 +10,7 @@ import click
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from fairlead.api.durations import seconds_of
 from fairlead.cli.alone import access_of, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
@@ -21,7 +22,6 @@ from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
-from fairlead.scheduler.durations import seconds_of
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.metrics import Metrics
 

@@ -1,4 +1,4 @@
-"""Go durations, as configurations have them."""
+"""Go durations, as configurations and some kinds have them."""
 
 from __future__ import annotations
 
