@@ -22,7 +22,9 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.verbs import EventType, WatchQuery
-from fairlead.arbitrator.loop import Arbitrator
+from fairlead.arbitration import Arbitration
+from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.ledger import Ledger
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, render
@@ -147,14 +149,16 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if "controllers" in wanted:
         ready.append(_exists(registry, SERVICE_ACCOUNTS, "default", "default"))
         parts.append(ControllerManager(informers, CONTROLLERS if heartbeats else without_heartbeats()).run())
+    ledger = Ledger(Books()) if settings.arbitrator else None
+    scheduler: Scheduler | None = None
     if "scheduler" in wanted:
         recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER)
-        parts += [
-            Scheduler(registry, informers, recorder=recorder, configuration=settings.scheduling).run(),
-            recorder.run(),
-        ]
-    if settings.arbitrator:
-        parts.append(Arbitrator(registry, informers).run())
+        scheduler = Scheduler(
+            registry, informers, recorder=recorder, configuration=settings.scheduling, gatekeeper=ledger
+        )
+        parts += [scheduler.run(), recorder.run()]
+    if ledger is not None:
+        parts.append(Arbitration(registry, informers, ledger, scheduler).run())
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts.append(fleet.run())

@@ -52,6 +52,11 @@ class World:
         found: Obj = (await self.api.get(ALLOCATIONS, THE_NAME, namespace)).obj()["status"]
         return found
 
+    async def condition(self, namespace: str, type_: str) -> tuple[str, str]:
+        """Status and reason."""
+        (found,) = [one for one in (await self.status(namespace))["conditions"] if one["type"] == type_]
+        return found["status"], found["reason"]
+
     async def deserved(self, *namespaces: str, resource: str = "requests.cpu") -> list[str]:
         await self.settle()
         return [(await self.status(one))["deserved"][resource] for one in namespaces]
@@ -176,8 +181,7 @@ def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so() -> Non
             await world.namespace(name, reserved={"requests.cpu": reserved})
             await world.pods(name, 20)
         assert await world.deserved("a", "b") == ["4", "6"]
-        (condition,) = (await world.status("a"))["conditions"]
-        assert (condition["type"], condition["status"]) == ("ReservedUnsatisfiable", "True")
+        assert await world.condition("a", "ReservedUnsatisfiable") == ("True", "NotEnough")
 
     scene(act)
 

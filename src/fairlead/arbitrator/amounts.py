@@ -7,20 +7,25 @@ from typing import Final
 
 from fairlead.api.quantity import parse
 
-_REQUESTS: Final = "requests."
+#: How the names of quotas begin; a bare name is a request (S2-20).
+REQUESTS: Final = "requests."
+LIMITS: Final = "limits."
 _SIZES: Final = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
-def read(amounts: Mapping[str, str | int] | None, capacity: Mapping[str, int]) -> dict[str, int]:
-    """By resource, in whole numbers; a percentage is of the capacity. Limits are not divided (S2-31) and left out.
+def read(
+    amounts: Mapping[str, str | int] | None, capacity: Mapping[str, int], prefix: str = REQUESTS
+) -> dict[str, int]:
+    """By resource, in whole numbers; a percentage is of the capacity. Of requests and limits, only what the prefix says
+    is divided (S2-31), the other is left out.
 
     Raises QuantityError for what is no amount.
     """
     found: dict[str, int] = {}
     for name, text in (amounts or {}).items():
-        if name.startswith("limits."):
+        if (LIMITS if name.startswith(LIMITS) else REQUESTS) != prefix:
             continue
-        resource, written = name.removeprefix(_REQUESTS), str(text)
+        resource, written = name.removeprefix(prefix), str(text)
         if written.endswith("%"):
             found[resource] = int(parse(written.removesuffix("%")).milli * capacity.get(resource, 0) // 100_000)
         else:
@@ -40,6 +45,6 @@ def shown(name: str, amount: int) -> str:
     return str(amount)
 
 
-def written(amounts: Mapping[str, int]) -> dict[str, str]:
+def written(amounts: Mapping[str, int], prefix: str = REQUESTS) -> dict[str, str]:
     """By quota names."""
-    return {f"{_REQUESTS}{name}": shown(name, amount) for name, amount in sorted(amounts.items())}
+    return {f"{prefix}{name}": shown(name, amount) for name, amount in sorted(amounts.items())}

@@ -7,7 +7,7 @@ resource that is used up stops only those that need it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.api.objects import Obj
@@ -15,8 +15,8 @@ from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.amounts import read, written
 from fairlead.arbitrator.books import Account, Books, total
 from fairlead.arbitrator.objects import THE_NAME, Consumer, ConsumerGroup, PolicySpec, ShareSpec
-from fairlead.fairshare.claims import Claim, Share, Surplus
-from fairlead.fairshare.handoff import Holding, granted
+from fairlead.fairshare.claims import Claim, Model, Share, Surplus
+from fairlead.fairshare.handoff import Holding, Queue, granted, startable
 from fairlead.fairshare.tree import Zone, tree_shares
 from fairlead.fairshare.whole import rounded
 
@@ -24,108 +24,254 @@ _EMPTY: Final = Account()
 #: A namespace and a group may have the same name.
 _ROOT, _NAMESPACE, _GROUP = "cluster", "namespace/", "group/"
 
+#: By resource, in whole numbers; cpu in milli.
+Amounts = Mapping[str, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is answered to one namespace, in whole numbers by resource."""
+    """What is answered to one namespace, or to a group of them."""
 
-    request: dict[str, int]
-    deserved: dict[str, int]
-    granted: dict[str, int]
-    used: dict[str, int]
-    borrowed: dict[str, int]
-    dominant_share: str
-    bottleneck: str
-    is_reserved_met: bool
+    request: Amounts
+    deserved: Amounts
+    used: Amounts
+    #: What of it is not on its way out.
+    staying: Amounts
+    granted: Amounts = field(default_factory=dict)
+    reserved: Amounts = field(default_factory=dict)
+    dominant_share: str = ""
+    bottleneck: str = ""
+    is_reserved_met: bool = True
+    #: The resources of which its quota allows less than its `hard` (S2-48).
+    clamped: tuple[str, ...] = ()
 
     @property
-    def is_overused(self) -> bool:
-        return any(amount > self.deserved.get(name, 0) for name, amount in self.used.items())
+    def borrowed(self) -> dict[str, int]:
+        """What is used beyond what is reserved."""
+        own = self.reserved
+        return {name: amount - own.get(name, 0) for name, amount in self.used.items() if amount > own.get(name, 0)}
 
-    def status(self) -> Obj:
-        """As an Allocation tells it."""
-        return {
-            "request": written(self.request),
-            "deserved": written(self.deserved),
-            "granted": written(self.granted),
-            "used": written(self.used),
-            "borrowed": written(self.borrowed),
-            "dominantShare": self.dominant_share,
-            "bottleneck": self.bottleneck,
-        }
+    @property
+    def over(self) -> dict[str, int]:
+        """By how much too much is used (S2-09)."""
+        fair = self.deserved
+        return {name: amount - fair.get(name, 0) for name, amount in self.staying.items() if amount > fair.get(name, 0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The outcome of a cycle."""
+
+    capacity: Amounts
+    namespaces: Mapping[str, Outcome]
+    groups: Mapping[str, Outcome]
 
 
 def decide(
-    consumers: Iterable[Consumer], groups: Iterable[ConsumerGroup], policy: PolicySpec, books: Books
-) -> dict[str, Outcome]:
-    """The outcome of every namespace that has a Consumer."""
-    ordered = sorted(consumers, key=lambda one: one.metadata.namespace)
-    capacity = {
-        name: amount for name, amount in books.capacity.items() if not policy.resources or name in policy.resources
-    }
-    surplus = Surplus.REST if policy.surplus_mode == "Surplus" else Surplus.TOTAL
-    found = tree_shares(_tree(ordered, list(groups), books, capacity), capacity, surplus)
-    shares = {one.metadata.namespace: found[_NAMESPACE + one.metadata.namespace] for one in ordered}
-    deserved = {name: _whole(name, shares) for name in sorted(capacity)}
-    used = {one.metadata.namespace: total(books.accounts.get(one.metadata.namespace, _EMPTY).held) for one in ordered}
-    allowed = {name: _granted(name, ordered, deserved[name], used, capacity[name]) for name in sorted(capacity)}
-    return {
-        one.metadata.namespace: _outcome(one, shares[one.metadata.namespace], deserved, allowed, used, books, capacity)
-        for one in ordered
-    }
+    consumers: Iterable[Consumer],
+    groups: Iterable[ConsumerGroup],
+    policy: PolicySpec,
+    books: Books,
+    quotas: Mapping[str, Mapping[str, str]] | None = None,
+) -> Division:
+    """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
+    namespace allow altogether.
+    """
+    return _Cycle(sorted(consumers, key=lambda one: one.metadata.namespace), groups, policy, books, quotas or {}).run()
 
 
-def _tree(
-    consumers: Sequence[Consumer], groups: Sequence[ConsumerGroup], books: Books, capacity: Mapping[str, int]
-) -> Zone:
-    """Groups that name no parent, one that does not exist, or each other in a circle, stand at the top."""
-    by_name = {one.metadata.name: one for one in groups}
-    parents = {name: one.spec.parent for name, one in by_name.items()}
-    members: dict[str, list[Zone | Claim]] = {name: [] for name in ("", *by_name)}
-    for one in consumers:
-        parent = one.spec.parent if one.spec.parent in by_name else ""
-        members[parent].append(_claim(one, books, capacity))
-    placed: set[str] = set()
+class _Cycle:
+    """One division."""
 
-    def grow(name: str) -> list[Zone | Claim]:
-        placed.add(name)
-        below = [child for child, parent in sorted(parents.items()) if parent == name and child not in placed]
-        return members[name] + [_zone(_GROUP + child, by_name[child].spec, grow(child), capacity) for child in below]
+    def __init__(
+        self,
+        consumers: Sequence[Consumer],
+        groups: Iterable[ConsumerGroup],
+        policy: PolicySpec,
+        books: Books,
+        quotas: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self._consumers, self._books, self._policy = consumers, books, policy
+        self._groups = {one.metadata.name: one for one in groups}
+        self._prefix = policy.prefix
+        self._capacity = {
+            name: amount for name, amount in books.capacity.items() if not policy.resources or name in policy.resources
+        }
+        self._quotas = {namespace: self._read(hard) for namespace, hard in quotas.items()}
+        self._reserved = {one.metadata.namespace: self._read(one.spec.reserved) for one in consumers}
+        self._said = {one.metadata.namespace: self._read(one.spec.hard) for one in consumers}
+        self._hard = {one.metadata.namespace: self._bound(one.metadata.namespace) for one in consumers}
 
-    top: list[Zone | Claim] = list(members[""])
-    for name in sorted(by_name, key=lambda one: (parents[one] in by_name, one)):
-        if name not in placed:
-            top.append(_zone(_GROUP + name, by_name[name].spec, grow(name), capacity))
-    return Zone(_ROOT, top)
+    def run(self) -> Division:
+        surplus = Surplus.REST if self._policy.surplus_mode == "Surplus" else Surplus.TOTAL
+        found = tree_shares(self._tree(), self._capacity, surplus)
+        names = [one.metadata.namespace for one in self._consumers]
+        shares = {name: found[_NAMESPACE + name] for name in names}
+        whole = {resource: _whole(resource, shares) for resource in sorted(self._capacity)}
+        deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
+        used = {name: self._counted(total(self._account(name).held)) for name in names}
+        allowed = self._allowed(deserved, used)
+        namespaces = {
+            name: self._outcome(name, shares[name], deserved[name], allowed[name], used[name]) for name in names
+        }
+        return Division(self._capacity, namespaces, self._of_groups(namespaces))
 
+    # --- what is claimed --------------------------------------------------------------------------------------------
 
-def _zone(name: str, spec: ShareSpec, members: Sequence[Zone | Claim], capacity: Mapping[str, int]) -> Zone:
-    reserved, hard = _read(spec.reserved, capacity), _read(spec.hard, capacity)
-    return Zone(name, members, max(spec.weight, 0), reserved, hard, spec.reserved_policy != "Hold")
+    def _tree(self) -> Zone:
+        """Groups that name no parent, one that does not exist, or each other in a circle, stand at the top."""
+        parents = {name: one.spec.parent for name, one in self._groups.items()}
+        members: dict[str, list[Zone | Claim]] = {name: [] for name in ("", *self._groups)}
+        for one in self._consumers:
+            members[self._parent(one)].append(self._claim(one))
+        placed: set[str] = set()
 
+        def grow(name: str) -> list[Zone | Claim]:
+            placed.add(name)
+            below = [child for child, parent in sorted(parents.items()) if parent == name and child not in placed]
+            return members[name] + [self._zone(child, grow(child)) for child in below]
 
-def _claim(consumer: Consumer, books: Books, capacity: Mapping[str, int]) -> Claim:
-    """What a namespace asks for: pods of one size are a part of their own."""
-    spec, namespace = consumer.spec, consumer.metadata.namespace
-    asked = books.accounts.get(namespace, _EMPTY).asked
-    return Claim(
-        _NAMESPACE + namespace,
-        total(asked),
-        max(spec.weight, 0),
-        _read(spec.reserved, capacity),
-        _read(spec.hard, capacity),
-        is_unlimited=spec.unlimited,
-        lends=spec.reserved_policy != "Hold",
-        parts=[{name: count * amount for name, amount in kind} for kind, count in sorted(asked.items())],
-    )
+        top: list[Zone | Claim] = list(members[""])
+        for name in sorted(self._groups, key=lambda one: (parents[one] in self._groups, one)):
+            if name not in placed:
+                top.append(self._zone(name, grow(name)))
+        return Zone(_ROOT, top)
 
+    def _parent(self, consumer: Consumer) -> str:
+        return consumer.spec.parent if consumer.spec.parent in self._groups else ""
 
-def _read(amounts: Mapping[str, str | int] | None, capacity: Mapping[str, int]) -> dict[str, int]:
-    """Amounts that make no sense count for nothing: whoever wrote them is told elsewhere."""
-    try:
-        return read(amounts, capacity)
-    except QuantityError:
-        return {}
+    def _zone(self, name: str, members: Sequence[Zone | Claim]) -> Zone:
+        spec: ShareSpec = self._groups[name].spec
+        reserved, hard = self._read(spec.reserved), self._read(spec.hard)
+        return Zone(_GROUP + name, members, max(spec.weight, 0), reserved, hard, spec.reserved_policy != "Hold")
+
+    def _claim(self, consumer: Consumer) -> Claim:
+        """What a namespace asks for: pods of one size are a part of their own."""
+        spec, namespace = consumer.spec, consumer.metadata.namespace
+        asked = self._account(namespace).asked
+        is_apart = self._policy.policy == "proportion"
+        return Claim(
+            _NAMESPACE + namespace,
+            total(asked),
+            max(spec.weight, 0),
+            self._reserved[namespace],
+            self._hard[namespace],
+            is_unlimited=spec.unlimited,
+            lends=spec.reserved_policy != "Hold",
+            model=Model.APART if is_apart else Model.TOGETHER,
+            parts=()
+            if is_apart
+            else [{name: count * amount for name, amount in kind} for kind, count in sorted(asked.items())],
+        )
+
+    def _account(self, namespace: str) -> Account:
+        return self._books.accounts.get(namespace, _EMPTY)
+
+    def _bound(self, namespace: str) -> dict[str, int]:
+        """Neither the Consumer nor the quota allows more (S2-21)."""
+        said, quota = self._said[namespace], self._quotas.get(namespace, {})
+        return {name: min(said.get(name, amount), amount) for name, amount in (said | quota).items()}
+
+    def _read(self, amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+        """Amounts that make no sense count for nothing: whoever wrote them is told elsewhere."""
+        try:
+            return read(amounts, self._capacity, self._prefix)
+        except QuantityError:
+            return {}
+
+    def _counted(self, amounts: Amounts) -> dict[str, int]:
+        return {name: amount for name, amount in amounts.items() if name in self._capacity}
+
+    # --- what may be used now ---------------------------------------------------------------------------------------
+
+    def _allowed(self, deserved: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> dict[str, dict[str, int]]:
+        """Never more than is free or held already, and in whole pods."""
+        free = {name: max(amount - self._books.occupied.get(name, 0), 0) for name, amount in self._capacity.items()}
+        fluid = {name: self._hand_over(name, deserved, used, free[name]) for name in self._capacity}
+        allowed = {name: {resource: fluid[resource][name] for resource in fluid} for name in deserved}
+        queues = [self._queue(one, allowed, deserved, used) for one in self._consumers]
+        more = startable(queues, free, self._capacity)
+        for queue in queues:
+            name, mine = queue.name, allowed[queue.name]
+            for resource in mine:
+                enough = queue.used.get(resource, 0) + more[name].get(resource, 0)
+                if more[name].get(resource) or queue.used.get(resource, 0) < deserved[name][resource]:
+                    mine[resource] = max(enough, mine[resource]) if queue.holds else enough
+        return allowed
+
+    def _hand_over(
+        self, resource: str, deserved: Mapping[str, Amounts], used: Mapping[str, Amounts], free: int
+    ) -> dict[str, int]:
+        held = {name: amounts.get(resource, 0) for name, amounts in used.items()}
+        holdings = {
+            one.metadata.namespace: Holding(
+                deserved[one.metadata.namespace][resource], held[one.metadata.namespace], max(one.spec.weight, 0)
+            )
+            for one in self._consumers
+        }
+        available = free + sum(held.values())
+        return {name: int(amount) for name, amount in granted(holdings, available).items()}
+
+    def _queue(
+        self,
+        consumer: Consumer,
+        allowed: Mapping[str, Amounts],
+        deserved: Mapping[str, Amounts],
+        used: Mapping[str, Amounts],
+    ) -> Queue:
+        name = consumer.metadata.namespace
+        waiting = [(self._counted(dict(kind)), count) for kind, count in self._account(name).waiting().items()]
+        most = deserved[name] if self._is_capped_above(consumer) else self._hard[name]
+        holds = consumer.spec.reserved_policy == "Hold"
+        weight = max(consumer.spec.weight, 0)
+        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, weight, holds)
+
+    def _is_capped_above(self, consumer: Consumer) -> bool:
+        """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""
+        return any(self._groups[name].spec.hard for name in self._above(consumer))
+
+    def _above(self, consumer: Consumer) -> list[str]:
+        """The groups that it is in, from the inside out."""
+        found, name = list[str](), self._parent(consumer)
+        while name in self._groups and name not in found:
+            found.append(name)
+            name = self._groups[name].spec.parent
+        return found
+
+    # --- what is told -----------------------------------------------------------------------------------------------
+
+    def _outcome(self, name: str, share: Share, deserved: Amounts, allowed: Amounts, used: Amounts) -> Outcome:
+        account = self._account(name)
+        leaving = total(account.leaving)
+        said = self._said[name]
+        return Outcome(
+            request=self._counted(total(account.asked)),
+            deserved=deserved,
+            used=used,
+            staying={resource: amount - leaving.get(resource, 0) for resource, amount in used.items()},
+            granted=allowed,
+            reserved=self._reserved[name],
+            dominant_share=f"{float(share.dominant_share):.4f}",
+            bottleneck=share.bottleneck,
+            is_reserved_met=share.is_reserved_met,
+            clamped=tuple(sorted(resource for resource in said if self._hard[name].get(resource, 0) < said[resource])),
+        )
+
+    def _of_groups(self, namespaces: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        """What their members have together."""
+        members: dict[str, list[Outcome]] = {name: [] for name in self._groups}
+        for one in self._consumers:
+            for name in self._above(one):
+                members[name].append(namespaces[one.metadata.namespace])
+        return {
+            name: Outcome(
+                request=_sum(one.request for one in below),
+                deserved=_sum(one.deserved for one in below),
+                used=_sum(one.used for one in below),
+                staying=_sum(one.staying for one in below),
+            )
+            for name, below in members.items()
+        }
 
 
 def _whole(resource: str, shares: Mapping[str, Share]) -> dict[str, int]:
@@ -134,53 +280,28 @@ def _whole(resource: str, shares: Mapping[str, Share]) -> dict[str, int]:
     return rounded(exact, int(sum(exact.values())))
 
 
-def _granted(
-    resource: str,
-    consumers: Sequence[Consumer],
-    deserved: Mapping[str, int],
-    used: Mapping[str, Mapping[str, int]],
-    capacity: int,
-) -> dict[str, int]:
-    holdings = {
-        one.metadata.namespace: Holding(
-            deserved[one.metadata.namespace], used[one.metadata.namespace].get(resource, 0), max(one.spec.weight, 0)
-        )
-        for one in consumers
-    }
-    return {namespace: int(amount) for namespace, amount in granted(holdings, capacity).items()}
-
-
-def _outcome(
-    consumer: Consumer,
-    share: Share,
-    deserved: Mapping[str, Mapping[str, int]],
-    allowed: Mapping[str, Mapping[str, int]],
-    used: Mapping[str, Mapping[str, int]],
-    books: Books,
-    capacity: Mapping[str, int],
-) -> Outcome:
-    namespace = consumer.metadata.namespace
-    held = {name: amount for name, amount in used[namespace].items() if name in capacity}
-    reserved = _read(consumer.spec.reserved, capacity)
-    return Outcome(
-        request={
-            name: amount
-            for name, amount in total(books.accounts.get(namespace, _EMPTY).asked).items()
-            if name in capacity
-        },
-        deserved={name: deserved[name][namespace] for name in deserved},
-        granted={name: allowed[name][namespace] for name in allowed},
-        used=held,
-        borrowed={
-            name: amount - reserved.get(name, 0) for name, amount in held.items() if amount > reserved.get(name, 0)
-        },
-        dominant_share=f"{float(share.dominant_share):.4f}",
-        bottleneck=share.bottleneck,
-        is_reserved_met=share.is_reserved_met,
-    )
+def _sum(parts: Iterable[Amounts]) -> dict[str, int]:
+    together: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            together[name] = together.get(name, 0) + amount
+    return together
 
 
 def new_consumer(namespace: str, *, unlimited: bool) -> Obj:
     """For a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
     spec: Obj = {"unlimited": True} if unlimited else {}
     return {"metadata": {"name": THE_NAME, "namespace": namespace}, "spec": spec}
+
+
+def told(outcome: Outcome, prefix: str) -> Obj:
+    """The amounts as an Allocation shows them."""
+    return {
+        "request": written(outcome.request, prefix),
+        "deserved": written(outcome.deserved, prefix),
+        "granted": written(outcome.granted, prefix),
+        "used": written(outcome.used, prefix),
+        "borrowed": written(outcome.borrowed, prefix),
+        "dominantShare": outcome.dominant_share,
+        "bottleneck": outcome.bottleneck,
+    }

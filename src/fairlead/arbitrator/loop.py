@@ -1,88 +1,115 @@
-"""The arbitrator at work: every cycle it looks at what is asked and held, and writes what each namespace deserves.
+"""The arbitrator at work: every cycle it writes what each namespace deserves, and takes back what others deserve.
 
-Only Allocations that say something new are written; a cycle in which nothing changed costs nothing.
+    look ─▶ divide ─▶ grant (ledger) ─▶ plan ─▶ publish ─▶ lift gates ─▶ evict those whose notice has run out
+
+A cycle in which nothing changed costs nothing. All state but the books is in Allocations: another arbitrator that takes
+over finds the notices there, and who has been evicted is on its way out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
 from fairlead.api import builtin
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.durations import seconds_of
 from fairlead.api.errors import AlreadyExists, ApiError, NotFound
 from fairlead.api.meta import Object
-from fairlead.api.objects import Obj
+from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
-from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.books import Books
+from fairlead.api.verbs import Api
+from fairlead.arbitrator import evicting
+from fairlead.arbitrator.books import is_gated
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
+from fairlead.arbitrator.gates import lift
+from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.notices import Notices
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
     CONSUMERS,
+    GATE,
     POLICIES,
     SYSTEM_NAMESPACE,
     THE_NAME,
+    Allocation,
     ArbitratorPolicy,
     Consumer,
     ConsumerGroup,
     Node,
     PolicySpec,
 )
+from fairlead.arbitrator.publishing import Publisher, Report
+from fairlead.arbitrator.quotas import allowed_by
+from fairlead.arbitrator.reclaim import Plan, Room, Scene, plan
+from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
-from fairlead.runtime.clock import timestamp
+from fairlead.runtime import clock
 
 #: The policy that counts, of all that there may be.
 POLICY_NAME: Final = "default"
 _ESTABLISHED_SECONDS: Final = 0.05
+#: What waits for time to pass, or for an eviction that was refused, is looked at again after so long.
+_PATIENCE_SECONDS: Final = 5.0
 
 log = logging.getLogger(__name__)
 
 
-class Arbitrator:
-    """Publishes shares. Somebody else runs the informers."""
+class Watch(Protocol):
+    """Counts what the arbitrator does; `fairlead.arbitrator.metrics` is one."""
 
-    def __init__(self, api: Api, informers: Informers) -> None:
-        self._api, self._informers = api, informers
-        self.books = Books()
-        self._changes = 0  # of consumers, groups, policies and namespaces
+    def cycle(self, seconds: float, outcomes: Mapping[str, Outcome]) -> None: ...
+    def proposed(self, namespace: str) -> None: ...
+    def evicted(self, namespace: str, result: str) -> None: ...
+
+
+def always() -> bool:
+    """It is the only arbitrator."""
+    return True
+
+
+class Arbitrator:
+    """Divides one cluster. Somebody else runs the informers and the recorder."""
+
+    def __init__(
+        self,
+        api: Api,
+        informers: Informers,
+        ledger: Ledger,
+        room: Room,
+        *,
+        recorder: Recorder | None = None,
+        may_act: Callable[[], bool] = always,
+        watch: Watch | None = None,
+    ) -> None:
+        """`may_act` says whether this is still the one arbitrator; it is asked before anybody is evicted."""
+        self._api, self._informers, self._room = api, informers, room
+        self._recorder, self._may_act, self._watch = recorder, may_act, watch
+        self.ledger, self.books = ledger, ledger.books
+        self._changes = 0  # of everything but pods and nodes
         self._done: tuple[int, int] | None = None
-        self._written: dict[str, Obj] = {}
-        self._overused_since: dict[str, str] = {}
+        self._look_again_at = 0.0
+        self._notices = Notices()
+        self._spared: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._install()
-        self._pods = self._informers.of(builtin.PODS, Pod)
-        self._nodes = self._informers.of(builtin.NODES, Node)
-        self._namespaces = self._informers.of(builtin.NAMESPACES, Object)
-        self._consumers = self._informers.of(CONSUMERS, Consumer)
-        self._groups = self._informers.of(CONSUMER_GROUPS, ConsumerGroup)
-        self._policies = self._informers.of(POLICIES, ArbitratorPolicy)
-        self._pods.subscribe(self.books.pod_event)
-        self._nodes.subscribe(self.books.node_event)
-        self._namespaces.subscribe(self._changed)
-        self._consumers.subscribe(self._changed)
-        self._groups.subscribe(self._changed)
-        self._policies.subscribe(self._changed)
-        for informer in (self._pods, self._nodes, self._namespaces, self._consumers, self._groups, self._policies):
-            await informer.synced()
+        await self._listen()
         while True:
             try:
                 await self._cycle()
             except (ApiError, OSError) as error:
                 log.warning("cycle: %s; trying again", error)
                 self._done = None
+                self._publisher.forget()
             await asyncio.sleep(self._policy().cycle_seconds)
 
-    def _changed(self, old: Object | None, new: Object | None) -> None:
-        self._changes += 1
-
-    def _policy(self) -> PolicySpec:
-        found = self._policies.get(POLICY_NAME)
-        return found.spec if found is not None else PolicySpec()
+    # --- what it hears ----------------------------------------------------------------------------------------------
 
     async def _install(self) -> None:
         """Make the kinds known to the server, and wait until they are served."""
@@ -101,14 +128,75 @@ class Arbitrator:
                 except NotFound:
                     await asyncio.sleep(_ESTABLISHED_SECONDS)
 
+    async def _listen(self) -> None:
+        of = self._informers.of
+        self._pods, self._nodes = of(builtin.PODS, Pod), of(builtin.NODES, Node)
+        self._namespaces, self._quotas = of(builtin.NAMESPACES, Object), of(builtin.RESOURCE_QUOTAS, ResourceQuota)
+        self._budgets = of(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+        self._consumers, self._groups = of(CONSUMERS, Consumer), of(CONSUMER_GROUPS, ConsumerGroup)
+        self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
+        self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
+        self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
+        self._publisher = Publisher(self._api, self._allocations, self.books)
+        self._pods.subscribe(self.books.pod_event)
+        self._nodes.subscribe(self.books.node_event)
+        self._namespaces.subscribe(self._changed)
+        self._quotas.subscribe(self._changed)
+        self._budgets.subscribe(self._changed)
+        self._consumers.subscribe(self._changed)
+        self._groups.subscribe(self._changed)
+        self._policies.subscribe(self._changed)
+        heard = (self._pods, self._nodes, self._namespaces, self._quotas, self._budgets, self._consumers)
+        for informer in (*heard, self._groups, self._policies, self._allocations):
+            await informer.synced()
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        self._changes += 1
+
+    def _policy(self) -> PolicySpec:
+        found = self._policies.get(POLICY_NAME)
+        return found.spec if found is not None else PolicySpec()
+
+    # --- one cycle --------------------------------------------------------------------------------------------------
+
     async def _cycle(self) -> None:
+        self.ledger.expire()
         state = (self.books.version, self._changes)
-        if state == self._done:
+        if state == self._done and clock.now() < self._look_again_at:
             return
+        began, policy = clock.monotonic(), self._policy()
         await self._complete()
-        for namespace, outcome in decide(self._consumers, self._groups, self._policy(), self.books).items():
-            await self._publish(namespace, outcome)
+        self.books.select(policy.node_selector)
+        consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        quotas = allowed_by(self._quotas)
+        division = decide(consumers.values(), self._groups, policy, self.books, quotas)
+        unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
+        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited)
+        self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
+        found = plan(
+            Scene(
+                division,
+                consumers,
+                policy,
+                self.books,
+                self._by_namespace.__getitem__,
+                list(self._budgets),
+                self._room,
+                frozenset(self._spared),
+            )
+        )
+        self._give_notice(found, consumers)
+        for name, outcome in division.namespaces.items():
+            report = Report(consumers[name], outcome, self._notices.get(name), found.blocked.get(name))
+            await self._publisher.publish(report, policy.prefix)
+        for name, outcome in division.groups.items():
+            await self._publisher.publish_group(name, outcome, policy.prefix)
+        await lift(self._api, self.ledger, self._gated[GATE])
+        await self._evict(policy)
         self._done = state
+        self._look_again_at = self._next_look(found)
+        if self._watch is not None:
+            self._watch.cycle(clock.monotonic() - began, division.namespaces)
 
     async def _complete(self) -> None:
         """Every namespace has a Consumer."""
@@ -121,50 +209,48 @@ class Arbitrator:
             except (AlreadyExists, NotFound):
                 continue  # somebody was faster, or the namespace is gone
 
-    async def _publish(self, namespace: str, outcome: Outcome) -> None:
-        """Write the Allocation if it says something new."""
-        consumer = self._consumers.get(f"{namespace}/{THE_NAME}")
-        if consumer is None:
-            return
-        copied: Obj = {"hard": consumer.spec.hard, "reserved": consumer.spec.reserved}
-        status = outcome.status() | {"overusedSince": self._since(namespace, outcome)}
-        status["conditions"] = [_condition(outcome)]
-        told: Obj = {"spec": copied | {"deserved": status["deserved"]}, "status": status}
-        if self._written.get(namespace) == told:
-            return
-        try:
-            await self._write(namespace, told)
-        except NotFound:  # the namespace is going
-            self._written.pop(namespace, None)
-            return
-        self._written[namespace] = told
+    def _next_look(self, found: Plan) -> float:
+        """When time alone may change something."""
+        times = [notice.deadline for notice in self._notices.all()]
+        if found.blocked or self._spared:
+            times.append(clock.now() + _PATIENCE_SECONDS)
+        return min(times, default=float("inf"))
 
-    async def _write(self, namespace: str, told: Obj) -> None:
-        try:
-            await self._replace(namespace, "spec", told["spec"])
-        except NotFound:
-            metadata = {"name": THE_NAME, "namespace": namespace}
-            await self._api.create(ALLOCATIONS, {"metadata": metadata, "spec": told["spec"]}, namespace)
-        now = timestamp()
-        conditions = [one | {"lastTransitionTime": now} for one in told["status"]["conditions"]]
-        status = told["status"] | {"conditions": conditions}
-        await self._replace(namespace, "status", status, subresource="status")
+    # --- taking back ------------------------------------------------------------------------------------------------
 
-    async def _replace(self, namespace: str, field: str, value: Obj, *, subresource: str = "") -> None:
-        """As a whole: what is not said any more must not stay."""
-        patch = [{"op": "add", "path": f"/{field}", "value": value}]
-        await self._api.patch(ALLOCATIONS, THE_NAME, namespace, patch, PatchType.JSON, subresource=subresource)
+    def _give_notice(self, found: Plan, consumers: Mapping[str, Consumer]) -> None:
+        """Notices begin to run when somebody is first wanted of a namespace, and end when nobody is."""
+        for name, taking in found.takings.items():
+            told = self._allocations.get(f"{name}/{THE_NAME}")
+            earlier = told.status.proposal if told is not None else None
+            grace = seconds_of(consumers[name].spec.eviction_grace)
+            is_new = self._notices.give(name, taking, grace, earlier)
+            if is_new and told is not None:
+                self._announce(told, name)
+        self._notices.withdraw(frozenset(found.takings))
 
-    def _since(self, namespace: str, outcome: Outcome) -> str | None:
-        if not outcome.is_overused:
-            self._overused_since.pop(namespace, None)
-            return None
-        return self._overused_since.setdefault(namespace, timestamp())
+    def _announce(self, allocation: Allocation, namespace: str) -> None:
+        notice = self._notices.get(namespace)
+        if self._watch is not None:
+            self._watch.proposed(namespace)
+        if notice is not None and self._recorder is not None:
+            self._recorder.event(evicting.about(allocation), WARNING, "Overused", evicting.warning(notice))
 
-
-def _condition(outcome: Outcome) -> Obj:
-    """Whether the guarantee is kept, as far as it is asked for (S2-27)."""
-    if outcome.is_reserved_met:
-        return {"type": "ReservedUnsatisfiable", "status": "False", "reason": "Satisfied", "message": ""}
-    why = "the cluster has less than is reserved; every guarantee is cut in proportion"
-    return {"type": "ReservedUnsatisfiable", "status": "True", "reason": "NotEnough", "message": why}
+    async def _evict(self, policy: PolicySpec) -> None:
+        """Evict those whose notice has run out, at most so many in a cycle."""
+        left = policy.max_evictions_per_cycle
+        for namespace, notice in self._notices.due(clock.now()):
+            if not self._may_act() or not await self._publisher.confirm(namespace):
+                log.warning("somebody else arbitrates: nobody of %s is evicted", namespace)
+                continue
+            for victim in notice.victims[:left]:
+                result = await evicting.evict(self._api, victim)
+                left -= 1
+                if self._watch is not None:
+                    self._watch.evicted(namespace, result.name.lower())
+                if result is evicting.Result.REFUSED:
+                    self._spared[victim.metadata.uid] = clock.now()
+                    continue
+                self.books.leave(victim.metadata.uid)
+                if result is evicting.Result.EVICTED and self._recorder is not None:
+                    self._recorder.event(evicting.about(victim), WARNING, "Reclaimed", evicting.explanation(notice))

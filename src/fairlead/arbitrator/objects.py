@@ -12,6 +12,7 @@ from typing import Final
 from fairlead.api.durations import seconds_of
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.resources import Resource, Subresource
+from fairlead.arbitrator.amounts import LIMITS, REQUESTS
 
 GROUP: Final = "kube-arbitrator.incubator.k8s.io"
 #: How the documents' manifests spell it (S2-11).
@@ -20,6 +21,10 @@ VERSION: Final = "v1"
 #: There is one Consumer and one Allocation in a namespace, of this name.
 THE_NAME: Final = "defaults"
 SYSTEM_NAMESPACE: Final = "kube-system"
+#: The scheduling gate that the arbitrator lifts, where the scheduler cannot be told to ask; and what it notes then.
+GATE: Final = f"{GROUP}/allocation"
+GRANTED: Final = f"{GROUP}/granted"
+_SHORTEST_CYCLE: Final = 0.1
 
 
 def _row(plural: str, kind: str, short: str, *, namespaced: bool) -> Resource:
@@ -74,7 +79,12 @@ class PolicySpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
     @property
     def cycle_seconds(self) -> float:
-        return seconds_of(self.cycle)
+        return max(seconds_of(self.cycle), _SHORTEST_CYCLE)
+
+    @property
+    def prefix(self) -> str:
+        """How the names of what is divided begin."""
+        return LIMITS if self.policy == "limits" else REQUESTS
 
 
 class ArbitratorPolicy(Object, frozen=True, rename="camel", gc=False, kw_only=True):

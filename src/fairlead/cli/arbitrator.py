@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-from fairlead.arbitrator.loop import Arbitrator
+from fairlead.arbitration import Arbitration
+from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.ledger import Ledger
 from fairlead.cli.alone import access_of, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.client.http import HttpApi
@@ -55,11 +57,12 @@ def arbitrator(kubeconfig: Path | None, context: str, leader_elect: bool) -> Non
 async def _run(access: Access, terms: Terms | None) -> None:
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
         informers = Informers(api)
+        ledger = Ledger(Books())
 
         async def work() -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(informers.run())
-                group.create_task(Arbitrator(api, informers).run())
+                group.create_task(Arbitration(api, informers, ledger).run())
 
         click.echo(f"Arbitrating at {access.server}")
         await serve(api, work, terms)

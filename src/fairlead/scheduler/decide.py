@@ -70,7 +70,7 @@ class Decider:
         answers = self.answers(task.shape)
         if self._is_plain(task):
             return answers.best()
-        rows = self._feasible(task, answers)
+        rows = self.feasible_of(task, answers)
         if task.nominated and (row := self.snapshot.row_of(task.nominated)) is not None and row in rows:
             return np.array([row], dtype=np.intp)  # what was promised is tried first, and alone
         if len(rows) < 2:
@@ -95,7 +95,7 @@ class Decider:
 
     def feasible(self, task: Task) -> Rows:
         """All rows where the pod fits."""
-        return self._feasible(task, self.answers(task.shape))
+        return self.feasible_of(task, self.answers(task.shape))
 
     def _is_plain(self, task: Task) -> bool:
         """Nobody else matters to the pod, and nobody has been promised anything."""
@@ -106,7 +106,8 @@ class Decider:
             one.plugin.scores(task, snapshot) for one in profile.company_scorers
         )
 
-    def _feasible(self, task: Task, answers: Answers) -> Rows:
+    def feasible_of(self, task: Task, answers: Answers) -> Rows:
+        """The same, of what the plugins about nodes have said already."""
         rows = answers.feasible()
         for plugin in self.profile.company_filters:
             if len(rows) and plugin.filters(task, self.snapshot):
@@ -251,7 +252,7 @@ class Decider:
     def scores(self, task: Task) -> dict[str, dict[str, int]]:
         """Node → plugin → weighted score, of all feasible nodes; zeros are left out."""
         answers = self.answers(task.shape)
-        rows = self._feasible(task, answers)
+        rows = self.feasible_of(task, answers)
         told: dict[str, dict[str, int]] = {self.snapshot.names[row]: {} for row in rows}
         for plugin, scores in (*answers.scores(rows), *self._company_scores(task, rows)):
             for row, score in zip(rows, scores.tolist(), strict=True):

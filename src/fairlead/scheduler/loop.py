@@ -27,6 +27,7 @@ from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.framework import NO_EVENT, ExtenderFailure, NotPermitted, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
+from fairlead.scheduler.holding import ALLOCATION, Gatekeeper, HeldBack
 from fairlead.scheduler.listening import Listener, removed
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
@@ -78,6 +79,7 @@ class Scheduler:
         recorder: Recorder | None = None,
         configuration: configurations.Configuration | None = None,
         writes_at_once: int = writes.MOST_AT_ONCE,
+        gatekeeper: Gatekeeper | None = None,
     ) -> None:
         config = configuration or configurations.load()
         self.snapshot = Snapshot()
@@ -101,6 +103,11 @@ class Scheduler:
 
             self._extenders = Extenders(config.said.extenders, api)
         self._wake = asyncio.Event()
+        self._keeper = gatekeeper
+        self._held: HeldBack | None = None
+        if gatekeeper is not None:
+            self._held = HeldBack(self.queue, gatekeeper)
+            gatekeeper.subscribe(self._more_is_granted)
         self._gangs: Gangs | None = None
         if any(isinstance(plugin, Coscheduling) for profile in config.profiles for plugin in profile.all):
             self._gangs = Gangs(self._wake_gang)
@@ -193,6 +200,8 @@ class Scheduler:
         try:
             if gang is not None:
                 self._try_together(waiting, gang)
+            elif not waiting.pod.metadata.is_terminating and (why := self._not_granted(waiting)):
+                self._hold([waiting], why)
             elif self._extenders is not None and self._extenders.interested(waiting.pod):
                 await self._try_with_extenders(waiting, self._extenders)
             else:
@@ -252,6 +261,9 @@ class Scheduler:
         """Count the pod as placed from now on; what was promised to it, it has."""
         self.snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
         self.nominations.drop(waiting.pod.metadata.uid)
+        if self._keeper is not None and self._held is not None:
+            self._keeper.assume(waiting.pod, chosen.node)
+            self._held.wake_next(waiting, clock.now())
 
     def _start_binding(self, waiting: Waiting, node: str) -> None:
         """Write the binding, beside; where plugins may hold it back, they do so without keeping others from writing."""
@@ -294,7 +306,7 @@ class Scheduler:
         for plugin in waiting.profile.followers:
             plugin.unreserve(waiting.pod, node)
         placed = self.snapshot.placed(waiting.key)
-        if placed is not None and self.snapshot.forget(waiting.key, waiting.pod.metadata.uid):
+        if placed is not None and self._forget(waiting):
             self._listener.moved(removed(placed))
         current = self._listener.pod(waiting.key)
         if current is None or current.metadata.uid != waiting.pod.metadata.uid or current.spec.node_name:
@@ -303,6 +315,32 @@ class Scheduler:
             return
         waiting.pod, waiting.task = current, self._listener.task(current)
         self._went_wrong(waiting, current, why)
+
+    def _forget(self, waiting: Waiting) -> bool:
+        """Take back what was assumed; False if the pod is no longer assumed."""
+        if self._keeper is not None:
+            self._keeper.release(waiting.pod)
+        return self.snapshot.forget(waiting.key, waiting.pod.metadata.uid)
+
+    # --- shares -----------------------------------------------------------------------------------------------------
+
+    def _not_granted(self, waiting: Waiting) -> str:
+        """Why its namespace may not start the pod now; empty if it may."""
+        return self._keeper.refusal(waiting.pod) if self._keeper is not None else ""
+
+    def _hold(self, together: list[Waiting], why: str) -> None:
+        """Let them wait until more is granted to their namespace."""
+        for one in together:
+            self.queue.refused(one, frozenset({ALLOCATION}), clock.now(), backs_off=False)
+            if self._held is not None:
+                self._held.add(one)
+            self._attempted("unschedulable", one)
+            self._teller.failed(one.pod, UNSCHEDULABLE, Diagnosis(self.snapshot.count, outright=why).text(""))
+
+    def _more_is_granted(self) -> None:
+        if self._held is not None:
+            self._held.wake_first(clock.now())
+        self._wake.set()
 
     # --- gangs ------------------------------------------------------------------------------------------------------
 
@@ -316,6 +354,9 @@ class Scheduler:
         chosen: list[tuple[Waiting, str]] = []
         refused: list[tuple[Waiting, Diagnosis]] = []
         for one in together:
+            if why := self._not_granted(one):
+                refused.append((one, Diagnosis(self.snapshot.count, plugins=frozenset({ALLOCATION}), outright=why)))
+                continue
             decision = self.judges[one.profile.name].decider.decide(one.task)
             if isinstance(decision, Chosen):
                 self._assume(one, decision)
@@ -326,11 +367,17 @@ class Scheduler:
             for one, node in chosen:
                 self._start_binding(one, node)
             for one, found in refused:
-                self._refused(one, found, Futile(""))
+                if found.plugins == {ALLOCATION}:
+                    self._hold([one], found.outright)
+                else:
+                    self._refused(one, found, Futile(""))
             return
         for one, _ in chosen:
-            self.snapshot.forget(one.key, one.pod.metadata.uid)
+            self._forget(one)
         found = refused[0][1]
+        if found.plugins == {ALLOCATION}:
+            self._hold(together, found.outright)
+            return
         why = f"only {len(chosen)} of the {gang.needed} pods that PodGroup {gang.key} needs would fit: {found.text('')}"
         self._refuse_together(together, why, found.plugins)
 

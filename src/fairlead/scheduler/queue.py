@@ -167,12 +167,13 @@ class SchedulingQueue:
         one.attempts += 1
         return one
 
-    def refused(self, one: Waiting, plugins: frozenset[str], now: float) -> None:
-        """No node would do, by the word of these plugins."""
+    def refused(self, one: Waiting, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
+        """No node would do, by the word of these plugins. Who was not even tried does not back off."""
         one.refused_by = plugins
-        one.refusals += 1
         one.errors_in_a_row = 0
-        self._back_off(one, one.refusals, now)
+        if backs_off:
+            one.refusals += 1
+            self._back_off(one, one.refusals, now)
         self._waiting[one.key] = one
         self._put(one, Place.UNSCHEDULABLE)
 

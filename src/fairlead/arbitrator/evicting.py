@@ -1,0 +1,59 @@
+"""Evictions, and what is said of them."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from fairlead.api import builtin
+from fairlead.api.errors import ApiError, Conflict, NotFound, TooManyRequests
+from fairlead.api.objects import Obj
+from fairlead.api.references import Reference, reference
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import Api
+from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
+from fairlead.arbitrator.publishing import Notice
+from fairlead.runtime import clock
+
+
+class Result(Enum):
+    EVICTED = auto()
+    GONE = auto()  # before it was asked for
+    REFUSED = auto()  # by a disruption budget, or otherwise
+
+
+async def evict(api: Api, pod: Pod) -> Result:
+    """Ask the Eviction API (S2-39), which asks the budgets; of that pod alone, should another have taken its name.
+
+    Raises OSError if the server cannot be reached.
+    """
+    meta = pod.metadata
+    eviction: Obj = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": meta.name, "namespace": meta.namespace},
+        "deleteOptions": {"preconditions": {"uid": meta.uid}},
+    }
+    try:
+        await api.create(builtin.PODS, eviction, meta.namespace, name=meta.name, subresource="eviction")
+    except (NotFound, Conflict):
+        return Result.GONE
+    except (TooManyRequests, ApiError):
+        return Result.REFUSED
+    return Result.EVICTED
+
+
+def about(one: Allocation | Pod) -> Reference:
+    """What an event is about."""
+    return reference(one, ALLOCATIONS if isinstance(one, Allocation) else builtin.PODS)
+
+
+def warning(notice: Notice) -> str:
+    """What the owner of a namespace is told before anything happens."""
+    victims = ", ".join(pod.metadata.name for pod in notice.victims)
+    until = clock.timestamp(notice.deadline)
+    return f"uses more than it deserves: {victims} will be evicted at {until} for {', '.join(notice.beneficiaries)}"
+
+
+def explanation(notice: Notice) -> str:
+    """What is said of a pod that was evicted."""
+    return f"evicted for {', '.join(notice.beneficiaries)}: the namespace used more than it deserves"

@@ -1,0 +1,42 @@
+"""Pods that wait behind the arbitrator's own scheduling gate, where the scheduler cannot be told to ask.
+
+A gate is lifted once and for all, so the pod is counted as started from then on, and an annotation says so to whoever
+arbitrates next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from fairlead.api import builtin
+from fairlead.api.errors import ApiError
+from fairlead.api.objects import Obj
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import Api, PatchType
+from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.objects import GATE, GRANTED
+from fairlead.runtime import clock
+
+log = logging.getLogger(__name__)
+
+
+async def lift(api: Api, ledger: Ledger, pods: Iterable[Pod]) -> None:
+    """Lift the gates of those of these pods that may start, the most important and oldest first."""
+    waiting = [pod for pod in pods if not pod.metadata.is_terminating]
+    for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key)):
+        if ledger.ask(pod):
+            continue
+        try:
+            await _lift(api, pod)
+        except ApiError as error:
+            log.warning("cannot lift the gate of %s: %s", pod.metadata.key, error)
+            ledger.release(pod)
+
+
+async def _lift(api: Api, pod: Pod) -> None:
+    patch: Obj = {
+        "metadata": {"uid": pod.metadata.uid, "annotations": {GRANTED: clock.timestamp()}},
+        "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]},
+    }
+    await api.patch(builtin.PODS, pod.metadata.name, pod.metadata.namespace, patch, PatchType.STRATEGIC)
