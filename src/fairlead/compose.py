@@ -22,7 +22,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.verbs import EventType, WatchQuery
-from fairlead.arbitration import Arbitration
+from fairlead.arbitration.admission import ArbitrationAdmission
+from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.client.events import SeriesRecorder
@@ -32,6 +33,7 @@ from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
+from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
 from fairlead.server.asgi.listener import LOOPBACK, bind, serving
@@ -106,9 +108,15 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
 async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store)
-    await server.open(settings.disabled_admission)
+    await server.open(settings.disabled_admission, _further_admission(server.registry, settings))
     await restore(server.registry, settings.imported)
     return Cluster(server)
+
+
+def _further_admission(registry: Registry, settings: Settings) -> list[AdmissionPlugin]:
+    if not settings.arbitrator:
+        return []
+    return [ArbitrationAdmission(registry, counts_quotas="ResourceQuota" not in settings.disabled_admission)]
 
 
 @asynccontextmanager

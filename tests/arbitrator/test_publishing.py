@@ -78,7 +78,7 @@ def test_weights_bounds_and_guarantees() -> None:
         await world.consumer("bigdata", hard=None, weight=9)
         await world.consumer("app", reserved={"requests.cpu": 3}, weight=1)
         assert await world.deserved("app", "bigdata") == ["3", "7"]
-        await world.consumer("app", reserved={"cpu": "50%"})
+        await world.consumer("app", reserved={"requests.cpu": None, "cpu": "50%"})
         assert await world.deserved("app", "bigdata") == ["5", "5"]
 
     scene(act)
@@ -121,10 +121,12 @@ def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so() -> Non
         for name, reserved in (("a", "8"), ("b", "12")):
             await world.namespace(name, reserved={"requests.cpu": reserved})
             await world.pods(name, 20)
+        node = (await world.api.list(builtin.NODES)).items[0].obj()["metadata"]["name"]
+        await world.api.patch(builtin.NODES, node, "", {"spec": {"unschedulable": True}})
         assert await world.deserved("a", "b") == ["4", "6"]
         assert await world.condition("a", "ReservedUnsatisfiable") == ("True", "NotEnough")
 
-    scene(act)
+    scene(act, nodes=2)
 
 
 def test_cordoned_nodes_are_not_divided_and_an_idle_cycle_writes_nothing() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fairlead.arbitration import Arbitration
+from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.cli.alone import access_of, serve

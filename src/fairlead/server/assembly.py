@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
 from fairlead.server.admission import chain
+from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.bootstrap import bootstrap
 from fairlead.server.cache import Cache
 from fairlead.server.custom_kinds import CustomKinds
@@ -33,10 +34,16 @@ class Server:
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
 
-    async def open(self, disabled_admission: Iterable[str] = ()) -> None:
-        """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin."""
+    async def open(
+        self, disabled_admission: Iterable[str] = (), further_admission: Iterable[AdmissionPlugin] = ()
+    ) -> None:
+        """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin.
+
+        `further_admission` is that of parts which run beside the server.
+        """
         registry = self.registry
-        await registry.open(chain.build(registry, registry, disabled_admission, [self._addresses]))
+        further = [*further_admission, self._addresses]
+        await registry.open(chain.build(registry, registry, disabled_admission, further))
         await self._custom_kinds.settle()
         await bootstrap(registry)
 

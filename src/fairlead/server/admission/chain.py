@@ -120,7 +120,7 @@ def build(
 ) -> Chain:
     """The chain without the plugins named in `--disable-admission-plugins`.
 
-    `further` are steps of the server's own, which nobody can switch off; they come last.
+    `further` are steps of the server's own and of its companions, which nobody can switch off; they come last.
     """
     off = set(disabled)
     if unknown := sorted(off - {name for name, _ in PLUGINS}):

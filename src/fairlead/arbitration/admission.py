@@ -1,0 +1,64 @@
+"""The arbitrator's rules in our own server's admission chain: what a validating webhook is on a real cluster.
+
+The server and the arbitrator know nothing of each other; this is where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from fairlead.api import builtin
+from fairlead.api.fields import invalid
+from fairlead.api.objects import name_of
+from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.api.resources import Resource
+from fairlead.arbitrator.objects import (
+    ALLOCATIONS,
+    CONSUMER_GROUPS,
+    CONSUMERS,
+    POLICIES,
+    Consumer,
+    ConsumerGroup,
+    Node,
+)
+from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, may_write_allocations, review
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Reader
+
+T = TypeVar("T")
+
+
+class ArbitrationAdmission(AdmissionPlugin):
+    """Refuses Consumers, ConsumerGroups, ArbitratorPolicies and Allocations that make no sense.
+
+    It validates, so it sees only what the schema of the kind has let pass.
+    """
+
+    name = "Arbitration"
+    resources = frozenset(one.qualified for one in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS))
+    subresources = frozenset({"", "status"})
+
+    def __init__(self, reader: Reader, *, counts_quotas: bool) -> None:
+        """`counts_quotas`: whether ResourceQuota admission is on."""
+        self._reader = reader
+        self._world = World(
+            nodes=lambda: self._each(builtin.NODES, Node),
+            consumers=lambda: self._each(CONSUMERS, Consumer),
+            groups=lambda: self._each(CONSUMER_GROUPS, ConsumerGroup),
+            quotas=lambda namespace: self._each(builtin.RESOURCE_QUOTAS, ResourceQuota, namespace),
+            counts_quotas=counts_quotas,
+        )
+
+    async def validate(self, attributes: Attributes) -> None:
+        row, user = attributes.resource, attributes.user
+        if row.kind == ALLOCATIONS.kind and not may_write_allocations(user.name, user.groups, ()):
+            raise attributes.forbidden(NOT_THE_ARBITRATOR)
+        if attributes.subresource:
+            return
+        found = review(attributes.obj, attributes.old, self._world)
+        attributes.warnings.extend(found.warnings)
+        if found.errors:
+            raise invalid(row.kind, name_of(attributes.obj), found.errors, row.group)
+
+    def _each(self, resource: Resource, view: type[T], namespace: str = "") -> Iterable[T]:
+        return [one.kept_view(view) for one in self._reader.each(resource.qualified, namespace)]

@@ -1,0 +1,288 @@
+"""Whether what people write into the arbitrator's kinds makes sense, beside what else the cluster knows.
+
+Pure: an object and a view of the world in, field errors and warnings out. Our own server asks in its admission chain, a
+real one through a validating webhook. What was there before and stays as it is, is not held against anybody: quotas may
+be lowered and nodes may go (S2-48), and a Consumer must still be editable then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, TypeVar
+
+import msgspec
+
+from fairlead.api.durations import seconds_of
+from fairlead.api.fields import Errors, quoted
+from fairlead.api.names import qualified_name
+from fairlead.api.objects import Obj, name_of, namespace_of
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.api.quota_scopes import ResourceQuota
+from fairlead.arbitrator.amount_rules import Amount, checked, full_name, resource_of
+from fairlead.arbitrator.objects import (
+    ALLOCATIONS,
+    CONSUMER_GROUPS,
+    CONSUMERS,
+    POLICIES,
+    THE_NAME,
+    AllocationSpec,
+    Consumer,
+    ConsumerGroup,
+    ConsumerSpec,
+    Node,
+    PolicySpec,
+    ShareSpec,
+)
+
+#: The ArbitratorPolicy that counts, of all that there may be.
+POLICY_NAME: Final = "default"
+ADMINISTRATORS: Final = "system:masters"
+NOT_THE_ARBITRATOR: Final = "only the arbitrator writes Allocations: say what you want in the namespace's Consumer"
+_NOT_SHARED: Final = "pods"
+
+Spec = TypeVar("Spec", ShareSpec, ConsumerSpec, PolicySpec, AllocationSpec)
+
+
+@dataclass(frozen=True)
+class World:
+    """What else there is. It is asked only what matters to the object at hand."""
+
+    nodes: Callable[[], Iterable[Node]]
+    consumers: Callable[[], Iterable[Consumer]]
+    groups: Callable[[], Iterable[ConsumerGroup]]
+    #: Those of one namespace.
+    quotas: Callable[[str], Iterable[ResourceQuota]]
+    #: Whether ResourceQuota admission is on, so that guarantees together must exist (S2-15).
+    counts_quotas: bool = True
+
+    def capacity(self) -> dict[str, Quantity]:
+        """What the nodes that take pods have together."""
+        total: dict[str, Quantity] = {}
+        for node in self.nodes():
+            if node.is_open:
+                for name, text in node.status.allocatable.items():
+                    if name != _NOT_SHARED:
+                        total[name] = total.get(name, ZERO) + parse(text)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What was found."""
+
+    errors: Errors = field(default_factory=Errors)
+    warnings: list[str] = field(default_factory=list)
+
+
+def review(obj: Obj, old: Obj | None, world: World) -> Review:
+    """Everything wrong with an object of one of our kinds; `old` is what it replaces."""
+    found = Review()
+    if old is not None and obj.get("spec") == old.get("spec"):
+        return found
+    rules = _RULES.get(obj.get("kind", ""))
+    if rules is not None:
+        try:
+            rules(_Subject(obj, old, world, found))
+        except msgspec.ValidationError as error:  # the schema says more of it, where it is installed
+            found.errors.invalid_omitted("spec", str(error))
+    return found
+
+
+def may_write_allocations(user: str, groups: Container[str], arbitrators: Container[str]) -> bool:
+    """Allocations are answers: whoever else writes them makes them lies (S2-18, S2-22)."""
+    return ADMINISTRATORS in groups or user in arbitrators
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is being reviewed."""
+
+    obj: Obj
+    old: Obj | None
+    world: World
+    found: Review
+
+    @property
+    def errors(self) -> Errors:
+        return self.found.errors
+
+    @cached_property
+    def capacity(self) -> dict[str, Quantity]:
+        return self.world.capacity()
+
+    def spec(self, type_: type[Spec]) -> Spec:
+        return msgspec.convert(self.obj.get("spec") or {}, type_)
+
+    def is_new(self, name: str, field_: str) -> bool:
+        """Whether this write is to answer for the amount, or found it there."""
+        before = ((self.old or {}).get("spec") or {}).get(field_) or {}
+        now = (self.obj.get("spec") or {}).get(field_) or {}
+        said = {full_name(key): str(text) for key, text in now.items()}
+        return said.get(name) != {full_name(key): str(text) for key, text in before.items()}.get(name)
+
+    def amounts(self, said: Mapping[str, str | int] | None, field_: str) -> dict[str, Amount]:
+        return checked(said, f"spec.{field_}", (), self.errors)
+
+    def whole(self, name: str, *amounts: Amount) -> Quantity | None:
+        """What the cluster has of that, looked up only if an amount is a part of it."""
+        return self.capacity.get(resource_of(name)) if any(one.is_percentage for one in amounts) else None
+
+
+def _review_consumer(subject: _Subject) -> None:
+    spec = subject.spec(ConsumerSpec)
+    _check_name(subject)
+    hard, reserved = _check_share(subject, spec)
+    _check_quotas(subject, hard)
+    _check_sum(subject, reserved)
+    _check_duration("evictionGrace", spec.eviction_grace, subject.errors)
+    _check_duration("minRuntime", spec.min_runtime, subject.errors)
+    _warn_of_parent(subject, spec.parent)
+
+
+def _review_group(subject: _Subject) -> None:
+    spec = subject.spec(ShareSpec)
+    _check_share(subject, spec)
+    _check_circle(subject, spec.parent)
+    if spec.parent != name_of(subject.obj):
+        _warn_of_parent(subject, spec.parent)
+
+
+def _review_policy(subject: _Subject) -> None:
+    spec, errors = subject.spec(PolicySpec), subject.errors
+    if _check_duration("cycle", spec.cycle, errors) == 0:
+        errors.invalid("spec.cycle", spec.cycle, "must be greater than 0")
+    if spec.max_evictions_per_cycle < 0:
+        errors.invalid("spec.maxEvictionsPerCycle", spec.max_evictions_per_cycle, "must be greater than or equal to 0")
+    for number, name in enumerate(spec.resources):
+        _check_counted(f"spec.resources[{number}]", name, spec.resources[:number], errors)
+    for key in sorted(spec.node_selector):
+        for text in qualified_name(key):
+            errors.invalid("spec.nodeSelector", key, text)
+    if (name := name_of(subject.obj)) != POLICY_NAME:
+        subject.found.warnings.append(f"ArbitratorPolicy {quoted(name)} has no effect: only {POLICY_NAME!r} counts")
+
+
+def _review_allocation(subject: _Subject) -> None:
+    """Percentages are of a cluster that may just have changed, so only fixed bounds are compared."""
+    spec = subject.spec(AllocationSpec)
+    _check_name(subject)
+    hard = checked(spec.hard, "spec.hard", (), Errors())  # a copy: the Consumer answers for it
+    deserved = checked(spec.deserved, "spec.deserved", _Offered(subject), subject.errors)
+    for name, amount in deserved.items():
+        if name in hard and amount.exceeds(hard[name], None):
+            subject.errors.invalid(amount.path, amount.text, f"must be less than or equal to hard ({hard[name].text})")
+
+
+class _Offered:
+    """The resources of the nodes, looked up only for a name that no quota knows."""
+
+    def __init__(self, subject: _Subject) -> None:
+        self._subject = subject
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._subject.capacity
+
+
+_RULES: Mapping[str, Callable[[_Subject], None]] = {
+    CONSUMERS.kind: _review_consumer,
+    CONSUMER_GROUPS.kind: _review_group,
+    POLICIES.kind: _review_policy,
+    ALLOCATIONS.kind: _review_allocation,
+}
+
+
+def _check_name(subject: _Subject) -> None:
+    if (name := name_of(subject.obj)) != THE_NAME:
+        kind = subject.obj["kind"]
+        subject.errors.invalid("metadata.name", name, f"must be {THE_NAME!r}: a namespace has one {kind}")
+
+
+def _check_share(subject: _Subject, spec: ShareSpec) -> tuple[dict[str, Amount], dict[str, Amount]]:
+    """What Consumers and ConsumerGroups have in common; the bounds and guarantees that make sense."""
+    hard, reserved = subject.amounts(spec.hard, "hard"), subject.amounts(spec.reserved, "reserved")
+    for name, amount in reserved.items():
+        if name in hard and amount.exceeds(hard[name], subject.whole(name, amount, hard[name])):
+            subject.errors.invalid(amount.path, amount.text, f"must be less than or equal to hard ({hard[name].text})")
+    if spec.weight < 0:
+        subject.errors.invalid("spec.weight", spec.weight, "must be greater than or equal to 0")
+    return hard, reserved
+
+
+def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
+    """A bound above that of the namespace's quota would promise what quota then refuses (S2-13)."""
+    for quota in subject.world.quotas(namespace_of(subject.obj)) if hard else ():
+        if quota.spec.selectors:
+            continue  # it is about some pods only
+        for short, text in sorted(quota.spec.hard.items()):
+            for name, limit in checked({short: text}, "", (), Errors()).items():
+                amount = hard.get(name)
+                if amount is None or not subject.is_new(name, "hard"):
+                    continue
+                if amount.exceeds(limit, subject.whole(name, amount)):
+                    why = f"must be less than or equal to {text}, of ResourceQuota {quota.metadata.name}"
+                    subject.errors.invalid(amount.path, amount.text, why)
+
+
+def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
+    """Guarantees of more than there is are none (S2-15). A cluster that has no nodes yet is not held against them."""
+    fresh = {name: one for name, one in reserved.items() if resource_of(name) and subject.is_new(name, "reserved")}
+    if not fresh or not subject.world.counts_quotas or not subject.capacity:
+        return
+    others = _reserved_by_others(subject)
+    for name, amount in fresh.items():
+        whole = subject.capacity.get(resource_of(name), ZERO)
+        total = others.get(name, ZERO) + (amount.of(whole) or ZERO)
+        if total > whole and amount.number:
+            why = f"all Consumers together would have {total} reserved, the cluster has {whole}"
+            subject.errors.invalid(amount.path, amount.text, why)
+
+
+def _reserved_by_others(subject: _Subject) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for one in subject.world.consumers():
+        if one.metadata.namespace == namespace_of(subject.obj) or not one.spec.reserved:
+            continue
+        for name, amount in checked(one.spec.reserved, "", (), Errors()).items():
+            total[name] = total.get(name, ZERO) + (amount.of(subject.capacity.get(resource_of(name))) or ZERO)
+    return total
+
+
+def _check_circle(subject: _Subject, parent: str) -> None:
+    name = name_of(subject.obj)
+    if not parent:
+        return
+    if parent == name:
+        subject.errors.invalid("spec.parent", parent, "must not be the group itself")
+        return
+    parents = {one.metadata.name: one.spec.parent for one in subject.world.groups()}
+    way = [name, parent]
+    while (above := parents.get(way[-1], "")) and above not in way:
+        way.append(above)
+    if above == name:
+        subject.errors.invalid("spec.parent", parent, f"makes a circle: {' in '.join([*way, name])}")
+
+
+def _warn_of_parent(subject: _Subject, parent: str) -> None:
+    """It may come later; until then the cluster itself stands in for it."""
+    if parent and all(one.metadata.name != parent for one in subject.world.groups()):
+        subject.found.warnings.append(f"spec.parent: there is no ConsumerGroup {quoted(parent)} yet")
+
+
+def _check_duration(field_: str, text: str, errors: Errors) -> float | None:
+    try:
+        return seconds_of(text)
+    except ValueError:
+        errors.invalid(f"spec.{field_}", text, "must be a duration such as 30s or 1m30s")
+        return None
+
+
+def _check_counted(path: str, name: str, before: Container[str], errors: Errors) -> None:
+    """A resource that counts towards shares, as nodes name it."""
+    if name == _NOT_SHARED:
+        errors.invalid(path, name, "pods are no resource to share")
+    elif name in before:
+        errors.duplicate(path, name)
+    elif name.startswith(("requests.", "limits.")) or qualified_name(name):
+        errors.invalid(path, name, "must be a resource as nodes name it, such as cpu")
