@@ -37,11 +37,6 @@ from tests.fairshare.generated import (
 often = settings(max_examples=40, deadline=None)
 
 anything = problems(has_unlimited=True, has_weightless=True, has_holders=True, has_parts=True)
-#: Who holds what it does not use, and needs several resources at once, may be kept from its own.
-conserving = st.one_of(
-    problems(has_unlimited=True, has_weightless=True, has_parts=True),
-    problems(models=(Model.APART,), has_unlimited=True, has_weightless=True, has_holders=True),
-)
 #: As the paper has it: nobody is guaranteed or refused anything, and pods need all their resources at once.
 fluid = problems(models=(Model.TOGETHER,), has_guarantees=False, has_caps=False, is_large=False)
 
@@ -100,7 +95,7 @@ def used_up(found: dict[str, Share], capacity: Mapping[str, int]) -> set[str]:
 
 
 @often
-@given(conserving, surpluses)
+@given(anything, surpluses)
 def test_nobody_could_get_more(problem: Problem, surplus: Surplus) -> None:
     """Whoever lacks something is kept from it by a cap, or by something that its pods need too and that is used up."""
     found = shares(problem.claims, problem.capacity, surplus)
@@ -114,7 +109,7 @@ def test_nobody_could_get_more(problem: Problem, surplus: Surplus) -> None:
 
 
 @often
-@given(conserving, surpluses)
+@given(anything, surpluses)
 def test_the_bottleneck_that_is_named_is_a_true_one(problem: Problem, surplus: Surplus) -> None:
     found = shares(problem.claims, problem.capacity, surplus)
     full = used_up(found, problem.capacity)

@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
-from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Strand, fill, positive
-
-#: How the names of caps begin that are resources of their own.
-_CAP: Final = "hard "
+from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Purse, Strand, fill, positive
 
 
 @dataclass(slots=True)
@@ -42,7 +38,7 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     left = dict(whole)
     consumers = [_consumer(claim, whole) for claim in ordered]
     for one in consumers:
-        _cap(one, left)
+        _cap(one)
     _serve_unlimited(consumers, left)
     limited = [one for one in consumers if not one.claim.is_unlimited]
     _serve_guarantees(limited, left)
@@ -105,17 +101,19 @@ def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
     return Strand(vector, mpq(0), mpq(0), end, reason)
 
 
-def _cap(one: _Consumer, left: dict[str, mpq]) -> None:
-    """A cap over several parts is a resource of its own, of which only these parts take."""
+def _cap(one: _Consumer) -> None:
+    """A cap over several parts is a purse of which they all take."""
     if not one.claim.parts:
         return
     for name, amount in one.claim.hard.items():
-        taking = [strand for strand in one.strands if name in strand.vector]
-        if sum(strand.vector[name] for strand in taking) > amount:
-            private = f"{_CAP}{one.claim.name} {name}"
-            left[private] = one.guaranteed[private] = mpq(amount)
-            for strand in taking:
-                strand.vector[private] = strand.vector[name]
+        if _all(one).get(name, 0) > amount:
+            _give(one, Purse(name, mpq(amount), is_reserve=False))
+
+
+def _give(one: _Consumer, purse: Purse) -> None:
+    for strand in one.strands:
+        if purse.resource in strand.vector:
+            strand.purses += (purse,)
 
 
 def _set_speed(one: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
@@ -158,6 +156,8 @@ def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> N
         for strand in one.strands:
             for name, amount in strand.vector.items():
                 left[name] -= strand.start * amount
+            for purse in strand.purses:
+                purse.left -= strand.start * strand.vector[purse.resource]
         if not one.claim.lends:
             _hold(one, left)
 
@@ -183,8 +183,9 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     for one in consumers:
         wanted = _all(one)
         for strand in one.strands:
-            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], strand.end) for name in strand.vector}
-            goal = max((reach for name, reach in goals.items() if not name.startswith(_CAP)), default=mpq(0))
+            most = min((purse.left / wanted[purse.resource] for purse in strand.purses), default=strand.end)
+            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], most) for name in strand.vector}
+            goal = max(goals.values(), default=mpq(0))
             if not goal:
                 continue
             strand.start = goal
@@ -212,12 +213,13 @@ def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
 
 
 def _hold(one: _Consumer, left: dict[str, mpq]) -> None:
-    """What is reserved and not lent is kept, used or not."""
+    """What is reserved and not lent is kept, used or not: its own pods take of that first."""
     for name, amount in one.guaranteed.items():
-        if name.startswith(_CAP):
-            continue
-        started = sum((strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), mpq(0))
-        left[name] -= max(amount - started, mpq(0))
+        taking = [strand for strand in one.strands if name in strand.vector]
+        idle = amount - sum((strand.start * strand.vector[name] for strand in taking), mpq(0))
+        if idle > 0:
+            left[name] -= idle
+            _give(one, Purse(name, idle, is_reserve=True))
 
 
 # --- the outcome ----------------------------------------------------------------------------------------------------
@@ -228,8 +230,7 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
     deserved = dict.fromkeys(sorted(whole), mpq(0))
     for strand in one.strands:
         for name, amount in strand.vector.items():
-            if name in whole:
-                deserved[name] += strand.position * amount
+            deserved[name] += strand.position * amount
     bottleneck = _bottleneck(one)
     wanted = {name: min(amount, mpq(claim.demand.get(name, 0))) for name, amount in one.wanted.items()}
     is_met = bottleneck == AT_HARD or all(deserved[name] >= amount for name, amount in wanted.items())
@@ -247,6 +248,4 @@ def _bottleneck(one: _Consumer) -> str:
 
 def _stop_of(strand: Strand) -> str:
     """What stopped it; where it could not even begin, the first thing that it needs and that is not there."""
-    if strand.stopped_by.startswith(_CAP):
-        return AT_HARD
     return strand.stopped_by or next(iter(strand.vector))
