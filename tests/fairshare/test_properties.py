@@ -24,14 +24,17 @@ from tests.fairshare.generated import (
     ROUNDING,
     Problem,
     capped,
+    claims_of,
     demand_of,
     parts_of,
     problems,
     surpluses,
     total,
+    trees,
     utility,
     wanted,
     weights,
+    zones_of,
 )
 
 often = settings(max_examples=40, deadline=None)
@@ -549,30 +552,6 @@ def test_a_negative_capacity_is_refused() -> None:
 def test_a_tree_of_one_level_is_no_tree(problem: Problem, surplus: Surplus) -> None:
     flat = shares(problem.claims, problem.capacity, surplus)
     assert tree_shares(Zone("root", problem.claims), problem.capacity, surplus) == flat
-
-
-@st.composite
-def trees(draw: st.DrawFn, /, claimed: st.SearchStrategy[Problem]) -> tuple[Zone, dict[str, int]]:
-    """Claims in zones, and zones in zones; zones have guarantees and caps if a claim has."""
-    problem = draw(claimed)
-    has_guarantees = any(one.reserved for one in problem.claims)
-    has_caps = any(one.hard for one in problem.claims)
-    members: list[Zone | Claim] = list(problem.claims)
-    for number in range(draw(st.integers(1, 3))):
-        size = draw(st.integers(1, len(members)))
-        reserved = {"cpu": draw(st.integers(0, 12))} if has_guarantees and draw(st.booleans()) else {}
-        hard = {"cpu": draw(st.integers(0, 12))} if has_caps and draw(st.booleans()) else {}
-        zone = Zone(f"zone-{number}", members[:size], draw(weights), reserved, hard, draw(st.booleans()))
-        members = [*members[size:], zone]
-    return Zone("root", members), problem.capacity
-
-
-def zones_of(zone: Zone) -> list[Zone]:
-    return [zone, *(inner for member in zone.members if isinstance(member, Zone) for inner in zones_of(member))]
-
-
-def claims_of(zone: Zone) -> list[Claim]:
-    return [member for inner in zones_of(zone) for member in inner.members if isinstance(member, Claim)]
 
 
 @often

@@ -1,7 +1,7 @@
 """What each of several consumers deserves of one capacity: weighted DRF with guarantees, caps and idle shares lent.
 
-In this order: the unlimited take what they demand; guarantees are served (in proportion, if there is not enough for
-all); the level rises for those with a weight; what is left goes to those without.
+First for the unlimited, who get what they demand, then for everybody else: guarantees are served (in proportion, if
+there is not enough for all); the level rises for those with a weight; what is left goes to those without.
 """
 
 from __future__ import annotations
@@ -39,18 +39,8 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     consumers = [_consumer(claim, whole) for claim in ordered]
     for one in consumers:
         _cap(one)
-    _serve_unlimited(consumers, left)
-    limited = [one for one in consumers if not one.claim.is_unlimited]
-    _serve_guarantees(limited, left)
-    for one in limited:
-        for strand in one.strands:
-            strand.waits = surplus is Surplus.TOTAL
-    weighty = [one for one in limited if one.claim.weight > 0]
-    fill([strand for one in weighty for strand in one.strands], left)
-    weightless = [one for one in limited if one.claim.weight == 0]
-    for one in weightless:
-        _set_speed(one, mpq(1), whole)
-    fill([strand for one in weightless for strand in one.strands], left)
+    for is_unlimited in (True, False):
+        _serve([one for one in consumers if one.claim.is_unlimited is is_unlimited], left, whole, surplus)
     return {one.claim.name: _share(one, whole) for one in consumers}
 
 
@@ -132,16 +122,19 @@ def _all(one: _Consumer) -> dict[str, mpq]:
     return amounts
 
 
-# --- first the unlimited, then guarantees ---------------------------------------------------------------------------
+# --- guarantees, and what is left -----------------------------------------------------------------------------------
 
 
-def _serve_unlimited(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
-    """Off the top; several share what there is by their weights."""
-    unlimited = [one for one in consumers if one.claim.is_unlimited]
-    for one in unlimited:
+def _serve(consumers: Sequence[_Consumer], left: dict[str, mpq], whole: Mapping[str, mpq], surplus: Surplus) -> None:
+    _serve_guarantees(consumers, left)
+    for one in consumers:
         for strand in one.strands:
-            strand.speed = strand.speed or mpq(1)
-    fill([strand for one in unlimited for strand in one.strands], left)
+            strand.waits = surplus is Surplus.TOTAL
+    fill([strand for one in consumers if one.claim.weight > 0 for strand in one.strands], left)
+    weightless = [one for one in consumers if one.claim.weight == 0]
+    for one in weightless:
+        _set_speed(one, mpq(1), whole)
+    fill([strand for one in weightless for strand in one.strands], left)
 
 
 def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
