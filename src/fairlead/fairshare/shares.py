@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from gmpy2 import mpq
 
-from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
+from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, capped, dominant
 from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Purse, Strand, fill, positive
 
 
@@ -59,27 +59,41 @@ def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
 # --- strands --------------------------------------------------------------------------------------------------------
 
 
+def reach(claim: Claim, capacity: Amounts) -> dict[str, mpq]:
+    """The most that its pods can take of each resource: a cap on one stops those that need it, all of them."""
+    return _reach(claim, _strands(claim, capacity))
+
+
+def _reach(claim: Claim, strands: Sequence[Strand]) -> dict[str, mpq]:
+    most: dict[str, mpq] = {}
+    for strand in strands:
+        for name, amount in strand.vector.items():
+            most[name] = most.get(name, mpq(0)) + strand.end * amount
+    return capped(most, claim.hard)
+
+
 def _consumer(claim: Claim, whole: Mapping[str, mpq]) -> _Consumer:
-    demand = positive(claim.demand, whole)
-    if claim.parts:
-        vectors = [vector for part in claim.parts if (vector := positive(part, whole))]
-    elif claim.model is Model.TOGETHER:
-        vectors = [demand] if demand else []
-    else:
-        vectors = [{name: amount} for name, amount in sorted(demand.items())]
-    strands = [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
+    strands = _strands(claim, whole)
     reserved = positive(claim.reserved, whole)
-    if claim.lends:
-        wanted = {name: min(amount, _most(claim, name, demand.get(name, mpq(0)))) for name, amount in reserved.items()}
+    if not claim.lends:
+        wanted = capped(reserved, claim.hard)
     else:
-        wanted = {name: _most(claim, name, amount) for name, amount in reserved.items()}
+        most = _reach(claim, strands) if reserved else {}
+        wanted = {name: min(amount, most.get(name, mpq(0))) for name, amount in reserved.items()}
     one = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
     _set_speed(one, mpq(claim.weight), whole)
     return one
 
 
-def _most(claim: Claim, name: str, amount: mpq) -> mpq:
-    return min(amount, mpq(claim.hard[name])) if name in claim.hard else amount
+def _strands(claim: Claim, capacity: Amounts) -> list[Strand]:
+    demand = positive(claim.demand, capacity)
+    if claim.parts:
+        vectors = [vector for part in claim.parts if (vector := positive(part, capacity))]
+    elif claim.model is Model.TOGETHER:
+        vectors = [demand] if demand else []
+    else:
+        vectors = [{name: amount} for name, amount in sorted(demand.items())]
+    return [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
 
 
 def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:

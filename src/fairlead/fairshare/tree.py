@@ -16,9 +16,9 @@ from typing import Final
 
 from gmpy2 import mpq
 
-from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus, dominant
+from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus, capped, dominant
 from fairlead.fairshare.filling import AT_DEMAND
-from fairlead.fairshare.shares import shares
+from fairlead.fairshare.shares import reach, shares
 
 #: What the unlimited have, as one claim at the top when everybody else is served.
 _GONE: Final = ""
@@ -69,8 +69,8 @@ def _zones(zone: Zone) -> Iterator[Zone]:
 
 
 def _divide(zone: Zone, amounts: Amounts, capacity: Amounts, surplus: Surplus, found: dict[str, Share]) -> None:
-    claims = {member.name: _claim(member) for member in zone.members}
-    for name, share in shares(claims.values(), _capped(amounts, zone.hard), surplus).items():
+    claims = {member.name: _claim(member, capacity) for member in zone.members}
+    for name, share in shares(claims.values(), capped(amounts, zone.hard), surplus).items():
         found[name] = replace(share, dominant_share=_of_whole(share.deserved, capacity, claims[name].weight))
     for member in zone.members:
         if isinstance(member, Zone):
@@ -128,31 +128,32 @@ def _both(first: Share, rest: Share, weight: Amount, capacity: Amounts) -> Share
 # --- zones as claims ------------------------------------------------------------------------------------------------
 
 
-def _claim(member: Zone | Claim) -> Claim:
+def _claim(member: Zone | Claim, capacity: Amounts) -> Claim:
     """What a member claims of its zone; a zone claims for those in it."""
     if isinstance(member, Claim):
         return member
-    claims = [_claim(one) for one in member.members]
-    demand = _sum([_capped(_wanted(one), one.hard) for one in claims])
-    below = _sum([_lent(one) for one in claims])
+    claims = [_claim(one, capacity) for one in member.members]
+    demand = _sum([_wanted(one, capacity) for one in claims])
+    below = _sum([_guaranteed(one, capacity) for one in claims])
     reserved = {name: max(member.reserved.get(name, 0), below.get(name, 0)) for name in (*member.reserved, *below)}
     return Claim(member.name, demand, member.weight, reserved, member.hard, lends=member.lends, model=Model.APART)
 
 
-def _wanted(claim: Claim) -> Amounts:
+def _wanted(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:
     """What a member wants of its zone: to hold what it does not lend is to want it."""
+    most = reach(claim, capacity)
     if claim.lends:
-        return claim.demand
-    return {
-        name: max(claim.demand.get(name, 0), claim.reserved.get(name, 0)) for name in (*claim.demand, *claim.reserved)
-    }
+        return most
+    held = capped(claim.reserved, claim.hard)
+    return {name: max(most.get(name, mpq(0)), held.get(name, mpq(0))) for name in (*most, *held)}
 
 
-def _lent(claim: Claim) -> Amounts:
+def _guaranteed(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:
     """What a zone must have for a member's guarantee: idle parts may be lent outside, too."""
     if not claim.lends:
-        return claim.reserved
-    return {name: min(amount, claim.demand.get(name, 0)) for name, amount in claim.reserved.items()}
+        return capped(claim.reserved, claim.hard)
+    most = reach(claim, capacity)
+    return {name: min(mpq(amount), most.get(name, mpq(0))) for name, amount in claim.reserved.items()}
 
 
 def _sum(parts: Sequence[Amounts]) -> dict[str, mpq]:
@@ -161,7 +162,3 @@ def _sum(parts: Sequence[Amounts]) -> dict[str, mpq]:
         for name, amount in part.items():
             total[name] = total.get(name, mpq(0)) + amount
     return total
-
-
-def _capped(amounts: Amounts, hard: Amounts) -> dict[str, Amount]:
-    return {name: min(amount, hard[name]) if name in hard else amount for name, amount in amounts.items()}
