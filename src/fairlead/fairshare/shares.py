@@ -239,12 +239,17 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
         for name, amount in strand.vector.items():
             deserved[name] += strand.position * amount
     bottleneck = _bottleneck(one)
-    wanted = {name: min(amount, mpq(claim.demand.get(name, 0))) for name, amount in one.wanted.items()}
-    is_met = bottleneck == AT_HARD or all(deserved[name] >= amount for name, amount in wanted.items())
     if not claim.lends:
         deserved = {name: max(amount, one.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
+    is_met = not any(_is_denied(one, name) for name, amount in one.wanted.items() if deserved[name] < amount)
     share = dominant(deserved, whole) / claim.weight if claim.weight else mpq(0)
     return Share(claim.name, deserved, share, bottleneck, is_met)
+
+
+def _is_denied(one: _Consumer, name: str) -> bool:
+    """Whether it lacks some of its guarantee because the cluster does, not because its own caps stop it."""
+    stops = [_stop_of(strand) for strand in one.strands if name in strand.vector]
+    return not one.claim.lends or any(why not in (AT_DEMAND, AT_HARD) for why in stops)
 
 
 def _bottleneck(one: _Consumer) -> str:
