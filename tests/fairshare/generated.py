@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gmpy2 import mpq
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus
@@ -18,6 +19,7 @@ SMALL, LARGE = 12, 1 << 44
 #: What very long fractions may be rounded by, as a part of the capacity.
 ROUNDING = mpq(1, 1 << 90)
 
+often = settings(max_examples=40, deadline=None)
 surpluses = st.sampled_from(Surplus)
 weights = st.one_of(st.just(1), st.integers(1, 5), st.fractions(Fraction(1, 4), 4, max_denominator=4))
 
@@ -107,6 +109,10 @@ def zones_of(zone: Zone) -> list[Zone]:
 
 def claims_of(zone: Zone) -> list[Claim]:
     return [member for inner in zones_of(zone) for member in inner.members if isinstance(member, Claim)]
+
+
+#: Everything that may be claimed.
+anything = problems(has_unlimited=True, has_weightless=True, has_holders=True, has_parts=True)
 
 
 def summed(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:

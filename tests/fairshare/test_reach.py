@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount, Claim, Model, Share, Surplus
 from fairlead.fairshare.shares import reach, shares
 from fairlead.fairshare.tree import Zone, tree_shares
-from tests.fairshare.generated import Problem, capped, problems, surpluses
+from tests.fairshare.generated import Problem, capped, often, problems, surpluses
 
 CLUSTER = {"cpu": 10, "mem": 10}
 HUNGRY = Claim("hungry", {"cpu": 10, "mem": 10})
@@ -61,7 +61,7 @@ def test_nobody_is_kept_from_its_guarantee_by_one_that_another_cannot_use(surplu
     assert all(one.is_reserved_met for one in found.values())
 
 
-@settings(max_examples=40, deadline=None)
+@often
 @given(problems(has_parts=True, has_weightless=True), surpluses)
 def test_nobody_reaches_further_however_much_there_is(problem: Problem, surplus: Surplus) -> None:
     plenty = {name: 1 + sum(int(capped(one, name)) for one in problem.claims) for name in problem.capacity}
@@ -73,7 +73,7 @@ def test_nobody_reaches_further_however_much_there_is(problem: Problem, surplus:
             assert all(found[claim.name].deserved[name] == amount for name, amount in most.items())
 
 
-@settings(max_examples=40, deadline=None)
+@often
 @given(problems(resources=1, is_large=False), st.integers(1, 5), surpluses)
 def test_a_bound_is_in_a_zone_what_a_lower_demand_is(problem: Problem, size: int, surplus: Surplus) -> None:
     def found_with(claims: list[Claim]) -> dict[str, Share]:

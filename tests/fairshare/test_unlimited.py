@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 from gmpy2 import mpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.shares import shares
 from fairlead.fairshare.tree import Zone, tree_shares
-from tests.fairshare.generated import Problem, claims_of, problems, surpluses, total, trees, zones_of
-
-often = settings(max_examples=40, deadline=None)
+from tests.fairshare.generated import Problem, claims_of, often, problems, surpluses, total, trees, zones_of
 
 SYSTEM = Claim("system", {"cpu": 6}, is_unlimited=True)
 HUNGRY = Claim("hungry", {"cpu": 10})

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.victims import Budget, Choice, Holder, choose
-from tests.fairshare.generated import NAMES, RESOURCES
+from tests.fairshare.generated import NAMES, RESOURCES, often
 from tests.fairshare.plain_victims import plainly_chosen
-
-often = settings(max_examples=40, deadline=None)
 
 
 @dataclass(frozen=True)
