@@ -8,7 +8,6 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
-from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.serving import Address, State, Tls, serve
 
 Obj = dict[str, Any]
 
 _LOOPBACK = ipaddress.ip_address("127.0.0.1")
-
-
-@dataclass
-class SlowStarter:
-    """A ledger that lets nobody of a namespace start, and keeps who asked."""
-
-    closed: str = ""
-    asked: list[str] = field(default_factory=list)
-
-    def ask(self, pod: Pod) -> str:
-        self.asked.append(pod.metadata.uid)
-        if pod.metadata.namespace == self.closed:
-            return f'Allocation "{self.closed}" has no cpu left'
-        return ""
 
 
 class Client:

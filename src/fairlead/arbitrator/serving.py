@@ -20,6 +20,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import World
 
 #: The nodes of a large cluster, whole, in one question.
@@ -80,7 +81,10 @@ class State:
 
     registry: CollectorRegistry
     world: World | None = None
+    #: Once this arbitrator has divided the cluster.
     ledger: Ledger | None = None
+    #: Whether it still is the one arbitrator. Only that one knows who was let start.
+    is_leading: Callable[[], bool] = always
     #: As whom arbitrators write.
     arbitrators: frozenset[str] = frozenset()
 
@@ -138,7 +142,7 @@ class _Answers:
     async def filter(self, request: web.Request) -> web.Response:
         self._admit(request)
         ledger = self._state.ledger
-        if ledger is None:
+        if ledger is None or not self._state.is_leading():
             raise _not_yet()
         return await _answered(request, lambda body: extender.answer(body, ledger))
 

@@ -18,22 +18,22 @@ from fairlead.arbitrator.objects import ALLOCATIONS, GATE, SYSTEM_NAMESPACE
 from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, may_write_allocations, review
 
 
-class _Kind(msgspec.Struct):
+class _Kind(msgspec.Struct, frozen=True):
     group: str = ""
     kind: str = ""
 
 
-class _Resource(msgspec.Struct):
+class _Resource(msgspec.Struct, frozen=True):
     group: str = ""
     resource: str = ""
 
 
-class _User(msgspec.Struct):
+class _User(msgspec.Struct, frozen=True):
     username: str = ""
     groups: tuple[str, ...] | None = None
 
 
-class _Request(msgspec.Struct, rename="camel"):
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
     """The part of an `AdmissionRequest` that is read."""
 
     uid: str
@@ -47,7 +47,7 @@ class _Request(msgspec.Struct, rename="camel"):
     old_object: Obj | None = None
 
 
-class _Review(msgspec.Struct, rename="camel"):
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
     request: _Request
 
 
