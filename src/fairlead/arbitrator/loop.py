@@ -86,7 +86,7 @@ class Arbitrator:
         may_act: Callable[[], bool] = always,
         watch: Watch | None = None,
     ) -> None:
-        """`may_act` says whether this is still the one arbitrator; it is asked before anybody is evicted."""
+        """`may_act` says whether this is still the one arbitrator; it is asked right before each pod is evicted."""
         self._api, self._informers, self._room = api, informers, room
         self._recorder, self._may_act, self._watch = recorder, may_act, watch
         self.ledger, self.books = ledger, ledger.books
@@ -162,7 +162,7 @@ class Arbitrator:
     async def _cycle(self) -> None:
         self.ledger.expire()
         state = (self.books.version, self._changes)
-        if state == self._done and clock.now() < self._look_again_at:
+        if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
             return
         began, policy = clock.monotonic(), self._policy()
         await self._complete()
@@ -191,6 +191,8 @@ class Arbitrator:
             await self._publisher.publish(report, policy.prefix)
         for name, outcome in division.groups.items():
             await self._publisher.publish_group(name, outcome, policy.prefix)
+        if not self._may_act():
+            return
         await lift(self._api, self.ledger, self._gated[GATE])
         await self._evict(policy)
         self._done = state
@@ -240,10 +242,13 @@ class Arbitrator:
         """Evict those whose notice has run out, at most so many in a cycle."""
         left = policy.max_evictions_per_cycle
         for namespace, notice in self._notices.due(clock.now()):
-            if not self._may_act() or not await self._publisher.confirm(namespace):
+            if not await self._publisher.confirm(namespace):
                 log.warning("somebody else arbitrates: nobody of %s is evicted", namespace)
                 continue
             for victim in notice.victims[:left]:
+                if not self._may_act():
+                    log.warning("leadership is in doubt: nobody is evicted")
+                    return
                 result = await evicting.evict(self._api, victim)
                 left -= 1
                 if self._watch is not None:
