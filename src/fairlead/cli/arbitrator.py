@@ -11,7 +11,7 @@ import click
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
-from fairlead.cli.alone import access_of, serve
+from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
@@ -65,4 +65,4 @@ async def _run(access: Access, terms: Terms | None) -> None:
                 group.create_task(Arbitration(api, informers, ledger).run())
 
         click.echo(f"Arbitrating at {access.server}")
-        await serve(api, work, terms)
+        await serve(work, candidate(api, terms) if terms else None)
