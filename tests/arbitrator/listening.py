@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
-from fairlead.arbitrator.serving import Address, State, Tls, serve
+from fairlead.arbitrator import serving
+from fairlead.arbitrator.serving import Address, State, Tls
 
 Obj = dict[str, Any]
 
@@ -48,13 +49,12 @@ async def listening(
     state: State | None = None, tls: Tls | None = None, host: str = "127.0.0.1", client: ssl.SSLContext | None = None
 ) -> AsyncIterator[Client]:
     """A client of a new listener; with TLS it believes the authority in `client`."""
-    runner = await serve(Address(host, 0), tls, state or State(CollectorRegistry()))
-    try:
-        connector = aiohttp.TCPConnector(ssl=client or True)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            yield Client(session, runner.addresses[0][1], "https" if tls else "http")
-    finally:
-        await runner.cleanup()
+    told = state or State(CollectorRegistry())
+    async with (
+        serving.listening(Address(host, 0), tls, told) as port,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client or True)) as session,
+    ):
+        yield Client(session, port, "https" if tls else "http")
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

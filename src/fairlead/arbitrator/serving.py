@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -88,6 +89,10 @@ class State:
     #: As whom arbitrators write.
     arbitrators: frozenset[str] = frozenset()
 
+    def divided(self, ledger: Ledger) -> None:
+        """From now on it can be said who may start."""
+        self.ledger = ledger
+
 
 def check(listen: Address, tls: Tls | None) -> None:
     """Raises ValueError for a listener that would let anybody in."""
@@ -98,8 +103,9 @@ def check(listen: Address, tls: Tls | None) -> None:
         )
 
 
-async def serve(listen: Address, tls: Tls | None, state: State) -> web.AppRunner:
-    """Answer until the runner is cleaned up. Raises ValueError, or OSError for a port or files that cannot be used."""
+@asynccontextmanager
+async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIterator[int]:
+    """Answer while the block runs; the port. Raises ValueError, or OSError for a port or files that cannot be used."""
     check(listen, tls)
     answers = _Answers(state, is_private=not listen.is_loopback)
     application = web.Application(client_max_size=_LARGEST_BODY)
@@ -114,14 +120,13 @@ async def serve(listen: Address, tls: Tls | None, state: State) -> web.AppRunner
         ]
     )
     runner = web.AppRunner(application, access_log=None, read_bufsize=_BUFFER, keepalive_timeout=_KEEP_ALIVE_SECONDS)
-    await runner.setup()
     try:
+        await runner.setup()
         context = tls.context() if tls else None
         await web.TCPSite(runner, listen.host or None, listen.port, ssl_context=context).start()
-    except OSError:
+        yield runner.addresses[0][1]
+    finally:
         await runner.cleanup()
-        raise
-    return runner
 
 
 class _Answers:
