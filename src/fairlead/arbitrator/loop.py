@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.durations import seconds_of
-from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from fairlead.api.meta import Object
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
@@ -120,6 +120,8 @@ class Arbitrator:
             except AlreadyExists:
                 changed = {"spec": definition["spec"]}
                 await self._api.patch(builtin.CUSTOM_RESOURCE_DEFINITIONS, name, "", changed)
+            except Forbidden:  # then it is for an administrator to do
+                log.warning("may not install %s: deploy/arbitrator/crds.yaml has it", name)
         for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES):
             while True:
                 try:
