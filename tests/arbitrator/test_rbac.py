@@ -17,7 +17,7 @@ from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.informed import informed_world, own_name
 from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.objects import GATE, GRANTED
+from fairlead.arbitrator.objects import GATE, GRANTED, MISSPELT_CONSUMERS, THE_NAME
 from fairlead.arbitrator.standing import take_over
 from fairlead.cli.arbitrator import LEASE
 from fairlead.client.events import EventRecorder
@@ -114,6 +114,8 @@ async def scenario(world: World) -> None:
     await world.namespace("b")
     await world.pods("b", 4)
     await world.settle()
+    twin = {"metadata": {"name": THE_NAME, "namespace": "b"}, "spec": {"weight": 2}}
+    await world.api.create(MISSPELT_CONSUMERS, twin, "b")
     requests = {"requests": {"cpu": "1"}}
     spec = {"schedulingGates": [{"name": GATE}], "containers": [{"name": "c", "image": "x", "resources": requests}]}
     await world.api.create(builtin.PODS, {"metadata": {"name": "gated", "namespace": "b"}, "spec": spec}, "b")

@@ -21,7 +21,7 @@ from fairlead.api.meta import Object
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.arbitrator import evicting
+from fairlead.arbitrator import evicting, twin
 from fairlead.arbitrator.books import is_gated
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
@@ -33,6 +33,7 @@ from fairlead.arbitrator.objects import (
     CONSUMER_GROUPS,
     CONSUMERS,
     GATE,
+    MISSPELT_CONSUMERS,
     POLICIES,
     SYSTEM_NAMESPACE,
     THE_NAME,
@@ -122,7 +123,7 @@ class Arbitrator:
                 await self._api.patch(builtin.CUSTOM_RESOURCE_DEFINITIONS, name, "", changed)
             except Forbidden:  # then it is for an administrator to do
                 log.warning("may not install %s: deploy/arbitrator/crds.yaml has it", name)
-        for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES):
+        for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES, MISSPELT_CONSUMERS):
             while True:
                 try:
                     await self._api.list(resource)
@@ -136,6 +137,7 @@ class Arbitrator:
         self._namespaces, self._quotas = of(builtin.NAMESPACES, Object), of(builtin.RESOURCE_QUOTAS, ResourceQuota)
         self._budgets = of(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
         self._consumers, self._groups = of(CONSUMERS, Consumer), of(CONSUMER_GROUPS, ConsumerGroup)
+        self._twins = of(MISSPELT_CONSUMERS, Consumer)
         self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
@@ -147,9 +149,10 @@ class Arbitrator:
         self._budgets.subscribe(self._changed)
         self._consumers.subscribe(self._changed)
         self._groups.subscribe(self._changed)
+        self._twins.subscribe(self._changed)
         self._policies.subscribe(self._changed)
         heard = (self._pods, self._nodes, self._namespaces, self._quotas, self._budgets, self._consumers)
-        for informer in (*heard, self._groups, self._policies, self._allocations):
+        for informer in (*heard, self._twins, self._groups, self._policies, self._allocations):
             await informer.synced()
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -168,6 +171,7 @@ class Arbitrator:
             return
         began, policy = clock.monotonic(), self._policy()
         await self._complete()
+        await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
         consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
         quotas = allowed_by(self._quotas)
