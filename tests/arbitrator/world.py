@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead.api import builtin
-from fairlead.api.verbs import Api
+from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
@@ -21,6 +21,17 @@ class World:
 
     def __init__(self, api: Api) -> None:
         self.api = api
+        #: The pods, `namespace/name`, that the Eviction API has sent away, in their order.
+        self.evicted: list[str] = []
+
+    async def watch(self) -> None:
+        """Note evictions until cancelled."""
+        async for event in self.api.watch(builtin.PODS, "", WatchQuery()):
+            pod = event.object.obj()
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            reasons = {one.get("reason") for one in pod.get("status", {}).get("conditions", ())}
+            if "EvictionByEvictionAPI" in reasons and event.type is not EventType.ADDED and key not in self.evicted:
+                self.evicted.append(key)
 
     async def namespace(self, name: str, **spec: Any) -> None:
         await self.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
@@ -36,14 +47,57 @@ class World:
 
     async def pods(self, namespace: str, count: int, cpu: str = "1", memory: str = "1Gi") -> None:
         for number in range(count):
-            requests = {"cpu": cpu, "memory": memory}
-            container = {"name": "c", "image": "x", "resources": {"requests": requests}}
-            name = f"{cpu}-{memory}-{number}".lower()
-            pod = {"metadata": {"name": name, "namespace": namespace}, "spec": {"containers": [container]}}
-            await self.api.create(builtin.PODS, pod, namespace)
+            await self.pod(namespace, f"{cpu}-{memory}-{number}".lower(), cpu=cpu, memory=memory)
 
-    async def settle(self) -> None:
-        await asyncio.sleep(5)
+    async def pod(self, namespace: str, name: str, *, cpu: str = "1", memory: str = "1Gi", **spec: Any) -> None:
+        """A pod of its own: nobody replaces it."""
+        pod = {"metadata": {"name": name, "namespace": namespace}, "spec": _running(cpu, memory) | spec}
+        await self.api.create(builtin.PODS, pod, namespace)
+
+    async def controller(
+        self, namespace: str, name: str, replicas: int, *, cpu: str = "1", memory: str = "1Gi"
+    ) -> None:
+        """A ReplicationController: it replaces whoever goes."""
+        template = {"metadata": {"labels": {"app": name}}, "spec": _running(cpu, memory)}
+        spec = {"replicas": replicas, "selector": {"app": name}, "template": template}
+        made = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        await self.api.create(builtin.REPLICATION_CONTROLLERS, made, namespace)
+
+    async def daemons(self, namespace: str, name: str, *, cpu: str = "1", memory: str = "1Gi") -> None:
+        template = {"metadata": {"labels": {"app": name}}, "spec": _running(cpu, memory)}
+        spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+        made = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        await self.api.create(builtin.DAEMON_SETS, made, namespace)
+
+    async def scale(self, namespace: str, name: str, replicas: int) -> None:
+        await self.api.patch(builtin.REPLICATION_CONTROLLERS, name, namespace, {"spec": {"replicas": replicas}})
+
+    async def budget(self, namespace: str, app: str, min_available: int) -> None:
+        spec = {"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}}
+        made = {"metadata": {"name": app, "namespace": namespace}, "spec": spec}
+        await self.api.create(builtin.POD_DISRUPTION_BUDGETS, made, namespace)
+
+    async def of(self, namespace: str) -> list[Obj]:
+        """The pods of a namespace that are not on their way out."""
+        found = [one.obj() for one in (await self.api.list(builtin.PODS, namespace)).items]
+        return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+
+    async def running(self, *namespaces: str) -> list[int]:
+        """How many pods run there."""
+        pods = [await self.of(one) for one in namespaces]
+        return [sum(pod["status"]["phase"] == "Running" for pod in some) for some in pods]
+
+    async def why(self, namespace: str) -> set[str]:
+        """What the waiting pods say of themselves."""
+        said = [one for pod in await self.of(namespace) for one in pod["status"].get("conditions", ())]
+        return {one["message"] for one in said if one["type"] == "PodScheduled" and one["status"] == "False"}
+
+    async def events(self, namespace: str, reason: str) -> list[Obj]:
+        found = [one.obj() for one in (await self.api.list(builtin.EVENTS, namespace)).items]
+        return [one for one in found if one["reason"] == reason]
+
+    async def settle(self, seconds: float = 5) -> None:
+        await asyncio.sleep(seconds)
 
     async def status(self, namespace: str) -> Obj:
         found: Obj = (await self.api.get(ALLOCATIONS, THE_NAME, namespace)).obj()["status"]
@@ -59,11 +113,19 @@ class World:
         return [(await self.status(one))["deserved"][resource] for one in namespaces]
 
 
+def _running(cpu: str, memory: str) -> Obj:
+    requests = {"cpu": cpu, "memory": memory}
+    return {"containers": [{"name": "c", "image": "x", "resources": {"requests": requests}}]}
+
+
 def scene(act: Callable[[World], Awaitable[None]], *, nodes: int = 1, cpu: str = "10", memory: str = "64Gi") -> None:
     async def play() -> None:
         settings = Settings(nodes=tuple(uniform(nodes, NodeShape(cpu, memory, 110))), arbitrator=True)
         async with simulation(settings) as (registry, _):
             await asyncio.sleep(5)
-            await act(World(registry))
+            world = World(registry)
+            watching = asyncio.create_task(world.watch())
+            await act(world)
+            watching.cancel()
 
     run_virtual(play())

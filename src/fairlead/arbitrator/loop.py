@@ -46,7 +46,8 @@ from fairlead.arbitrator.objects import (
 )
 from fairlead.arbitrator.publishing import Publisher, Report
 from fairlead.arbitrator.quotas import allowed_by
-from fairlead.arbitrator.reclaim import Plan, Room, Scene, plan
+from fairlead.arbitrator.reclaim import Plan, Room, plan
+from fairlead.arbitrator.spare import Holdings
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
@@ -180,16 +181,16 @@ class Arbitrator:
         self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited)
         self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
         found = plan(
-            Scene(
+            Holdings(
                 division,
                 consumers,
                 policy,
                 self.books,
                 self._by_namespace.__getitem__,
                 list(self._budgets),
-                self._room,
                 frozenset(self._spared),
-            )
+            ),
+            self._room,
         )
         self._give_notice(found, consumers)
         for name, outcome in division.namespaces.items():

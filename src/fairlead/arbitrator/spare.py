@@ -1,0 +1,158 @@
+"""Whom a namespace that has too much can spare.
+
+Which of its pods, `fairshare.victims` says; here is what it has to know of them. Pods of DaemonSets and mirror pods
+would come back where they are, so they stay, and so does whoever has not run for long enough.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.durations import seconds_of
+from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.decide import Amounts, Division
+from fairlead.arbitrator.objects import Consumer, PolicySpec
+from fairlead.fairshare.victims import Budget, Holder, choose
+from fairlead.runtime import clock
+
+GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+MIRROR: Final = "kubernetes.io/config.mirror"
+
+#: Pods that go together, or none of them.
+Unit = list[Pod]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What is to be known of who has what."""
+
+    division: Division
+    consumers: Mapping[str, Consumer]
+    policy: PolicySpec
+    books: Books
+    pods: Callable[[str], Sequence[Pod]]  # of a namespace
+    budgets: Sequence[PodDisruptionBudget]
+    #: Uids of pods whose eviction was refused a moment ago.
+    spared: frozenset[str] = frozenset()
+
+
+class Spare:
+    """Whom every namespace can spare beside those that are going."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self._going: set[str] = set()  # uids
+        self._known: dict[str, list[Unit]] = {}
+
+    def send(self, units: Iterable[Unit], *, from_one_node: bool) -> None:
+        """These are going. They were found on one node, or else among those that should go first: then nothing
+        changes for the others.
+        """
+        self._going.update(pod.metadata.uid for unit in units for pod in unit)
+        if from_one_node:
+            self._known.clear()
+
+    def units(self, namespace: str, node: str = "") -> list[Unit]:
+        """Who could go (from one node), in the order in which they should; pods of one gang together."""
+        if node:
+            return self._of(namespace, self._choice(namespace, node))
+        if namespace not in self._known:
+            self._known[namespace] = self._of(namespace, self._choice(namespace))
+        return [unit for unit in self._known[namespace] if unit[0].metadata.uid not in self._going]
+
+    def obstacle(self, namespace: str, key: str) -> tuple[str, str]:
+        """Reason and message: why nobody of the namespace can make room for that pod."""
+        known = len(self._choice(namespace))
+        if len(self._choice(namespace, budgets=False)) > known:
+            return "DisruptionBudget", f"disruption budgets keep the pods that would make room for {key}"
+        if any(pod.metadata.uid in self._holdings.spared for pod in self._holdings.pods(namespace)):
+            return "DisruptionBudget", f"the API server refused evictions that would make room for {key}"
+        if len(self._choice(namespace, runtime=False)) > known:
+            return "MinRuntime", f"the pods that would make room for {key} have not run for long enough"
+        if len(self._choice(namespace, reserved=False)) > known:
+            return "Reserved", f"without the pods that would make room for {key}, less than reserved would be held"
+        return "NotHelpful", f"no eviction here would make room for {key}"
+
+    def _of(self, namespace: str, names: Iterable[str]) -> list[Unit]:
+        chosen, units = frozenset(names), dict[str, Unit]()
+        members = [pod for pod in self._holdings.pods(namespace) if pod.metadata.name in chosen]
+        for pod in sorted(members, key=self._turn):
+            units.setdefault(_gang(pod) or pod.metadata.uid, []).append(pod)
+        return list(units.values())
+
+    def _turn(self, pod: Pod) -> tuple[int, float, str]:
+        return pod.priority, self._age(pod), pod.metadata.name
+
+    def _age(self, pod: Pod) -> float:
+        """The youngest go first, or whoever the lot falls on: the same lot in every cycle (S2-37)."""
+        if self._holdings.policy.victim_order == "Random":
+            return float(zlib.crc32(pod.metadata.uid.encode()))
+        return clock.now() - _since(pod)
+
+    def _choice(
+        self, namespace: str, node: str = "", *, budgets: bool = True, runtime: bool = True, reserved: bool = True
+    ) -> tuple[str, ...]:
+        """Names of the pods that bring the namespace down to what it deserves."""
+        known = self._holdings
+        outcome, consumer = known.division.namespaces[namespace], known.consumers[namespace]
+        least = seconds_of(consumer.spec.min_runtime) if runtime else 0.0
+        pods = [pod for pod in known.pods(namespace) if known.books.is_held(pod) and not pod.is_finished]
+        found = choose(
+            [self._holder(pod, outcome.deserved, least, node) for pod in pods],
+            outcome.deserved,
+            known.division.capacity,
+            reserved=outcome.reserved if reserved else {},
+            budgets=self._budgets(namespace, pods) if budgets else (),
+        )
+        return found.victims
+
+    def _holder(self, pod: Pod, counted: Amounts, least_seconds: float, node: str) -> Holder:
+        known, uid, gang, owner = self._holdings, pod.metadata.uid, _gang(pod), pod.metadata.controller
+        is_kept = (owner is not None and owner.kind == "DaemonSet") or MIRROR in pod.metadata.annotations
+        is_young = clock.now() - _since(pod) < least_seconds
+        is_guarded_twice = len(_guards(known.budgets, pod)) > 1  # the Eviction API refuses such pods
+        is_elsewhere = bool(node) and (pod.spec.node_name != node or bool(gang))
+        return Holder(
+            pod.metadata.name,
+            {name: amount for name, amount in known.books.kind(pod) if name in counted},
+            pod.priority,
+            self._age(pod),
+            gang,
+            is_terminating=uid in self._going or known.books.is_leaving(uid),
+            is_protected=is_kept or is_young or is_guarded_twice or is_elsewhere or uid in known.spared,
+        )
+
+    def _budgets(self, namespace: str, pods: Sequence[Pod]) -> list[Budget]:
+        """What the budgets of the namespace still allow."""
+        found = []
+        for one in self._holdings.budgets:
+            if one.metadata.namespace == namespace:
+                guarded = [pod for pod in pods if _guards([one], pod)]
+                spent = sum(pod.metadata.uid in self._going for pod in guarded)
+                names = frozenset(pod.metadata.name for pod in guarded)
+                found.append(Budget(names, max(one.status.disruptions_allowed - spent, 0)))
+        return found
+
+
+def _guards(budgets: Iterable[PodDisruptionBudget], pod: Pod) -> list[PodDisruptionBudget]:
+    """The budgets over a pod; one without a selector guards nobody, an empty selector everybody (S3-106)."""
+    return [
+        one
+        for one in budgets
+        if one.metadata.namespace == pod.metadata.namespace
+        and one.spec.selector is not None
+        and one.spec.selector.matches(pod.metadata.labels)
+    ]
+
+
+def _gang(pod: Pod) -> str:
+    return pod.metadata.labels.get(GROUP_LABEL, "")
+
+
+def _since(pod: Pod) -> float:
+    return clock.parse_timestamp(pod.status.start_time or pod.metadata.creation_timestamp)
