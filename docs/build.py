@@ -1,16 +1,22 @@
-"""Generates docs/reference.md from the code: `python -m docs.build`. A test fails when the file is out of date."""
+"""Generates docs/reference.md and deploy/arbitrator/crds.yaml from the code: `python -m docs.build`.
+
+A test fails when a file is out of date.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+import yaml
 
 from fairlead.api.builtin import RESOURCES
+from fairlead.arbitrator.definitions import definitions
 from fairlead.cli.main import main
 from fairlead.server.admission.chain import PLUGINS
 
 REFERENCE = Path(__file__).parent / "reference.md"
+CRDS = Path(__file__).parents[1] / "deploy" / "arbitrator" / "crds.yaml"
 
 
 def reference() -> str:
@@ -66,5 +72,19 @@ def _kinds() -> list[str]:
     return [*lines, ""]
 
 
+class _Spelt(yaml.SafeDumper):
+    """Writes everything out: an anchor is a riddle to whoever reads it."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def crds() -> str:
+    """The arbitrator's kinds, for `kubectl apply`."""
+    told = "# Generated from the code by `python -m docs.build`; do not edit.\n"
+    return told + yaml.dump_all(definitions(), Dumper=_Spelt, sort_keys=False, width=120)
+
+
 if __name__ == "__main__":
     REFERENCE.write_text(reference())
+    CRDS.write_text(crds())

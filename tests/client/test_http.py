@@ -112,6 +112,24 @@ def test_nobody_gets_in_without_the_token() -> None:
     run(scene())
 
 
+def test_a_token_that_was_replaced_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of pods are replaced every hour, in their file."""
+    monkeypatch.setattr("fairlead.client.http.TOKEN_SECONDS", 0.0)
+
+    async def scene() -> None:
+        async with cluster(SERVER) as running:
+            assert running.kubeconfig is not None
+            known, file = load(running.kubeconfig), tmp_path / "token"
+            file.write_text("wrong")
+            async with HttpApi(Access(known.server, known.ca, "wrong", token_file=file)) as api:
+                with pytest.raises(Unauthorized):
+                    await api.list(builtin.PODS)
+                file.write_text(known.token)
+                await api.list(builtin.PODS)
+
+    run(scene())
+
+
 def test_a_server_that_is_away_is_an_os_error(tmp_path: Path) -> None:
     async def scene() -> None:
         async with HttpApi(Access("http://127.0.0.1:9")) as api:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.client.kubeconfig import Access, load, render
+from fairlead.client.kubeconfig import Access, in_cluster, load, render
 
 TWO_CONTEXTS = """
 apiVersion: v1
@@ -45,7 +45,8 @@ def test_what_is_rendered_is_read_back(tmp_path: Path) -> None:
 
 
 def test_files_are_found_beside_the_kubeconfig(two_contexts: Path) -> None:
-    assert load(two_contexts) == Access("https://example.com", b"CA", "secret")
+    token_file = two_contexts.parent / "token"
+    assert load(two_contexts) == Access("https://example.com", b"CA", "secret", token_file=token_file)
 
 
 def test_a_named_context_is_preferred_to_the_current_one(two_contexts: Path) -> None:
@@ -86,3 +87,17 @@ def test_a_file_of_another_kind_is_not_written_over() -> None:
     for text in ("[1, 2]", "kind: Pod", "{"):
         with pytest.raises(ValueError, match="another kind"):
             render("https://127.0.0.1:1", None, "", text)
+
+
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.96.0.1", "https://10.96.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
+def test_a_pod_knows_its_cluster(tmp_path: Path, host: str, server: str) -> None:
+    for name in ("token", "ca.crt", "namespace"):
+        (tmp_path / name).write_text(f"{name}\n")
+    environment = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    found = in_cluster(environment, tmp_path)
+    token_file = tmp_path / "token"
+    assert found == Access(server, b"ca.crt\n", "token", namespace="namespace", token_file=token_file)
+    with pytest.raises(ValueError, match="no pod"):
+        in_cluster({}, tmp_path)

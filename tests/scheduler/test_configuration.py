@@ -291,6 +291,11 @@ def test_preferences_of_existing_pods_may_be_ignored_for_pods_without_their_own(
     assert cluster.scores(pod(), NEAR) == {"n1": 0, "n2": 0}
 
 
+def test_an_extender_says_https_as_kubernetes_spells_it() -> None:
+    (said,) = load({"extenders": [{"urlPrefix": "https://x", "enableHTTPS": True}]}).said.extenders
+    assert said.enable_https
+
+
 def test_resources_that_an_extender_counts_need_not_fit() -> None:
     extender = {"urlPrefix": "http://x", "managedResources": [{"name": "test.dev/gpu", "ignoredByScheduler": True}]}
     cluster = Cluster(node(), profile=load({"extenders": [extender]}).profiles[0])

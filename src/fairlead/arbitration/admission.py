@@ -17,6 +17,8 @@ from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
     CONSUMERS,
+    MISSPELT_ALLOCATIONS,
+    MISSPELT_CONSUMERS,
     POLICIES,
     Consumer,
     ConsumerGroup,
@@ -35,7 +37,10 @@ class ArbitrationAdmission(AdmissionPlugin):
     """
 
     name = "Arbitration"
-    resources = frozenset(one.qualified for one in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS))
+    resources = frozenset(
+        one.qualified
+        for one in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS, MISSPELT_CONSUMERS, MISSPELT_ALLOCATIONS)
+    )
     subresources = frozenset({"", "status"})
 
     def __init__(self, reader: Reader, *, counts_quotas: bool) -> None:
@@ -55,7 +60,8 @@ class ArbitrationAdmission(AdmissionPlugin):
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
         if attributes.subresource:
             return
-        found = review(attributes.obj, attributes.old, self._world)
+        obj = attributes.obj | {"kind": row.kind}  # callers in this process need not say it
+        found = review(obj, attributes.old, self._world)
         attributes.warnings.extend(found.warnings)
         if found.errors:
             raise invalid(row.kind, name_of(attributes.obj), found.errors, row.group)

@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, GROUP, POLICIES, VERSION
+from fairlead.arbitrator.objects import (
+    ALLOCATIONS,
+    CONSUMER_GROUPS,
+    CONSUMERS,
+    MISSPELT_ALLOCATIONS,
+    MISSPELT_CONSUMERS,
+    POLICIES,
+    VERSION,
+)
 
 _APPROVAL: Final = {"api-approved.kubernetes.io": "unapproved, of the incubator's documents"}
 
@@ -86,13 +94,14 @@ _CONSUMER: Final = _object(
 
 
 def _definition(resource: Resource, spec: Obj, status: Obj, columns: tuple[Obj, ...]) -> Obj:
-    names = {
+    names: Obj = {
         "plural": resource.plural,
         "singular": resource.singular,
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
-        "shortNames": list(resource.short_names),
     }
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
     version = {
         "name": VERSION,
         "served": True,
@@ -106,7 +115,7 @@ def _definition(resource: Resource, spec: Obj, status: Obj, columns: tuple[Obj, 
         "kind": "CustomResourceDefinition",
         "metadata": {"name": resource.qualified, "annotations": dict(_APPROVAL)},
         "spec": {
-            "group": GROUP,
+            "group": resource.group,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "names": names,
             "versions": [version],
@@ -139,4 +148,6 @@ def definitions() -> list[Obj]:
         _definition(CONSUMER_GROUPS, _object(**_SHARE), _object(**_DIVIDED), _SHARE_COLUMNS),
         _definition(ALLOCATIONS, copied, _object(**_COMPUTED), shares),
         _definition(POLICIES, policy, _object(), _POLICY_COLUMNS),
+        _definition(MISSPELT_CONSUMERS, _CONSUMER, _object(), _SHARE_COLUMNS),
+        _definition(MISSPELT_ALLOCATIONS, copied, _object(**_COMPUTED), shares),
     ]

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.durations import seconds_of
-from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from fairlead.api.meta import Object
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.arbitrator import evicting
+from fairlead.arbitrator import evicting, twin
 from fairlead.arbitrator.books import Kind, is_gated
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
@@ -33,6 +33,7 @@ from fairlead.arbitrator.objects import (
     CONSUMER_GROUPS,
     CONSUMERS,
     GATE,
+    MISSPELT_CONSUMERS,
     POLICIES,
     SYSTEM_NAMESPACE,
     THE_NAME,
@@ -87,7 +88,7 @@ class Arbitrator:
         may_act: Callable[[], bool] = always,
         watch: Watch | None = None,
     ) -> None:
-        """`may_act` says whether this is still the one arbitrator; it is asked before anybody is evicted."""
+        """`may_act` says whether this is still the one arbitrator; it is asked right before each pod is evicted."""
         self._api, self._informers, self._room = api, informers, room
         self._recorder, self._may_act, self._watch = recorder, may_act, watch
         self.ledger, self.books = ledger, ledger.books
@@ -122,7 +123,9 @@ class Arbitrator:
             except AlreadyExists:
                 changed = {"spec": definition["spec"]}
                 await self._api.patch(builtin.CUSTOM_RESOURCE_DEFINITIONS, name, "", changed)
-        for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES):
+            except Forbidden:  # then it is for an administrator to do
+                log.warning("may not install %s: deploy/arbitrator/crds.yaml has it", name)
+        for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES, MISSPELT_CONSUMERS):
             while True:
                 try:
                     await self._api.list(resource)
@@ -136,6 +139,7 @@ class Arbitrator:
         self._namespaces, self._quotas = of(builtin.NAMESPACES, Object), of(builtin.RESOURCE_QUOTAS, ResourceQuota)
         self._budgets = of(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
         self._consumers, self._groups = of(CONSUMERS, Consumer), of(CONSUMER_GROUPS, ConsumerGroup)
+        self._twins = of(MISSPELT_CONSUMERS, Consumer)
         self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
@@ -147,9 +151,10 @@ class Arbitrator:
         self._budgets.subscribe(self._changed)
         self._consumers.subscribe(self._changed)
         self._groups.subscribe(self._changed)
+        self._twins.subscribe(self._changed)
         self._policies.subscribe(self._changed)
         heard = (self._pods, self._nodes, self._namespaces, self._quotas, self._budgets, self._consumers)
-        for informer in (*heard, self._groups, self._policies, self._allocations):
+        for informer in (*heard, self._twins, self._groups, self._policies, self._allocations):
             await informer.synced()
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
@@ -165,10 +170,11 @@ class Arbitrator:
         """Once around; nothing if nothing changed since."""
         self.ledger.expire()
         state = (self.books.version, self._changes)
-        if state == self._done and clock.now() < self._look_again_at:
+        if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
             return
         began, policy = clock.monotonic(), self._policy()
         await self._complete()
+        await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
         consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
         quotas = allowed_by(self._quotas)
@@ -194,6 +200,8 @@ class Arbitrator:
             await self._publisher.publish(report, policy.prefix)
         for name, outcome in division.groups.items():
             await self._publisher.publish_group(name, outcome, policy.prefix)
+        if not self._may_act():
+            return
         await lift(self._api, self.ledger, self._gated[GATE])
         await self._evict(policy)
         self._look_again_at = self._next_look(found)
@@ -244,10 +252,13 @@ class Arbitrator:
         """Evict those whose notice has run out, at most so many in a cycle."""
         left = policy.max_evictions_per_cycle
         for namespace, notice in self._notices.due(clock.now()):
-            if not self._may_act() or not await self._publisher.confirm(namespace):
+            if not await self._publisher.confirm(namespace):
                 log.warning("somebody else arbitrates: nobody of %s is evicted", namespace)
                 continue
             for victim in notice.victims[:left]:
+                if not self._may_act():
+                    log.warning("leadership is in doubt: nobody is evicted")
+                    return
                 result = await evicting.evict(self._api, victim)
                 left -= 1
                 if self._watch is not None:

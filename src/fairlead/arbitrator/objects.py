@@ -7,6 +7,7 @@ or percentages of the cluster.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from fairlead.api.durations import seconds_of
@@ -36,6 +37,13 @@ CONSUMERS: Final = _row("consumers", "Consumer", "csm", namespaced=True)
 CONSUMER_GROUPS: Final = _row("consumergroups", "ConsumerGroup", "csg", namespaced=False)
 ALLOCATIONS: Final = _row("allocations", "Allocation", "alloc", namespaced=True)
 POLICIES: Final = _row("arbitratorpolicies", "ArbitratorPolicy", "apol", namespaced=False)
+#: Of the documents' manifests, see `twin`.
+MISSPELT_CONSUMERS: Final = replace(
+    CONSUMERS, group=MISSPELT_GROUP, plural="kuabeconsumers", singular="kuabeconsumer", short_names=()
+)
+MISSPELT_ALLOCATIONS: Final = replace(
+    ALLOCATIONS, group=MISSPELT_GROUP, plural="kuabeallocations", singular="kuabeallocation", short_names=()
+)
 
 
 class ShareSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -10,24 +11,34 @@ from pathlib import Path
 
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import WrongUsage
-from fairlead.client.kubeconfig import Access, load
+from fairlead.client.kubeconfig import Access, in_cluster, load
 from fairlead.client.leader import Election, Terms
 from fairlead.runtime import chance
 
 
 def access_of(kubeconfig: Path | None, context: str) -> Access:
-    """The cluster that is meant. Raises WrongUsage if none is named."""
-    if kubeconfig is None:
-        raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig")
-    return load(kubeconfig, context)
+    """The cluster that is meant; without a kubeconfig, that of our pod. Raises WrongUsage if there is none."""
+    if kubeconfig is not None:
+        return load(kubeconfig, context)
+    try:
+        return in_cluster(os.environ)
+    except ValueError:
+        raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig") from None
 
 
-async def serve(api: Api, work: Callable[[], Awaitable[None]], terms: Terms | None) -> None:
-    """Work until somebody says stop; with terms, only while leading. Raises LostLeadership, or what the work raises."""
+def candidate(api: Api, terms: Terms) -> Election:
+    """This process, as one of several that could do the work."""
+    return Election(api, f"{socket.gethostname()}_{chance.uid()}", terms)
+
+
+async def serve(work: Callable[[], Awaitable[None]], election: Election | None) -> None:
+    """Work until somebody says stop; if there is an election, only while leading.
+
+    Raises LostLeadership, or what the work raises.
+    """
     stopping = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
-    election = Election(api, f"{socket.gethostname()}_{chance.uid()}", terms) if terms else None
     working = asyncio.ensure_future(election.lead(work) if election else work())
     stopped = asyncio.create_task(stopping.wait())
     try:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from fairlead.api.verbs import Api
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.informed import informed_world, own_name
 from fairlead.arbitrator.ledger import Ledger
-from fairlead.cli.alone import access_of, serve
-from fairlead.cli.failures import Failure, explained, parsing
+from fairlead.arbitrator.loop import always
+from fairlead.arbitrator.metrics import Metrics
+from fairlead.arbitrator.serving import Address, State, Tls, check, listening
+from fairlead.arbitrator.standing import take_over
+from fairlead.cli.alone import access_of, candidate, serve
+from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
@@ -20,49 +28,131 @@ from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime.loops import run
 
 LEASE = "fairlead-arbitrator"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where others may ask, and how they find out who leads."""
+
+    address: Address
+    tls: Tls | None
+    service: tuple[str, str] | None = None  # namespace and name
+    own_address: str = ""
 
 
 @click.command(short_help="Run the arbitrator alone, against any API server.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="KUBECONFIG",
-    help="Which API server, and as whom.",
-)
+@click.option("--kubeconfig", type=FILE, envvar="KUBECONFIG", help="Which API server.  [default: our pod's]")
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
 @click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Whether to share the work by a lease."
 )
-def arbitrator(kubeconfig: Path | None, context: str, leader_elect: bool) -> None:
-    """Publish what each namespace of a cluster deserves, a real Kubernetes included.
+@click.option("--lease-namespace", default="kube-system", show_default=True, help="Where the lease is.")
+@click.option("--listen", metavar="HOST:PORT", help="Where to answer webhooks, schedulers, probes and metrics.")
+@click.option("--tls-cert-file", type=FILE, help="The listener's certificate. Beyond loopback there must be one.")
+@click.option("--tls-private-key-file", type=FILE, help="Its key.")
+@click.option(
+    "--client-ca-file", type=FILE, help="Who asks for metrics or for a pod shows a certificate of this authority."
+)
+@click.option(
+    "--extender-service",
+    metavar="NAMESPACE/NAME",
+    help="A Service without selector, for schedulers: whoever leads is its endpoint.",
+)
+@click.option("--pod-ip", envvar="POD_IP", default="", help="Our own address, for that Service.")
+def arbitrator(
+    kubeconfig: Path | None,
+    context: str,
+    leader_elect: bool,
+    lease_namespace: str,
+    listen: str | None,
+    tls_cert_file: Path | None,
+    tls_private_key_file: Path | None,
+    client_ca_file: Path | None,
+    extender_service: str | None,
+    pod_ip: str,
+) -> None:
+    """Divide a cluster among its namespaces, a real Kubernetes included.
 
     It installs the kinds Consumer, ConsumerGroup, ArbitratorPolicy and Allocation, gives every namespace a Consumer,
-    and keeps the Allocations up to date. Nobody is evicted and nobody is held back by it yet.
+    keeps the Allocations up to date, and takes back what others deserve: it gives notice, then evicts, and breaks no
+    disruption budget. Pods are held back until they are granted if they have its scheduling gate, or if the scheduler
+    asks its listener. docs/arbitrator-on-kubernetes.md tells how.
 
     \b
     Example:
-      fairlead arbitrator --kubeconfig ~/.kube/config &
+      fairlead arbitrator --kubeconfig ~/.kube/config --listen 127.0.0.1:9443 &
       kubectl get consumers,allocations -A
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with parsing():
         access = access_of(kubeconfig, context)
-    with explained():
+        tls = _tls(tls_cert_file, tls_private_key_file, client_ca_file)
+        listener = _listener(listen, tls, extender_service, pod_ip)
+    terms = Terms(LEASE, lease_namespace) if leader_elect else None
+    with explained(ports={"--listen": listener.address.port if listener else None}):
         try:
-            run(_run(access, Terms(LEASE) if leader_elect else None))
+            run(_run(access, terms, listener))
         except* LostLeadership as lost:
             raise Failure(f"leader election lost: {lost.exceptions[0]}") from None
 
 
-async def _run(access: Access, terms: Terms | None) -> None:
+def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> Tls | None:
+    """Raises WrongUsage for half of it, OSError for files that cannot be used."""
+    if certificate is None or key is None:
+        if certificate or key or client_ca:
+            raise WrongUsage("--tls-cert-file and --tls-private-key-file go together, and --client-ca-file with them")
+        return None
+    tls = Tls(certificate, key, client_ca)
+    tls.context()
+    return tls
+
+
+def _listener(listen: str | None, tls: Tls | None, service: str | None, own_address: str) -> Listener | None:
+    """Raises WrongUsage or ValueError for what makes no sense."""
+    if listen is None:
+        if tls or service:
+            raise WrongUsage("--tls-cert-file and --extender-service say nothing without --listen")
+        return None
+    address = Address.parse(listen)
+    check(address, tls)
+    if service is None:
+        return Listener(address, tls)
+    namespace, _, name = service.partition("/")
+    if not namespace or not name or not own_address:
+        raise WrongUsage("--extender-service wants NAMESPACE/NAME, and our own address: --pod-ip")
+    ipaddress.ip_address(own_address)
+    return Listener(address, tls, (namespace, name), own_address)
+
+
+async def _run(access: Access, terms: Terms | None, listener: Listener | None) -> None:
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
-        informers = Informers(api)
-        ledger = Ledger(Books())
+        election = candidate(api, terms) if terms else None
+        may_act = election.is_leading if election else always
+        informers, ledger, metrics = Informers(api), Ledger(Books()), Metrics()
 
         async def work() -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(informers.run())
-                group.create_task(Arbitration(api, informers, ledger).run())
+            async with asyncio.TaskGroup() as leading:
+                if listener is not None and listener.service is not None:
+                    own = (listener.own_address, listener.address.port)
+                    leading.create_task(take_over(api, *listener.service, *own))
+                leading.create_task(Arbitration(api, informers, ledger, may_act=may_act, watch=metrics).run())
 
-        click.echo(f"Arbitrating at {access.server}")
-        await serve(api, work, terms)
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(informers.run())]
+            if listener is not None:
+                state = State(metrics.registry, is_leading=may_act)
+                ledger.subscribe(lambda: state.divided(ledger))
+                beside.append(group.create_task(_answer(api, informers, listener, state)))
+            click.echo(f"Arbitrating at {access.server}")
+            await serve(work, election)
+            for one in beside:
+                one.cancel()
+
+
+async def _answer(api: Api, informers: Informers, listener: Listener, state: State) -> None:
+    """Followers answer too: webhooks are called all the time."""
+    async with listening(listener.address, listener.tls, state):
+        state.arbitrators = frozenset({await own_name(api)})
+        state.world = await informed_world(api, informers)
+        await asyncio.Event().wait()

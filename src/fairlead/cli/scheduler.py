@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fairlead.api.durations import seconds_of
-from fairlead.cli.alone import access_of, serve
+from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
 from fairlead.client.events import SeriesRecorder
@@ -101,7 +101,7 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
                     group.create_task(part)
 
         try:
-            await serve(api, work, terms)
+            await serve(work, candidate(api, terms) if terms else None)
         finally:
             if listener is not None:
                 await listener.cleanup()

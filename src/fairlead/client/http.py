@@ -35,7 +35,8 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
-from fairlead.client.kubeconfig import Access
+from fairlead.client.kubeconfig import Access, read_token
+from fairlead.runtime.clock import monotonic
 
 #: How many objects one page of a list has; client-go's reflector asks for as many.
 PAGE: Final = 500
@@ -45,11 +46,13 @@ WATCH_SECONDS: Final = 480.0
 SILENCE_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
+#: How long a token is used before its file is read again, as client-go does.
+TOKEN_SECONDS: Final = 60.0
 MOST_CONNECTIONS: Final = 64
 #: The longest line of a watch stream.
 LONGEST_EVENT: Final = 16 << 20
 
-_JSON: Final = {"Content-Type": "application/json", "Accept": "application/json"}
+_JSON: Final[dict[str, str]] = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -95,9 +98,8 @@ class HttpApi:
         """Raises ValueError if the kubeconfig's certificates cannot be used."""
         self._server = access.server.rstrip("/")
         self._tls = tls_of(access) if self._server.startswith("https") else None
-        self._headers = {"User-Agent": user_agent}
-        if access.token:
-            self._headers["Authorization"] = f"Bearer {access.token}"
+        self._user_agent = user_agent
+        self._token, self._token_file, self._token_at = access.token, access.token_file, 0.0
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
@@ -105,7 +107,7 @@ class HttpApi:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            headers=self._headers,
+            headers={"User-Agent": self._user_agent},
             timeout=timeout,
             read_bufsize=1 << 20,
             max_line_size=1 << 16,
@@ -147,7 +149,7 @@ class HttpApi:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         path = self._server + resource.path(namespace=namespace)
         try:
-            async with self._session.get(path, params=params, headers=_JSON, timeout=timeout) as response:
+            async with self._session.get(path, params=params, headers=self._headers(), timeout=timeout) as response:
                 if response.status >= 400:
                     raise error_of(response.status, await response.read())
                 async for line in _lines(response.content):
@@ -219,7 +221,7 @@ class HttpApi:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        headers = _JSON | {"Content-Type": str(content_type)}
+        headers = self._headers() | {"Content-Type": str(content_type)}
         try:
             async with self._session.request(
                 method, self._server + path, params=params, data=body, headers=headers
@@ -230,6 +232,11 @@ class HttpApi:
         if response.status >= 400:
             raise error_of(response.status, answer)
         return answer
+
+    def _headers(self) -> dict[str, str]:
+        if self._token_file is not None and monotonic() >= self._token_at + TOKEN_SECONDS:
+            self._token, self._token_at = read_token(self._token_file), monotonic()
+        return _JSON | {"Authorization": f"Bearer {self._token}"} if self._token else _JSON
 
 
 # --- what is sent ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,17 @@
-"""Kubeconfigs: how a client finds a server and proves who it is."""
+"""How a client finds a server and proves who it is: kubeconfigs, and what every pod is given."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
+
+#: Where a pod finds its service account.
+POD_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Access:
     client_key: bytes | None = None
     namespace: str = "default"
     insecure: bool = False
+    #: Where the token is kept up to date: that of a pod is a new one every hour.
+    token_file: Path | None = None
 
 
 def render(server: str, ca: bytes | None, token: str, existing: str = "", name: str = "fairlead") -> str:
@@ -69,9 +75,10 @@ def load(path: Path, context: str = "") -> Access:
     chosen = _named(config, "contexts", wanted).get("context") or {}
     cluster = _named(config, "clusters", chosen.get("cluster", "")).get("cluster") or {}
     user = _named(config, "users", chosen.get("user", "")).get("user") or {}
-    token = user.get("token", "")
+    token, token_file = user.get("token", ""), None
     if not token and user.get("tokenFile"):
-        token = (path.parent / user["tokenFile"]).read_text().strip()
+        token_file = path.parent / user["tokenFile"]
+        token = read_token(token_file)
     return Access(
         server=cluster.get("server", ""),
         ca=_pem(cluster, "certificate-authority", path),
@@ -80,7 +87,29 @@ def load(path: Path, context: str = "") -> Access:
         client_key=_pem(user, "client-key", path),
         namespace=chosen.get("namespace", "default"),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        token_file=token_file,
     )
+
+
+def in_cluster(environment: Mapping[str, str], account: Path = POD_ACCOUNT) -> Access:
+    """The API server of the pod that this process runs in; ValueError outside of pods, OSError for a pod without a
+    service account."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ValueError("this is no pod of a cluster")
+    token_file = account / "token"
+    return Access(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        ca=(account / "ca.crt").read_bytes(),
+        token=read_token(token_file),
+        namespace=(account / "namespace").read_text().strip(),
+        token_file=token_file,
+    )
+
+
+def read_token(file: Path) -> str:
+    """The bearer token in a file."""
+    return file.read_text().strip()
 
 
 def _read(path: Path) -> dict[str, Any]:

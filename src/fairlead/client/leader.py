@@ -57,6 +57,13 @@ class Election:
         self._api, self._identity, self._terms = api, identity, terms
         self._seen = b""  # the lease as it was when it last changed
         self._seen_at = 0.0
+        self._ours_until = 0.0
+
+    def is_leading(self) -> bool:
+        """Whether nobody else can lead yet. It is a matter of this machine's clock alone, so whoever was stopped for a
+        while, or is cut off, knows at once: what only a leader may do is to ask this just before.
+        """
+        return monotonic() < self._ours_until
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then do the work for as long as it lasts.
@@ -72,6 +79,7 @@ class Election:
             for one in done:
                 one.result()
         finally:
+            self._ours_until = 0.0
             for one in (working, renewing):
                 one.cancel()
             await asyncio.gather(working, renewing, return_exceptions=True)
@@ -92,23 +100,28 @@ class Election:
             log.info("cannot release the lease: %s", error)
 
     async def _renew(self) -> None:
-        renewed_at = monotonic()
         while True:
             await asyncio.sleep(self._terms.retry)
-            if await self._try():
-                renewed_at = monotonic()
-            elif monotonic() - renewed_at >= self._terms.renew_deadline:
+            try:
+                async with asyncio.timeout_at(self._ours_until):
+                    await self._try()
+            except TimeoutError:  # an answer that comes later is none
+                self._ours_until = 0.0
+            if not self.is_leading():
                 raise LostLeadership(f"lease {self._terms.namespace}/{self._terms.name} could not be renewed")
 
     async def _try(self) -> bool:
         """Take the lease or renew it; whether it is ours now."""
+        asked_at = monotonic()  # from then on others may have seen it
         try:
-            return await self._take()
+            is_ours = await self._take()
         except (Conflict, AlreadyExists):
             return False  # somebody was faster
         except (ApiError, OSError) as error:
             log.warning("lease %s/%s: %s", self._terms.namespace, self._terms.name, error)
             return False
+        self._ours_until = asked_at + self._terms.renew_deadline if is_ours else 0.0
+        return is_ours
 
     async def _take(self) -> bool:
         terms = self._terms

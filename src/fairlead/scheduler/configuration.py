@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
 from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
@@ -77,7 +79,7 @@ class ExtenderConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_u
     prioritize_verb: str = ""
     weight: int = 0
     bind_verb: str = ""
-    enable_https: bool = False
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: dict[str, Any] | None = None
     http_timeout: str = "5s"
     node_cache_capable: bool = False

@@ -1,0 +1,123 @@
+"""The arbitrator as admission webhooks of a real cluster (admission.k8s.io/v1): it reviews what is written into its
+kinds, and holds new pods back by a scheduling gate where the scheduler cannot be told to ask.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Container, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.api.encoded import encode
+from fairlead.api.errors import ApiError, Forbidden
+from fairlead.api.fields import invalid
+from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.arbitrator.objects import ALLOCATIONS, GATE, SYSTEM_NAMESPACE
+from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, may_write_allocations, review
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    group: str = ""
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    group: str = ""
+    resource: str = ""
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+    groups: tuple[str, ...] | None = None
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of an `AdmissionRequest` that is read."""
+
+    uid: str
+    operation: str
+    kind: _Kind
+    resource: _Resource = _Resource()
+    sub_resource: str = ""
+    namespace: str = ""
+    user_info: _User = _User()
+    object: Obj | None = None
+    old_object: Obj | None = None
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    request: _Request
+
+
+_review_of = msgspec.json.Decoder(_Review).decode
+
+
+def validated(body: bytes, world: World, arbitrators: Container[str]) -> bytes:
+    """The answer to an `AdmissionReview` of one of our kinds. Raises msgspec.DecodeError for what is none.
+
+    `arbitrators` are the users as whom arbitrators write.
+    """
+    request = _review_of(body).request
+    user = request.user_info
+    is_answer = request.kind.kind == ALLOCATIONS.kind
+    if is_answer and not may_write_allocations(user.username, user.groups or (), arbitrators):
+        where = request.resource
+        name = name_of(request.object or {})
+        return _denied(request, Forbidden.of(where.resource, name, NOT_THE_ARBITRATOR, where.group))
+    if request.sub_resource or request.object is None:
+        return _allowed(request)
+    metadata(request.object).setdefault("namespace", request.namespace)
+    found = review(request.object, request.old_object, world)
+    if found.errors:
+        kind = request.kind
+        refusal = invalid(kind.kind, name_of(request.object), found.errors, kind.group)
+        return _denied(request, refusal, found.warnings)
+    return _allowed(request, warnings=found.warnings)
+
+
+def gated(body: bytes) -> bytes:
+    """The answer to an `AdmissionReview` of a pod: with our gate, if it is born to be scheduled.
+
+    Raises msgspec.DecodeError for what is no review.
+    """
+    request = _review_of(body).request
+    patch = _gating(request)
+    if not patch:
+        return _allowed(request)
+    return _allowed(request, patchType="JSONPatch", patch=b64encode(encode(patch)).decode())
+
+
+def _gating(request: _Request) -> list[Obj]:
+    """The JSON patch that adds our gate. The system's pods are nobody's to hold back (S2-28)."""
+    if (request.kind.kind, request.operation) != ("Pod", "CREATE") or request.sub_resource:
+        return []
+    spec: Obj = (request.object or {}).get("spec") or {}
+    gates = spec.get("schedulingGates")
+    is_known = any(one.get("name") == GATE for one in gates or ())
+    if request.namespace == SYSTEM_NAMESPACE or spec.get("nodeName") or is_known:
+        return []
+    gate = {"name": GATE}
+    if gates:
+        return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
+    return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
+
+
+def _denied(request: _Request, refusal: ApiError, warnings: Sequence[str] = ()) -> bytes:
+    return _response(request, False, status=refusal.status(), warnings=warnings)
+
+
+def _allowed(request: _Request, **more: Any) -> bytes:
+    return _response(request, True, **more)
+
+
+def _response(request: _Request, allowed: bool, **more: Any) -> bytes:
+    said = {key: value for key, value in more.items() if value}
+    return encode(
+        {
+            "kind": "AdmissionReview",
+            "apiVersion": "admission.k8s.io/v1",
+            "response": {"uid": request.uid, "allowed": allowed, **said},
+        }
+    )

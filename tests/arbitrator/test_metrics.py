@@ -1,0 +1,66 @@
+"""The arbitrator's metrics, as Prometheus reads them."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+
+from fairlead.arbitrator.decide import Outcome
+from fairlead.arbitrator.metrics import Metrics
+
+GI = 1 << 30
+
+
+def outcome(used: int, deserved: int) -> Outcome:
+    amounts = {"cpu": deserved, "memory": GI}
+    return Outcome(
+        request={"cpu": 3000},
+        deserved=amounts,
+        granted={"cpu": 500},
+        used={"cpu": used},
+        staying={"cpu": used},
+        reserved={"cpu": 2000},
+        dominant_share="0.2500",
+        bottleneck="cpu",
+    )
+
+
+def told(metrics: Metrics) -> list[str]:
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    return [line for line in lines if not line.startswith("#") and "_created" not in line]
+
+
+def test_the_last_cycle_is_told_in_cores_and_bytes() -> None:
+    metrics = Metrics()
+    metrics.cycle(0.003, {"gone": outcome(1000, 1000)})
+    metrics.cycle(0.0005, {"a": outcome(used=2500, deserved=1500)})
+    lines = told(metrics)
+    for line in (
+        'fairlead_arbitrator_request{namespace="a",resource="cpu"} 3.0',
+        'fairlead_arbitrator_deserved{namespace="a",resource="cpu"} 1.5',
+        'fairlead_arbitrator_deserved{namespace="a",resource="memory"} 1.073741824e+09',
+        'fairlead_arbitrator_granted{namespace="a",resource="cpu"} 0.5',
+        'fairlead_arbitrator_used{namespace="a",resource="cpu"} 2.5',
+        'fairlead_arbitrator_borrowed{namespace="a",resource="cpu"} 0.5',
+        'fairlead_arbitrator_dominant_share{namespace="a"} 0.25',
+        'fairlead_arbitrator_overused{namespace="a"} 1.0',
+        'fairlead_arbitrator_cycle_duration_seconds_bucket{le="0.001"} 1.0',
+        "fairlead_arbitrator_cycle_duration_seconds_count 2.0",
+    ):
+        assert line in lines
+    assert not any("gone" in line for line in lines)
+
+
+def test_evictions_and_proposals_are_counted() -> None:
+    metrics = Metrics()
+    metrics.proposed("a")
+    metrics.evicted("a", "evicted")
+    metrics.evicted("a", "evicted")
+    metrics.evicted("a", "blocked")
+    lines = told(metrics)
+    assert 'fairlead_arbitrator_reclaim_proposals_total{namespace="a"} 1.0' in lines
+    assert 'fairlead_arbitrator_evictions_total{namespace="a",result="evicted"} 2.0' in lines
+    assert 'fairlead_arbitrator_evictions_total{namespace="a",result="blocked"} 1.0' in lines
+
+
+def test_nothing_is_told_of_namespaces_before_the_first_cycle() -> None:
+    assert not any("namespace=" in line for line in told(Metrics()))

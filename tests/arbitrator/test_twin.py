@@ -1,0 +1,53 @@
+"""Consumers of the documents' misspelt group, in virtual time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.api.errors import Invalid
+from fairlead.arbitrator.objects import CONSUMERS, MISSPELT_CONSUMERS, THE_NAME
+from tests.arbitrator.world import World, scene
+
+Obj = dict[str, Any]
+
+
+async def spec(world: World) -> Obj:
+    found: Obj = (await world.api.get(CONSUMERS, THE_NAME, "a")).obj()["spec"]
+    return {key: value for key, value in found.items() if key in ("hard", "weight")}
+
+
+async def write(world: World, **said: Any) -> None:
+    metadata = {"name": THE_NAME, "namespace": "a"}
+    await world.api.create(MISSPELT_CONSUMERS, {"metadata": metadata, "spec": said}, "a")
+
+
+def test_what_it_says_is_said_until_somebody_says_otherwise() -> None:
+    """S2-11."""
+
+    async def act(world: World) -> None:
+        await world.namespace("a", weight=7)
+        await write(world, hard={"cpu": "4"})
+        await world.settle()
+        assert await spec(world) == {"hard": {"cpu": "4"}, "weight": 1}
+        await world.consumer("a", weight=3)
+        await world.settle()
+        assert await spec(world) == {"hard": {"cpu": "4"}, "weight": 3}
+        await world.api.patch(MISSPELT_CONSUMERS, THE_NAME, "a", {"spec": {"hard": None, "weight": 2}})
+        await world.settle()
+        assert await spec(world) == {"weight": 2}
+        await world.api.delete(MISSPELT_CONSUMERS, THE_NAME, "a")
+        await world.settle()
+        assert await spec(world) == {"weight": 2}
+
+    scene(act)
+
+
+def test_it_is_reviewed_like_any_other() -> None:
+    async def act(world: World) -> None:
+        await world.namespace("a")
+        with pytest.raises(Invalid, match="must be less than or equal to hard"):
+            await write(world, hard={"cpu": "1"}, reserved={"cpu": "2"})
+
+    scene(act)

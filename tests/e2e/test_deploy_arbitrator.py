@@ -1,0 +1,90 @@
+"""deploy/arbitrator with the real kubectl and openssl; and a scheduler that asks the arbitrator over TLS, as configured
+there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.helpers.clusters import cluster_of, node
+from tests.e2e.helpers.terminal import Terminal
+from tests.processes import Up, free_port
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "arbitrator"
+REFUSED = "kubectl get pod {} -o jsonpath='{{.status.conditions[?(@.type==\"PodScheduled\")].message}}'"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    options = ("--components", "controllers,nodes")
+    with cluster_of(tmp_path_factory.mktemp("cluster"), node("node-1", cpu="8"), options=options) as up:
+        yield up
+
+
+@contextmanager
+def fairlead(up: Up, greeting: str, *command: str) -> Iterator[None]:
+    """A component of that cluster, as a process."""
+    line = [sys.executable, "-m", "fairlead", *command, "--kubeconfig", str(up.kubeconfig)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith(greeting)
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(15) == 0
+
+
+def test_everything_can_be_applied_and_schedulers_are_told(
+    terminal: Terminal, cluster: Up, tmp_path: Path, namespace: str
+) -> None:
+    """S2-44, S2-45."""
+    terminal.output("kubectl wait --for=condition=Ready node/node-1 --timeout=20s")
+    for files in ("crds rbac service webhooks gate", "deployment policy"):
+        named = " ".join(f"-f {DEPLOY}/{name}.yaml" for name in files.split())
+        applied = terminal.run(f"kubectl apply {named}")
+        assert (applied.code, applied.err) == (0, "")
+    pki = tmp_path / "pki"
+    terminal.output(f"{DEPLOY}/certificates {pki} scheduler prometheus")
+    for kind in (
+        "validatingwebhookconfiguration/fairlead-arbitrator",
+        "mutatingwebhookconfiguration/fairlead-arbitrator-gate",
+    ):
+        bundle = terminal.output(f"kubectl get {kind} -o jsonpath='{{.webhooks[0].clientConfig.caBundle}}' | base64 -d")
+        assert bundle == (pki / "ca.crt").read_text().strip()
+
+    port = free_port()
+    config = (DEPLOY / "scheduler-extender.yaml").read_text().replace("CLUSTER-IP:443", f"127.0.0.1:{port}")
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(config.replace("/etc/kubernetes/fairlead", str(pki)))
+    listen = ("--listen", f"0.0.0.0:{port}", "--client-ca-file", str(pki / "ca.crt"))
+    tls = ("--tls-cert-file", str(pki / "server.crt"), "--tls-private-key-file", str(pki / "server.key"))
+    with (
+        fairlead(cluster, "Arbitrating", "arbitrator", *listen, *tls),
+        fairlead(cluster, "Scheduling", "scheduler", "--config", str(file), "--port", "0"),
+    ):
+        terminal.output("kubectl wait --for=create consumer/defaults --timeout=20s")
+        terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":2}}}\'')
+        terminal.output(pods("one", "two"))
+        terminal.output("kubectl wait --for=condition=Ready pod/one pod/two --timeout=30s")
+        terminal.output(pods("three"))
+        refusal = f"Allocation {namespace}: not enough requests.cpu is granted to this namespace now."
+        why = f"0/1 nodes are available: 1 {refusal}"
+        terminal.comes_to(f"{REFUSED.format('three')} | cut -c -{len(why)}", why)
+        terminal.output("kubectl delete pod one --now")
+        terminal.output("kubectl wait --for=condition=Ready pod/three --timeout=60s")
+        curl = f"curl -s --resolve fairlead-arbitrator.kube-system.svc:{port}:127.0.0.1 --cacert {pki}/ca.crt"
+        url = f"https://fairlead-arbitrator.kube-system.svc:{port}/metrics"
+        assert "certificate" in terminal.output(f"{curl} {url}")
+        known = f"--cert {pki}/prometheus.crt --key {pki}/prometheus.key"
+        assert f'used{{namespace="{namespace}",resource="cpu"}}' in terminal.output(f"{curl} {known} {url}")
+
+
+def pods(*names: str) -> str:
+    """The command that makes pods of one CPU."""
+    spec = '{"spec":{"containers":[{"name":"c","image":"x","resources":{"requests":{"cpu":"1"}}}]}}'
+    return " && ".join(f"kubectl run {name} --image=x --overrides='{spec}'" for name in names)
