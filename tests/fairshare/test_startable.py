@@ -215,6 +215,14 @@ def test_no_more_is_kept_than_is_deserved() -> None:
     assert found["hungry"] == {"cpu": 6}
 
 
+def test_the_pods_of_the_unlimited_start_before_others_that_are_deserved() -> None:
+    """Of neither is a whole pod granted; without that the other would go first, for more of its pod is."""
+    nothing = {"cpu": 0}
+    other = Queue("other", nothing, {"cpu": 3}, {"cpu": 4}, {}, [({"cpu": 4}, 1)])
+    system = Queue("system", nothing, {"cpu": 1}, {"cpu": 4}, {}, [({"cpu": 4}, 1)], is_unlimited=True)
+    assert startable([other, system], {"cpu": 4}, {"cpu": 9}) == {"other": {}, "system": {"cpu": 4}}
+
+
 # --- what is lent ---------------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,13 @@ class Holding:
     deserved: Amount
     used: Amount
     weight: Amount = 1
+    #: What is free is for it first (S2-28).
+    is_unlimited: bool = False
+
+    @property
+    def turn(self) -> tuple[bool, bool]:
+        """Who has the least is served before the others are."""
+        return not self.is_unlimited, not self.weight
 
 
 def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]:
@@ -37,16 +44,18 @@ def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]
     free = max(mpq(capacity) - sum(mpq(one.used) for one in holdings.values()), mpq(0))
     lacking = {name: mpq(one.deserved) - one.used for name, one in sorted(holdings.items()) if one.deserved > one.used}
     left = {_ONLY: free}
-    first = {name: _strand(lacking[name], mpq(holdings[name].weight)) for name in lacking if holdings[name].weight > 0}
-    fill(list(first.values()), left)
-    last = {name: _strand(lacking[name], mpq(1)) for name in lacking if name not in first}
-    fill(list(last.values()), left)
-    more = {name: strand.position for name, strand in (first | last).items()}
+    more: dict[str, mpq] = {}
+    for turn in sorted({holdings[name].turn for name in lacking}):
+        strands = {
+            name: _strand(lacking[name], holdings[name].weight) for name in lacking if holdings[name].turn == turn
+        }
+        fill(list(strands.values()), left)
+        more |= {name: strand.position for name, strand in strands.items()}
     return {name: mpq(one.used) + more[name] if name in more else mpq(one.deserved) for name, one in holdings.items()}
 
 
-def _strand(amount: mpq, weight: mpq) -> Strand:
-    return Strand({_ONLY: mpq(1)}, weight, mpq(0), amount)
+def _strand(amount: mpq, weight: Amount) -> Strand:
+    return Strand({_ONLY: mpq(1)}, mpq(weight or 1), mpq(0), amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Queue:
     weight: Amount = 1
     #: Whether what is granted and not used is kept from others.
     holds: bool = False
+    is_unlimited: bool = False
 
 
 def startable(
@@ -74,9 +84,10 @@ def startable(
 ) -> dict[str, dict[str, int]]:
     """What each may use on top of what it uses, in whole pods: parts of a pod are of no use to anybody.
 
-    First the pods for which what is granted suffices; then one pod after the other that is deserved, the largest part
-    granted first. What those need for whom there is no room yet is kept for them, and what nobody deserves is lent,
-    pod by pod, to whoever has the smallest dominant share. What is held for one is for nobody else at any time.
+    First the pods for which what is granted suffices; then one pod after the other that is deserved, the unlimited
+    before the others, and the largest part granted first. What those need for whom there is no room yet is kept for
+    them, and what nobody deserves is lent, pod by pod, to whoever has the smallest dominant share. What is held for one
+    is for nobody else at any time.
     """
     left = dict(free)
     turns = [_Turn(queue) for queue in sorted(queues, key=lambda one: one.name)]
@@ -143,12 +154,12 @@ class _Turn:
         return limit[name] - self.queue.used.get(name, 0) - self.more.get(name, 0)
 
     def by_part(self) -> tuple[bool, mpq]:
-        """The largest part of a waiting pod that is granted beyond what has been started goes first."""
+        """The unlimited first, then the largest part of a waiting pod that is granted beyond what has been started."""
         parts = (
             min(mpq(self._room(name, self.queue.granted), amount) for name, amount in need.items())
             for need, _ in self.waiting
         )
-        return False, -max(parts, default=mpq(0))
+        return not self.queue.is_unlimited, -max(parts, default=mpq(0))
 
     def by_share(self, capacity: Mapping[str, int]) -> tuple[bool, mpq]:
         """The smallest dominant share goes first, and those without weight go last."""
