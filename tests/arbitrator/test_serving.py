@@ -91,6 +91,17 @@ def test_a_pod_that_is_not_granted_may_go_nowhere_and_preemption_would_not_help(
     run(act)
 
 
+def test_of_many_nodes_it_is_not_said_why_each_is_refused() -> None:
+    async def act() -> None:
+        async with listening(state(500)) as client:
+            names = [f"node-{number:04}" for number in range(5000)]
+            _, found = await client.post("/filter", by_name("one") | {"NodeNames": names})
+            assert found["NodeNames"] == []
+            assert found["FailedAndUnresolvableNodes"] == dict.fromkeys(names[:100], REFUSAL)
+
+    run(act)
+
+
 def test_who_may_start_is_counted_at_once_and_once() -> None:
     async def act() -> None:
         async with listening(state(1000)) as client:

@@ -14,6 +14,11 @@ from fairlead.api.encoded import encode
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.ledger import Ledger
 
+#: Of more nodes it is not said why they are refused. kube-scheduler counts the reasons that it is given, and takes a
+#: node that is neither left nor failed for one on which preemption would not help; a reason for each of 5,000 nodes is
+#: half a megabyte, for it to read in every attempt.
+MOST_REASONS: Final = 100
+
 _NULL: Final = msgspec.Raw(b"null")
 _NO_NODES: Final = b'{"metadata":{},"items":[]}'
 
@@ -51,7 +56,7 @@ def answer(body: bytes, ledger: Ledger) -> bytes:
     if not reason:
         return _result(nodes, names, b"{}")
     # Preemption would not help: that the node is full is not what keeps the pod.
-    refused = encode(dict.fromkeys(_asked_of(nodes, names), reason))
+    refused = encode(dict.fromkeys(_asked_of(nodes, names)[:MOST_REASONS], reason))
     return _result(nodes if nodes == b"null" else _NO_NODES, names if names == b"null" else b"[]", refused)
 
 

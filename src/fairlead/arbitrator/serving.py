@@ -89,10 +89,6 @@ class State:
     #: As whom arbitrators write.
     arbitrators: frozenset[str] = frozenset()
 
-    def divided(self, ledger: Ledger) -> None:
-        """From now on it can be said who may start."""
-        self.ledger = ledger
-
 
 def check(listen: Address, tls: Tls | None) -> None:
     """Raises ValueError for a listener that would let anybody in."""
