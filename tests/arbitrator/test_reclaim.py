@@ -254,19 +254,38 @@ def test_pods_of_daemon_sets_stay() -> None:
 
 
 def test_nobody_goes_when_that_would_help_nobody() -> None:
-    """A pod that fits on no node, however many go, is no reason to evict."""
+    """A pod that fits on no node, however many go, is no reason to evict, and what it deserves is lent."""
+
+    async def act(world: World) -> None:
+        await world.namespace("a")
+        await world.controller("a", "a", 20)
+        await world.settle()
+        await world.namespace("b", weight=2)
+        await world.pods("b", 1, cpu="11")
+        await world.settle(10 * GRACE)
+        assert world.evicted == []
+        assert await world.deserved("a", "b") == ["9", "11"]
+        assert await world.condition("a", "ReclaimBlocked") == ("True", "NotHelpful")
+        await world.scale("a", "a", 12)
+        await world.scale("a", "a", 20)
+        await world.settle(GRACE)
+        assert await world.running("a") == [20]
+
+    scene(act, nodes=2)
+
+
+def test_a_large_pod_is_given_room_on_one_node() -> None:
+    """The youngest of the borrower's pods are on both nodes; five of each would not do."""
 
     async def act(world: World) -> None:
         await world.namespace("a")
         await world.controller("a", "a", 20)
         await world.settle()
         await world.namespace("b")
-        await world.pods("b", 1, cpu="11")
-        await world.settle(10 * GRACE)
-        assert world.evicted == []
         await world.pods("b", 1, cpu="8")
         await world.settle(3 * GRACE)
-        assert await world.running("b") == [1]
+        assert await world.running("a", "b") == [12, 1]
+        assert len(world.evicted) == 8
 
     scene(act, nodes=2)
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gmpy2 import mpq
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus
+from fairlead.fairshare.tree import Zone
 
 RESOURCES = ("cpu", "gpu", "mem")
 NAMES = "abcdefgh"
@@ -17,6 +19,7 @@ SMALL, LARGE = 12, 1 << 44
 #: What very long fractions may be rounded by, as a part of the capacity.
 ROUNDING = mpq(1, 1 << 90)
 
+often = settings(max_examples=40, deadline=None)
 surpluses = st.sampled_from(Surplus)
 weights = st.one_of(st.just(1), st.integers(1, 5), st.fractions(Fraction(1, 4), 4, max_denominator=4))
 
@@ -82,6 +85,34 @@ def problems(
     capacity = {name: 1 + draw(st.integers(smallest, 2 * (LARGE if large else SMALL))) for name in names}
     count = draw(st.integers(1, most))
     return Problem(tuple(claim(name) for name in NAMES[:count]), capacity)
+
+
+@st.composite
+def trees(draw: st.DrawFn, /, claimed: st.SearchStrategy[Problem]) -> tuple[Zone, dict[str, int]]:
+    """Claims in zones, and zones in zones; zones have guarantees and caps if a claim has."""
+    problem = draw(claimed)
+    has_guarantees = any(one.reserved for one in problem.claims)
+    has_caps = any(one.hard for one in problem.claims)
+    members: list[Zone | Claim] = list(problem.claims)
+    for number in range(draw(st.integers(1, 3))):
+        size = draw(st.integers(1, len(members)))
+        reserved = {"cpu": draw(st.integers(0, 12))} if has_guarantees and draw(st.booleans()) else {}
+        hard = {"cpu": draw(st.integers(0, 12))} if has_caps and draw(st.booleans()) else {}
+        zone = Zone(f"zone-{number}", members[:size], draw(weights), reserved, hard, draw(st.booleans()))
+        members = [*members[size:], zone]
+    return Zone("root", members), problem.capacity
+
+
+def zones_of(zone: Zone) -> list[Zone]:
+    return [zone, *(inner for member in zone.members if isinstance(member, Zone) for inner in zones_of(member))]
+
+
+def claims_of(zone: Zone) -> list[Claim]:
+    return [member for inner in zones_of(zone) for member in inner.members if isinstance(member, Claim)]
+
+
+#: Everything that may be claimed.
+anything = problems(has_unlimited=True, has_weightless=True, has_holders=True, has_parts=True)
 
 
 def summed(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:

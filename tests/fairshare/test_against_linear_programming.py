@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from fairlead.fairshare.claims import Claim, Model
 from fairlead.fairshare.shares import shares
-from tests.fairshare.generated import LARGE, Problem, capped, demand_of, problems
+from tests.fairshare.generated import LARGE, Problem, capped, demand_of, often, problems
 
 TOLERANCE = 1e-6
 #: A level that cannot be raised by more than this cannot be raised.
@@ -96,13 +96,13 @@ def test_pods_that_need_everything_at_once_share_as_linear_programs_would(proble
     assert_as_fair(problem)
 
 
-@settings(max_examples=40, deadline=None)
+@often
 @given(problems(models=(Model.TOGETHER,), has_guarantees=False, is_large=False))
 def test_caps_are_what_they_are_to_linear_programs(problem: Problem) -> None:
     assert_as_fair(problem)
 
 
-@settings(max_examples=40, deadline=None)
+@often
 @given(problems(models=(Model.TOGETHER,), has_guarantees=False, most=7, is_large=True, smallest=LARGE >> 4))
 def test_bytes_are_shared_as_linear_programs_would(problem: Problem) -> None:
     assert_as_fair(problem)

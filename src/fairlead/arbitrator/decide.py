@@ -13,7 +13,7 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.amounts import read, written
-from fairlead.arbitrator.books import Account, Books, total
+from fairlead.arbitrator.books import Account, Books, Kind, total
 from fairlead.arbitrator.objects import THE_NAME, Consumer, ConsumerGroup, PolicySpec, ShareSpec
 from fairlead.fairshare.claims import Claim, Model, Share, Surplus
 from fairlead.fairshare.handoff import Holding, Queue, granted, startable
@@ -73,11 +73,13 @@ def decide(
     policy: PolicySpec,
     books: Books,
     quotas: Mapping[str, Mapping[str, str]] | None = None,
+    stuck: Mapping[str, Mapping[Kind, int]] | None = None,
 ) -> Division:
     """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
-    namespace allow altogether.
+    namespace allow altogether; `stuck`: how many of its pods find no node, whoever goes.
     """
-    return _Cycle(sorted(consumers, key=lambda one: one.metadata.namespace), groups, policy, books, quotas or {}).run()
+    line = sorted(consumers, key=lambda one: one.metadata.namespace)
+    return _Cycle(line, groups, policy, books, quotas or {}, stuck or {}).run()
 
 
 class _Cycle:
@@ -90,8 +92,9 @@ class _Cycle:
         policy: PolicySpec,
         books: Books,
         quotas: Mapping[str, Mapping[str, str]],
+        stuck: Mapping[str, Mapping[Kind, int]],
     ) -> None:
-        self._consumers, self._books, self._policy = consumers, books, policy
+        self._consumers, self._books, self._policy, self._stuck = consumers, books, policy, stuck
         self._groups = {one.metadata.name: one for one in groups}
         self._prefix = policy.prefix
         self._capacity = {
@@ -220,11 +223,16 @@ class _Cycle:
         used: Mapping[str, Amounts],
     ) -> Queue:
         name = consumer.metadata.namespace
-        waiting = [(self._counted(dict(kind)), count) for kind, count in self._account(name).waiting().items()]
+        waiting, stuck = list[tuple[Amounts, int]](), list[tuple[Amounts, int]]()
+        for kind, count in self._account(name).waiting().items():
+            without_node = min(self._stuck.get(name, {}).get(kind, 0), count)
+            need = self._counted(dict(kind))
+            waiting.append((need, count - without_node))
+            stuck.append((need, without_node))
         most = deserved[name] if self._is_capped_above(consumer) else self._hard[name]
         holds = consumer.spec.reserved_policy == "Hold"
         weight = max(consumer.spec.weight, 0)
-        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, weight, holds)
+        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, holds)
 
     def _is_capped_above(self, consumer: Consumer) -> bool:
         """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""

@@ -22,7 +22,7 @@ from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
-from fairlead.arbitrator.books import is_gated
+from fairlead.arbitrator.books import Kind, is_gated
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
@@ -96,6 +96,7 @@ class Arbitrator:
         self._done: tuple[int, int] | None = None
         self._look_again_at = 0.0
         self._notices = Notices()
+        self._stuck: Mapping[str, Mapping[Kind, int]] = {}
         self._spared: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
     async def run(self) -> None:
@@ -104,7 +105,7 @@ class Arbitrator:
         await self._listen()
         while True:
             try:
-                await self._cycle()
+                await self.cycle()
             except (ApiError, OSError) as error:
                 log.warning("cycle: %s; trying again", error)
                 self._done = None
@@ -165,7 +166,8 @@ class Arbitrator:
 
     # --- one cycle --------------------------------------------------------------------------------------------------
 
-    async def _cycle(self) -> None:
+    async def cycle(self) -> None:
+        """Once around; nothing if nothing changed since."""
         self.ledger.expire()
         state = (self.books.version, self._changes)
         if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
@@ -176,7 +178,7 @@ class Arbitrator:
         self.books.select(policy.node_selector)
         consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
         quotas = allowed_by(self._quotas)
-        division = decide(consumers.values(), self._groups, policy, self.books, quotas)
+        division = decide(consumers.values(), self._groups, policy, self.books, quotas, self._stuck)
         unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
         self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited)
         self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
@@ -202,8 +204,9 @@ class Arbitrator:
             return
         await lift(self._api, self.ledger, self._gated[GATE])
         await self._evict(policy)
-        self._done = state
         self._look_again_at = self._next_look(found)
+        # what nobody can use is lent in the next cycle
+        self._done, self._stuck = state if found.stuck == self._stuck else None, found.stuck
         if self._watch is not None:
             self._watch.cycle(clock.monotonic() - began, division.namespaces)
 

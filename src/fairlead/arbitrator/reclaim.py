@@ -15,15 +15,19 @@ from typing import Final, Protocol
 from gmpy2 import mpq
 
 from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.books import Kind
 from fairlead.arbitrator.decide import Division, Outcome
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
+from fairlead.runtime import clock
 
 #: Placements that are tried in one cycle: each looks at every node.
 MOST_TRIALS: Final = 64
 #: Nodes that are tried one by one for a pod.
 _MOST_NODES: Final = 8
+#: After so long, a pod that may start and does not has found no node.
+_PATIENCE_SECONDS: Final = 5.0
 
 
 class Room(Protocol):
@@ -50,6 +54,9 @@ class Plan:
     takings: dict[str, Taking] = field(default_factory=dict)
     #: Why nothing can be taken, although somebody waits for it: reason and message.
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    #: How many deserved pods of each kind no eviction would help: no node has room for them, whoever goes. What they
+    #: deserve may be lent meanwhile.
+    stuck: dict[str, dict[Kind, int]] = field(default_factory=dict)
 
     @property
     def victims(self) -> list[Pod]:
@@ -58,11 +65,14 @@ class Plan:
 
 def plan(scene: Holdings, room: Room) -> Plan:
     """Whom to evict so that pods can start that are deserved."""
-    overused = _most_overused_first(scene.division)
-    if not overused:
-        return Plan()
-    wanting = _wanting(scene)
+    overused, wanting = _most_overused_first(scene.division), _wanting(scene)
+    if not overused:  # then the scheduler needs no help, but for what it did not manage by itself
+        wanting = [pod for pod in wanting if _has_waited(pod)]
     return _Planning(scene, room, overused).run(wanting) if wanting else Plan()
+
+
+def _has_waited(pod: Pod) -> bool:
+    return clock.now() - clock.parse_timestamp(pod.metadata.creation_timestamp) >= _PATIENCE_SECONDS
 
 
 def _most_overused_first(division: Division) -> list[str]:
@@ -124,18 +134,25 @@ class _Planning:
             if scene.books.is_leaving(pod.metadata.uid)
         ]
         self._trials = 0
-        self._hopeless: set[tuple[str, tuple[tuple[str, int], ...]]] = set()
+        self._hopeless: set[tuple[str, Kind]] = set()  # controllers, or pods of their own
 
     def run(self, wanting: Sequence[Pod]) -> Plan:
         for pod in wanting:
-            kind = (pod.metadata.namespace, self._scene.books.kind(pod))
-            if kind in self._hopeless:
-                continue
-            if self._trials >= MOST_TRIALS or len(self._plan.victims) >= self._scene.policy.max_evictions_per_cycle:
+            if len(self._plan.victims) >= self._scene.policy.max_evictions_per_cycle:
                 break
-            if not self._make_room(pod):
-                self._hopeless.add(kind)
+            owner = pod.metadata.controller
+            alike = (owner.uid if owner is not None else pod.metadata.uid, self._scene.books.kind(pod))
+            if alike not in self._hopeless and self._trials < MOST_TRIALS and not self._make_room(pod):
+                self._hopeless.add(alike)
+            if alike in self._hopeless and self._is_stuck(pod):
+                stuck = self._plan.stuck.setdefault(pod.metadata.namespace, {})
+                stuck[alike[1]] = stuck.get(alike[1], 0) + 1
         return self._plan
+
+    def _is_stuck(self, pod: Pod) -> bool:
+        """Whether there is no room for the pod that only budgets, guarantees or the time keep from it."""
+        others = [self._plan.blocked.get(name) for name in self._overused if name != pod.metadata.namespace]
+        return all(why is not None and why[0] == "NotHelpful" for why in others)
 
     def _make_room(self, pod: Pod) -> bool:
         """Find the fewest that have to go for this pod; False if that cannot be."""
@@ -168,16 +185,15 @@ class _Planning:
         """Who can be spared and would make room for this one, in the order in which they should go; nobody if that
         cannot be. If those that should go first are on too many nodes, then it is those of the node that is told.
         """
+        others = [name for name in self._overused if name != pod.metadata.namespace]  # nobody goes for his own
         for node in chain([""], self._nodes_to_try(pod)):
-            units = [
-                unit
-                for name in self._overused
-                if name != pod.metadata.namespace  # nobody goes for his own
-                for unit in self._spare.units(name, node)
-                if self._helps(unit, pod)
-            ]
-            if units and self._fits(pod, units):
-                return node, units
+            units, look_at = list[Unit](), 1
+            for count, name in enumerate(others, 1):
+                units += [unit for unit in self._spare.units(name, node) if self._helps(unit, pod)]
+                if count in (look_at, len(others)):
+                    look_at *= 2
+                    if units and self._fits(pod, units):
+                        return node, units
         return "", []
 
     def _nodes_to_try(self, pod: Pod) -> Iterator[str]:

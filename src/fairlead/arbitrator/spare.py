@@ -67,14 +67,15 @@ class Spare:
 
     def obstacle(self, namespace: str, key: str) -> tuple[str, str]:
         """Reason and message: why nobody of the namespace can make room for that pod."""
-        known = len(self._choice(namespace))
-        if len(self._choice(namespace, budgets=False)) > known:
+        consumer, known = self._holdings.consumers[namespace], len(self._choice(namespace))
+        guarded = any(one.metadata.namespace == namespace for one in self._holdings.budgets)
+        if guarded and len(self._choice(namespace, budgets=False)) > known:
             return "DisruptionBudget", f"disruption budgets keep the pods that would make room for {key}"
         if any(pod.metadata.uid in self._holdings.spared for pod in self._holdings.pods(namespace)):
             return "DisruptionBudget", f"the API server refused evictions that would make room for {key}"
-        if len(self._choice(namespace, runtime=False)) > known:
+        if seconds_of(consumer.spec.min_runtime) and len(self._choice(namespace, runtime=False)) > known:
             return "MinRuntime", f"the pods that would make room for {key} have not run for long enough"
-        if len(self._choice(namespace, reserved=False)) > known:
+        if consumer.spec.reserved and len(self._choice(namespace, reserved=False)) > known:
             return "Reserved", f"without the pods that would make room for {key}, less than reserved would be held"
         return "NotHelpful", f"no eviction here would make room for {key}"
 

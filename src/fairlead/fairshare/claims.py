@@ -88,6 +88,11 @@ def bounded_up(rate: mpq) -> mpq:
     return -bounded(-rate)
 
 
+def capped(amounts: Amounts, hard: Amounts) -> dict[str, mpq]:
+    """No more than that of anything; what is not named there has no bound."""
+    return {name: mpq(min(amount, hard[name]) if name in hard else amount) for name, amount in amounts.items()}
+
+
 def dominant(amounts: Amounts, capacity: Amounts) -> mpq:
     """The largest share that these amounts are of the capacity; a resource that is not there is no share."""
     return max(

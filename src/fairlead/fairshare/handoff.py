@@ -57,6 +57,8 @@ class Queue:
     hard: Mapping[str, int]
     #: What one pod needs, and how many such pods wait.
     waiting: Sequence[tuple[Mapping[str, int], int]]
+    #: Pods that would find no node: they are served last, and nothing is kept for them.
+    stuck: Sequence[tuple[Mapping[str, int], int]] = ()
     weight: Amount = 1
     #: Whether what is granted and not used is kept from others.
     holds: bool = False
@@ -79,6 +81,9 @@ def startable(
     for turn in turns:
         turn.keep(left)
     _one_by_one(turns, left, lambda turn: turn.queue.hard, lambda turn: turn.share(capacity))
+    for turn in turns:
+        turn.waiting = [(need, count) for need, count in turn.queue.stuck if need and count]
+    _one_by_one(turns, left, lambda turn: turn.queue.deserved, lambda turn: -turn.part())
     return {turn.queue.name: turn.more for turn in turns}
 
 

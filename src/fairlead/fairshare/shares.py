@@ -1,7 +1,7 @@
 """What each of several consumers deserves of one capacity: weighted DRF with guarantees, caps and idle shares lent.
 
-In this order: the unlimited take what they demand; guarantees are served (in proportion, if there is not enough for
-all); the level rises for those with a weight; what is left goes to those without.
+First for the unlimited, who get what they demand, then for everybody else: guarantees are served (in proportion, if
+there is not enough for all); the level rises for those with a weight; what is left goes to those without.
 """
 
 from __future__ import annotations
@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from gmpy2 import mpq
 
-from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, dominant
-from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Strand, fill, positive
-
-#: How the names of caps begin that are resources of their own.
-_CAP: Final = "hard "
+from fairlead.fairshare.claims import Amounts, Claim, Model, Share, Surplus, capped, dominant
+from fairlead.fairshare.filling import AT_DEMAND, AT_HARD, Purse, Strand, fill, positive
 
 
 @dataclass(slots=True)
@@ -42,19 +38,9 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
     left = dict(whole)
     consumers = [_consumer(claim, whole) for claim in ordered]
     for one in consumers:
-        _cap(one, left)
-    _serve_unlimited(consumers, left)
-    limited = [one for one in consumers if not one.claim.is_unlimited]
-    _serve_guarantees(limited, left)
-    for one in limited:
-        for strand in one.strands:
-            strand.waits = surplus is Surplus.TOTAL
-    weighty = [one for one in limited if one.claim.weight > 0]
-    fill([strand for one in weighty for strand in one.strands], left)
-    weightless = [one for one in limited if one.claim.weight == 0]
-    for one in weightless:
-        _set_speed(one, mpq(1), whole)
-    fill([strand for one in weightless for strand in one.strands], left)
+        _cap(one)
+    for is_unlimited in (True, False):
+        _serve([one for one in consumers if one.claim.is_unlimited is is_unlimited], left, whole, surplus)
     return {one.claim.name: _share(one, whole) for one in consumers}
 
 
@@ -73,27 +59,41 @@ def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
 # --- strands --------------------------------------------------------------------------------------------------------
 
 
+def reach(claim: Claim, capacity: Amounts) -> dict[str, mpq]:
+    """The most that its pods can take of each resource: a cap on one stops those that need it, all of them."""
+    return _reach(claim, _strands(claim, capacity))
+
+
+def _reach(claim: Claim, strands: Sequence[Strand]) -> dict[str, mpq]:
+    most: dict[str, mpq] = {}
+    for strand in strands:
+        for name, amount in strand.vector.items():
+            most[name] = most.get(name, mpq(0)) + strand.end * amount
+    return capped(most, claim.hard)
+
+
 def _consumer(claim: Claim, whole: Mapping[str, mpq]) -> _Consumer:
-    demand = positive(claim.demand, whole)
-    if claim.parts:
-        vectors = [vector for part in claim.parts if (vector := positive(part, whole))]
-    elif claim.model is Model.TOGETHER:
-        vectors = [demand] if demand else []
-    else:
-        vectors = [{name: amount} for name, amount in sorted(demand.items())]
-    strands = [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
+    strands = _strands(claim, whole)
     reserved = positive(claim.reserved, whole)
-    if claim.lends:
-        wanted = {name: min(amount, _most(claim, name, demand.get(name, mpq(0)))) for name, amount in reserved.items()}
+    if not claim.lends:
+        wanted = capped(reserved, claim.hard)
     else:
-        wanted = {name: _most(claim, name, amount) for name, amount in reserved.items()}
+        most = _reach(claim, strands) if reserved else {}
+        wanted = {name: min(amount, most.get(name, mpq(0))) for name, amount in reserved.items()}
     one = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
     _set_speed(one, mpq(claim.weight), whole)
     return one
 
 
-def _most(claim: Claim, name: str, amount: mpq) -> mpq:
-    return min(amount, mpq(claim.hard[name])) if name in claim.hard else amount
+def _strands(claim: Claim, capacity: Amounts) -> list[Strand]:
+    demand = positive(claim.demand, capacity)
+    if claim.parts:
+        vectors = [vector for part in claim.parts if (vector := positive(part, capacity))]
+    elif claim.model is Model.TOGETHER:
+        vectors = [demand] if demand else []
+    else:
+        vectors = [{name: amount} for name, amount in sorted(demand.items())]
+    return [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
 
 
 def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
@@ -105,17 +105,19 @@ def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
     return Strand(vector, mpq(0), mpq(0), end, reason)
 
 
-def _cap(one: _Consumer, left: dict[str, mpq]) -> None:
-    """A cap over several parts is a resource of its own, of which only these parts take."""
+def _cap(one: _Consumer) -> None:
+    """A cap over several parts is a purse of which they all take."""
     if not one.claim.parts:
         return
     for name, amount in one.claim.hard.items():
-        taking = [strand for strand in one.strands if name in strand.vector]
-        if sum(strand.vector[name] for strand in taking) > amount:
-            private = f"{_CAP}{one.claim.name} {name}"
-            left[private] = one.guaranteed[private] = mpq(amount)
-            for strand in taking:
-                strand.vector[private] = strand.vector[name]
+        if _all(one).get(name, 0) > amount:
+            _give(one, Purse(name, mpq(amount), is_reserve=False))
+
+
+def _give(one: _Consumer, purse: Purse) -> None:
+    for strand in one.strands:
+        if purse.resource in strand.vector:
+            strand.purses += (purse,)
 
 
 def _set_speed(one: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
@@ -134,16 +136,19 @@ def _all(one: _Consumer) -> dict[str, mpq]:
     return amounts
 
 
-# --- first the unlimited, then guarantees ---------------------------------------------------------------------------
+# --- guarantees, and what is left -----------------------------------------------------------------------------------
 
 
-def _serve_unlimited(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
-    """Off the top; several share what there is by their weights."""
-    unlimited = [one for one in consumers if one.claim.is_unlimited]
-    for one in unlimited:
+def _serve(consumers: Sequence[_Consumer], left: dict[str, mpq], whole: Mapping[str, mpq], surplus: Surplus) -> None:
+    _serve_guarantees(consumers, left)
+    for one in consumers:
         for strand in one.strands:
-            strand.speed = strand.speed or mpq(1)
-    fill([strand for one in unlimited for strand in one.strands], left)
+            strand.waits = surplus is Surplus.TOTAL
+    fill([strand for one in consumers if one.claim.weight > 0 for strand in one.strands], left)
+    weightless = [one for one in consumers if one.claim.weight == 0]
+    for one in weightless:
+        _set_speed(one, mpq(1), whole)
+    fill([strand for one in weightless for strand in one.strands], left)
 
 
 def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
@@ -158,6 +163,8 @@ def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> N
         for strand in one.strands:
             for name, amount in strand.vector.items():
                 left[name] -= strand.start * amount
+            for purse in strand.purses:
+                purse.left -= strand.start * strand.vector[purse.resource]
         if not one.claim.lends:
             _hold(one, left)
 
@@ -183,8 +190,9 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     for one in consumers:
         wanted = _all(one)
         for strand in one.strands:
-            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], strand.end) for name in strand.vector}
-            goal = max((reach for name, reach in goals.items() if not name.startswith(_CAP)), default=mpq(0))
+            most = min((purse.left / wanted[purse.resource] for purse in strand.purses), default=strand.end)
+            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], most) for name in strand.vector}
+            goal = max(goals.values(), default=mpq(0))
             if not goal:
                 continue
             strand.start = goal
@@ -212,12 +220,13 @@ def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
 
 
 def _hold(one: _Consumer, left: dict[str, mpq]) -> None:
-    """What is reserved and not lent is kept, used or not."""
+    """What is reserved and not lent is kept, used or not: its own pods take of that first."""
     for name, amount in one.guaranteed.items():
-        if name.startswith(_CAP):
-            continue
-        started = sum((strand.start * strand.vector[name] for strand in one.strands if name in strand.vector), mpq(0))
-        left[name] -= max(amount - started, mpq(0))
+        taking = [strand for strand in one.strands if name in strand.vector]
+        idle = amount - sum((strand.start * strand.vector[name] for strand in taking), mpq(0))
+        if idle > 0:
+            left[name] -= idle
+            _give(one, Purse(name, idle, is_reserve=True))
 
 
 # --- the outcome ----------------------------------------------------------------------------------------------------
@@ -228,15 +237,19 @@ def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
     deserved = dict.fromkeys(sorted(whole), mpq(0))
     for strand in one.strands:
         for name, amount in strand.vector.items():
-            if name in whole:
-                deserved[name] += strand.position * amount
+            deserved[name] += strand.position * amount
     bottleneck = _bottleneck(one)
-    wanted = {name: min(amount, mpq(claim.demand.get(name, 0))) for name, amount in one.wanted.items()}
-    is_met = bottleneck == AT_HARD or all(deserved[name] >= amount for name, amount in wanted.items())
     if not claim.lends:
         deserved = {name: max(amount, one.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
+    is_met = not any(_is_denied(one, name) for name, amount in one.wanted.items() if deserved[name] < amount)
     share = dominant(deserved, whole) / claim.weight if claim.weight else mpq(0)
     return Share(claim.name, deserved, share, bottleneck, is_met)
+
+
+def _is_denied(one: _Consumer, name: str) -> bool:
+    """Whether it lacks some of its guarantee because the cluster does, not because its own caps stop it."""
+    stops = [_stop_of(strand) for strand in one.strands if name in strand.vector]
+    return not one.claim.lends or any(why not in (AT_DEMAND, AT_HARD) for why in stops)
 
 
 def _bottleneck(one: _Consumer) -> str:
@@ -247,6 +260,4 @@ def _bottleneck(one: _Consumer) -> str:
 
 def _stop_of(strand: Strand) -> str:
     """What stopped it; where it could not even begin, the first thing that it needs and that is not there."""
-    if strand.stopped_by.startswith(_CAP):
-        return AT_HARD
     return strand.stopped_by or next(iter(strand.vector))

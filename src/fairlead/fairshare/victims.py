@@ -7,6 +7,7 @@ short a time to be taken; gangs go as a whole or not at all.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -55,18 +56,32 @@ class Choice:
 class _Unit:
     """What goes in one piece: a pod, or a gang."""
 
+    name: str
     pods: list[Holder]
-    requests: dict[str, mpq] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for pod in self.pods:
-            for name, amount in pod.requests.items():
-                self.requests[name] = self.requests.get(name, mpq(0)) + amount
+    requests: dict[str, mpq]
+    #: The budgets over its pods, by number, and over how many of them each is.
+    cost: Counter[int] = field(default_factory=Counter)
 
     @property
     def rank(self) -> tuple[int, float]:
         """The first to go has the least."""
         return max(pod.priority for pod in self.pods), max(pod.age_seconds for pod in self.pods)
+
+
+@dataclass(slots=True, eq=False)
+class _Alike:
+    """Units of one rank that hold the same: only the first of them need be looked at."""
+
+    units: deque[_Unit]
+    fit: tuple[mpq, mpq] = mpq(0), mpq(0)
+
+    @property
+    def requests(self) -> Mapping[str, mpq]:
+        return self.units[0].requests
+
+    @property
+    def order(self) -> tuple[tuple[mpq, mpq], str]:
+        return self.fit, self.units[0].name
 
 
 def choose(
@@ -83,48 +98,72 @@ def choose(
     """
     staying = [pod for pod in pods if not pod.is_terminating]
     used = _sum(staying)
-    units = [unit for unit in _units(staying) if _may_go(unit, min_runtime_seconds)]
-    allowed = {budget: budget.allowed for budget in budgets}
-    chosen: list[_Unit] = []
+    units = [unit for unit in _units(staying, budgets) if _may_go(unit, min_runtime_seconds)]
+    ranks = [list(equals) for _, equals in groupby(sorted(units, key=lambda unit: unit.rank), lambda unit: unit.rank)]
+    allowed = [budget.allowed for budget in budgets]
+    chosen: dict[_Unit, None] = {}
     for _ in range(len(units) + 1):  # whoever is put back makes room in budgets and guarantees for another
         before = list(chosen)
-        used = _take(units, chosen, used, deserved, reserved, allowed)
-        for unit in _needless(chosen, used, deserved):
-            chosen.remove(unit)
+        for equals in ranks:
+            used = _take(equals, chosen, used, deserved, reserved, allowed)
+        for unit in _needless(list(chosen), used, deserved):
+            del chosen[unit]
             used = _more(used, unit.requests)
             _spend(unit, allowed, sign=-1)
-        if chosen == before:
+        if list(chosen) == before:
             break
-    victims = chosen
-    names = sorted(pod.name for unit in victims for pod in unit.pods)
+    names = sorted(pod.name for unit in chosen for pod in unit.pods)
     return Choice(tuple(names), dominant(_over(used, deserved), capacity))
 
 
 def _take(
-    units: Sequence[_Unit],
-    chosen: list[_Unit],
+    equals: Sequence[_Unit],
+    chosen: dict[_Unit, None],
     used: dict[str, mpq],
     deserved: Amounts,
     reserved: Amounts,
-    allowed: dict[Budget, int],
+    allowed: list[int],
 ) -> dict[str, mpq]:
-    """Choose on, in order, until nothing is overused or nobody is left; returns what is used then."""
-    for _, equals in groupby(sorted(units, key=lambda unit: unit.rank), key=lambda unit: unit.rank):
-        candidates = [unit for unit in equals if unit not in chosen]
-        while candidates and (over := _over(used, deserved)):
-            unit = min(candidates, key=lambda one: _fit(one, over))
-            candidates.remove(unit)
-            if _relieves(unit, over) and _keeps(used, unit, reserved) and _spend(unit, allowed):
-                chosen.append(unit)
-                used = _less(used, unit.requests)
+    """Choose on, among equals, until nothing is overused or nobody is left; returns what is used then."""
+    over = _over(used, deserved)
+    kinds = _alike(unit for unit in equals if unit not in chosen) if over else []
+    seen: Mapping[str, mpq] = {}
+    while kinds and over:
+        if over != seen:
+            seen = over
+            for kind in kinds:
+                kind.fit = _fit(kind.requests, over)
+        best = min(kinds, key=lambda kind: kind.order)
+        if not (_relieves(best.requests, over) and _keeps(used, best.requests, reserved)):
+            kinds.remove(best)  # nor will it when even more have gone
+            continue
+        unit = best.units.popleft()
+        if not best.units:
+            kinds.remove(best)
+        if _spend(unit, allowed):
+            chosen[unit] = None
+            used = _less(used, unit.requests)
+            over = _over(used, deserved)
     return used
 
 
-def _units(pods: Sequence[Holder]) -> list[_Unit]:
+def _units(pods: Sequence[Holder], budgets: Sequence[Budget]) -> list[_Unit]:
     gangs: dict[str, list[Holder]] = {}
     for pod in pods:
         gangs.setdefault(f"gang {pod.gang}" if pod.gang else f"pod {pod.name}", []).append(pod)
-    return [_Unit(members) for members in gangs.values()]
+    units = [_Unit(min(pod.name for pod in members), members, _sum(members)) for members in gangs.values()]
+    unit_of = {pod.name: unit for unit in units for pod in unit.pods}
+    for number, budget in enumerate(budgets):
+        for name in budget.pods & unit_of.keys():
+            unit_of[name].cost[number] += 1
+    return units
+
+
+def _alike(units: Iterable[_Unit]) -> list[_Alike]:
+    kinds: dict[tuple[tuple[str, mpq], ...], _Alike] = {}
+    for unit in sorted(units, key=lambda unit: unit.name):
+        kinds.setdefault(tuple(sorted(unit.requests.items())), _Alike(deque())).units.append(unit)
+    return list(kinds.values())
 
 
 def _may_go(unit: _Unit, min_runtime_seconds: float) -> bool:
@@ -138,32 +177,36 @@ def _over(used: Mapping[str, mpq], deserved: Amounts) -> dict[str, mpq]:
     }
 
 
-def _relieves(unit: _Unit, over: Mapping[str, mpq]) -> bool:
-    return any(unit.requests.get(name) for name in over)
+def _relieves(requests: Mapping[str, mpq], over: Mapping[str, mpq]) -> bool:
+    return any(requests.get(name) for name in over)
 
 
-def _fit(unit: _Unit, over: Mapping[str, mpq]) -> tuple[mpq, mpq, str]:
-    """Among equals: whoever leaves least overused, and of those whoever takes least else along."""
-    rest = sum((max(amount - unit.requests.get(name, 0), mpq(0)) / amount for name, amount in over.items()), mpq(0))
-    waste = sum((max(unit.requests.get(name, 0) - amount, mpq(0)) / amount for name, amount in over.items()), mpq(0))
-    return rest, waste, min(pod.name for pod in unit.pods)
+def _fit(requests: Mapping[str, mpq], over: Mapping[str, mpq]) -> tuple[mpq, mpq]:
+    """Among equals: whoever leaves least overused, and of those whoever takes least too much."""
+    rest = waste = mpq(0)
+    for name, amount in over.items():
+        more = amount - requests.get(name, 0)
+        if more > 0:
+            rest += more / amount
+        else:
+            waste -= more / amount
+    return rest, waste
 
 
-def _keeps(used: Mapping[str, mpq], unit: _Unit, reserved: Amounts) -> bool:
+def _keeps(used: Mapping[str, mpq], requests: Mapping[str, mpq], reserved: Amounts) -> bool:
     """Whether what is reserved is still held without it, where it was before."""
     return all(
-        used.get(name, mpq(0)) - unit.requests.get(name, 0) >= amount
+        used.get(name, mpq(0)) - requests.get(name, 0) >= amount
         for name, amount in reserved.items()
-        if unit.requests.get(name)
+        if requests.get(name)
     )
 
 
-def _spend(unit: _Unit, allowed: dict[Budget, int], sign: int = 1) -> bool:
+def _spend(unit: _Unit, allowed: list[int], sign: int = 1) -> bool:
     """Take the pods off every budget over them (-1: give them back); not at all if one of those is used up."""
-    cost = {budget: sum(pod.name in budget.pods for pod in unit.pods) for budget in allowed}
-    if any(sign * count > allowed[budget] for budget, count in cost.items() if count):
+    if any(sign * count > allowed[budget] for budget, count in unit.cost.items()):
         return False
-    for budget, count in cost.items():
+    for budget, count in unit.cost.items():
         allowed[budget] -= sign * count
     return True
 
@@ -182,7 +225,8 @@ def _needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amount
 def _sum(pods: Iterable[Holder]) -> dict[str, mpq]:
     total: dict[str, mpq] = {}
     for pod in pods:
-        total = _more(total, pod.requests)
+        for name, amount in pod.requests.items():
+            total[name] = total.get(name, mpq(0)) + amount
     return total
 
 

@@ -1,0 +1,229 @@
+"""Whatever happens, it comes to rest: while nobody asks for more or less, nobody is evicted any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from fairlead.api.quantity import parse
+from fairlead.arbitration.joined import Arbitration
+from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.ledger import Ledger
+from fairlead.client.informer import Informers
+from fairlead.compose import Cluster, Settings, components
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.assembly import Server
+from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.store.memory import MemoryStore
+from tests.arbitrator.world import World
+
+_REST = 600.0
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A namespace with one controller of equal pods."""
+
+    name: str
+    cpu: int
+    spec: dict[str, Any]
+    budget: int = 0
+
+
+@dataclass(frozen=True)
+class Story:
+    """A cluster, and what happens in it."""
+
+    nodes: int
+    cpu: int
+    tenants: list[Tenant]
+    groups: dict[str, dict[str, Any]]
+    #: ("scale", tenant, replicas), ("wait", seconds), ("crash",), ("second",): another arbitrator that knows nothing.
+    steps: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+@st.composite
+def _stories(draw: st.DrawFn) -> Story:
+    """Everything is lent to one tenant, and then the others come."""
+    weights = st.sampled_from((1, 1, 2, 3, 0))
+    groups: dict[str, dict[str, Any]] = {}
+    for name in draw(st.lists(st.sampled_from(("big", "small")), unique=True, max_size=2)):
+        groups[name] = {"weight": draw(weights)}
+    if {"big", "small"} <= groups.keys() and draw(st.booleans()):
+        groups["small"]["parent"] = "big"
+    tenants = [_tenant(draw, f"t{number}", weights, sorted(groups)) for number in range(draw(st.integers(2, 4)))]
+    steps: list[tuple[Any, ...]] = [("scale", "t0", draw(st.integers(6, 20))), ("wait", draw(_WAITS))]
+    later = [("scale", one.name, draw(st.integers(1, 12))) for one in tenants[1:]]
+    name_of = st.sampled_from([one.name for one in tenants])
+    scaling = st.tuples(st.just("scale"), name_of, st.integers(0, 12))
+    waiting = st.tuples(st.just("wait"), _WAITS)
+    for one in later:
+        steps += [one, *draw(st.lists(st.one_of(waiting, scaling, _ACCIDENTS), max_size=3))]
+    return Story(draw(st.integers(1, 3)), draw(st.integers(6, 10)), tenants, groups, steps)
+
+
+_WAITS = st.sampled_from((2.0, 31.0, 70.0, 0.3))
+_ACCIDENTS = st.sampled_from((("crash",), ("second",)))
+
+
+def _tenant(draw: st.DrawFn, name: str, weights: st.SearchStrategy[int], groups: list[str]) -> Tenant:
+    spec: dict[str, Any] = {
+        "weight": draw(weights),
+        "reservedPolicy": draw(st.sampled_from(("Lend", "Lend", "Hold"))),
+        "evictionGrace": draw(st.sampled_from(("30s", "5s", "0s"))),
+        "minRuntime": draw(st.sampled_from(("0s", "0s", "40s"))),
+    }
+    if reserved := draw(st.integers(0, 2)):
+        spec["reserved"] = {"requests.cpu": str(reserved)}
+    if draw(st.integers(0, 4)) == 4:
+        spec["hard"] = {"requests.cpu": str(draw(st.integers(reserved, 8)))}
+    has_parent: bool = draw(st.booleans())
+    if groups and has_parent:
+        spec["parent"] = draw(st.sampled_from(groups))
+    return Tenant(name, draw(st.sampled_from((1, 1, 2, 3))), spec, draw(st.sampled_from((0, 0, 2))))
+
+
+class _Told:
+    """A story in virtual time. A crash takes everything but what is stored."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self._failures: list[asyncio.Future[None]] = []
+        shape = NodeShape(str(story.cpu), "64Gi", 110)
+        self._settings = Settings(nodes=tuple(uniform(story.nodes, shape)), arbitrator=True)
+
+    async def play(self) -> None:
+        self._server = Server(MemoryStore())
+        await self._server.open()
+        world = World(self._server.registry)
+        self._running = await self._start()
+        try:
+            async with _in_the_background(world.watch()):
+                await self._happen(world)
+                await world.settle(_REST)
+                known = list(world.evicted)
+                await world.settle(_REST)
+                assert world.evicted == known
+                await self._check(world)
+                event(f"evicted {min(len(known), 5)}")
+        finally:
+            await self._running.aclose()
+        assert not any(failure.done() for failure in self._failures)
+
+    async def _happen(self, world: World) -> None:
+        await world.settle()
+        await self._furnish(world)
+        for step in self.story.steps:
+            match step:
+                case ("scale", name, replicas):
+                    await world.scale(name, "a", replicas)
+                case ("wait", seconds):
+                    await world.settle(seconds)
+                case ("crash",):
+                    await self._running.aclose()
+                    self._running = await self._start()
+                case ("second",):
+                    await self._running.enter_async_context(_second(self._server))
+
+    async def _start(self) -> AsyncExitStack:
+        running = AsyncExitStack()
+        cluster = Cluster(self._server)
+        await running.enter_async_context(components(cluster, self._settings, heartbeats=False))
+        self._failures.append(cluster.failure)
+        return running
+
+    async def _furnish(self, world: World) -> None:
+        for name, spec in sorted(self.story.groups.items()):
+            await world.group(name, **spec)
+        for one in self.story.tenants:
+            await world.namespace(one.name, **one.spec)
+            if one.budget:
+                await world.budget(one.name, "a", one.budget)
+            await world.controller(one.name, "a", 0, cpu=str(one.cpu))
+
+    async def _check(self, world: World) -> None:
+        states = [await _state(world, one) for one in self.story.tenants]
+        whole = self.story.nodes * self.story.cpu
+        assert sum(one.held for one in states) <= whole
+        assert sum(one.deserved for one in states) <= whole
+        for one in states:
+            assert one.held <= one.hard
+            assert not one.is_on_notice
+        free = await self._free(world)
+        nobody_holds = all(one.spec["reservedPolicy"] == "Lend" for one in self.story.tenants)
+        for one in states:
+            if one.waits and nobody_holds:
+                assert one.held + one.cpu > one.hard or max(free) < one.cpu, "idle, and somebody waits"
+            if one.waits and one.held + one.cpu <= one.deserved and all(other.cpu == 1 for other in states):
+                assert not any(other.can_spare for other in states), "deserved, and held by others"
+
+    async def _free(self, world: World) -> list[int]:
+        """What is idle on each node."""
+        used: dict[str, int] = {}
+        for one in self.story.tenants:
+            for pod in await world.of(one.name):
+                if node := pod["spec"].get("nodeName"):
+                    used[node] = used.get(node, 0) + one.cpu
+        return [self.story.cpu - amount for amount in used.values()] + [self.story.cpu] * (self.story.nodes - len(used))
+
+
+@dataclass(frozen=True)
+class _State:
+    """How a tenant stands, in processors."""
+
+    cpu: int
+    held: int
+    deserved: float
+    hard: float
+    waits: bool
+    can_spare: bool
+    is_on_notice: bool
+
+
+async def _state(world: World, one: Tenant) -> _State:
+    status = await world.status(one.name)
+    pods = await world.of(one.name)
+    held = sum(one.cpu for pod in pods if pod["spec"].get("nodeName"))
+    deserved = parse(status["deserved"]["requests.cpu"]).milli / 1000
+    reserved = int(one.spec.get("reserved", {}).get("requests.cpu", "0"))
+    bound = one.spec.get("hard", {}).get("requests.cpu")
+    return _State(
+        one.cpu,
+        held,
+        deserved,
+        float(bound) if bound else float("inf"),
+        waits=any(not pod["spec"].get("nodeName") for pod in pods),
+        can_spare=not one.budget and held - 1 >= max(deserved, reserved),
+        is_on_notice=bool(status.get("proposal")) or status["reclaiming"].get("requests.cpu", "0") != "0",
+    )
+
+
+@asynccontextmanager
+async def _in_the_background(work: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _second(server: Server) -> AsyncIterator[None]:
+    """An arbitrator that knows nothing of the one at work: what fencing has to cope with."""
+    informers = Informers(server.registry)
+    another = Arbitration(server.registry, informers, Ledger(Books()))
+    async with _in_the_background(informers.run()), _in_the_background(another.run()):
+        yield
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_stories())
+def test_it_comes_to_rest(story: Story) -> None:
+    run_virtual(_Told(story).play())

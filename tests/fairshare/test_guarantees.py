@@ -1,0 +1,148 @@
+"""Who is guaranteed something has it if that can be; the unlimited come before, those without weight after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gmpy2 import mpq
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fairlead.fairshare.claims import Claim, Model, Share, Surplus
+from fairlead.fairshare.shares import shares
+from tests.fairshare.generated import ROUNDING, Problem, capped, demand_of, often, problems, surpluses, total, wanted
+
+
+def for_the_limited(problem: Problem, found: dict[str, Share]) -> dict[str, mpq]:
+    """What the unlimited leave."""
+    gone = {name: share for name, share in found.items() if problem.by_name[name].is_unlimited}
+    return {name: amount - total(gone, name) for name, amount in problem.capacity.items()}
+
+
+def limited(problem: Problem) -> list[Claim]:
+    return [claim for claim in problem.claims if not claim.is_unlimited]
+
+
+@often
+@given(
+    st.one_of(
+        problems(models=(Model.APART,), has_unlimited=True, has_weightless=True, has_holders=True),
+        problems(resources=1, has_unlimited=True, has_weightless=True, has_holders=True),
+    ),
+    surpluses,
+)
+def test_a_guarantee_that_can_be_kept_is_kept(problem: Problem, surplus: Surplus) -> None:
+    """Of each resource by itself: if the guarantees of it fit into what the unlimited leave, everybody has its own."""
+    found = shares(problem.claims, problem.capacity, surplus)
+    left = for_the_limited(problem, found)
+    for name, amount in left.items():
+        if sum(mpq(wanted(one, name)) for one in limited(problem)) <= amount:
+            assert all(found[one.name].deserved[name] >= wanted(one, name) for one in limited(problem))
+
+
+def goal_of(claim: Claim, capacity: Mapping[str, int]) -> mpq:
+    """Which part of its pods the best of its guarantees is enough for, within its caps."""
+    demand = demand_of(claim, capacity)
+    most = min((mpq(capped(claim, name)) / amount for name, amount in demand.items()), default=mpq(0))
+    return min(most, max((mpq(wanted(claim, name)) / amount for name, amount in demand.items()), default=mpq(0)))
+
+
+@often
+@given(problems(models=(Model.TOGETHER,), has_unlimited=True, has_weightless=True), surpluses)
+def test_pods_that_need_everything_at_once_have_their_guarantee_with_what_it_carries(
+    problem: Problem, surplus: Surplus
+) -> None:
+    """A guarantee of memory is of no use without processors: it is kept whole if what it carries fits, too.
+
+    What holds for `Model.TOGETHER`, then: whole guarantees, up to the consumer's own caps, if all guarantees and what
+    they carry fit into what the unlimited leave. It does not hold if only the guarantees themselves fit.
+    """
+    found = shares(problem.claims, problem.capacity, surplus)
+    left = for_the_limited(problem, found)
+    goals = {one.name: goal_of(one, problem.capacity) for one in limited(problem)}
+    for name, amount in left.items():
+        needed = sum(max(mpq(wanted(one, name)), goals[one.name] * one.demand.get(name, 0)) for one in limited(problem))
+        assume(needed <= amount)
+    for one in limited(problem):
+        for name, demanded in demand_of(one, problem.capacity).items():
+            assert found[one.name].deserved[name] >= goals[one.name] * demanded
+
+
+@often
+@given(problems(models=(Model.TOGETHER,), has_unlimited=True, has_weightless=True), surpluses)
+def test_pods_that_need_everything_at_once_have_what_the_least_of_their_guarantees_is_enough_for(
+    problem: Problem, surplus: Surplus
+) -> None:
+    """What holds for `Model.TOGETHER` whenever the guarantees themselves fit, whatever they would carry."""
+    found = shares(problem.claims, problem.capacity, surplus)
+    left = for_the_limited(problem, found)
+    for name, amount in left.items():
+        assume(sum(mpq(wanted(one, name)) for one in limited(problem)) <= amount)
+    for one in limited(problem):
+        demand = demand_of(one, problem.capacity)
+        least = min((mpq(wanted(one, name)) / amount for name, amount in demand.items()), default=mpq(0))
+        assert all(found[one.name].deserved[name] >= least * amount for name, amount in demand.items())
+
+
+@often
+@given(problems(models=(Model.TOGETHER,)))
+def test_at_a_bottleneck_nothing_but_a_guarantee_lifts_anybody_higher(problem: Problem) -> None:
+    """With floors, too, whoever could rise only at the cost of one who has no more may not."""
+    found = shares(problem.claims, problem.capacity)
+    for share in found.values():
+        if share.bottleneck in problem.capacity:
+            higher = [one for one in found.values() if one.dominant_share > share.dominant_share + ROUNDING]
+            for other in higher:
+                claim = problem.by_name[other.name]
+                floor = goal_of(claim, problem.capacity) * claim.demand.get(share.bottleneck, 0)
+                assert other.deserved[share.bottleneck] <= floor
+
+
+@often
+@given(problems(models=(Model.APART,), has_unlimited=True, has_weightless=True), surpluses)
+def test_it_is_said_whose_guarantee_is_not_kept(problem: Problem, surplus: Surplus) -> None:
+    found = shares(problem.claims, problem.capacity, surplus)
+    for claim in problem.claims:
+        share = found[claim.name]
+        assert share.is_reserved_met == all(
+            amount >= wanted(claim, name) for name, amount in share.deserved.items() if claim.demand.get(name)
+        )
+
+
+@often
+@given(problems(models=(Model.APART,), has_unlimited=True, has_caps=False, is_large=False), surpluses)
+def test_guarantees_that_cannot_all_be_kept_are_kept_in_proportion(problem: Problem, surplus: Surplus) -> None:
+    """Everybody who lacks some of its guarantee has the same part of it, and nobody a larger one."""
+    found = shares(problem.claims, problem.capacity, surplus)
+    for name, amount in for_the_limited(problem, found).items():
+        guaranteed = [one for one in limited(problem) if wanted(one, name)]
+        if sum(mpq(wanted(one, name)) for one in guaranteed) <= amount:
+            continue
+        parts = {one.name: found[one.name].deserved[name] / one.reserved[name] for one in guaranteed}
+        short = [one.name for one in guaranteed if found[one.name].deserved[name] < wanted(one, name)]
+        assert short
+        assert len({parts[one] for one in short}) == 1
+        assert all(found[one.name].deserved[name] <= wanted(one, name) for one in guaranteed)
+        assert max(parts.values()) <= parts[short[0]]
+        assert not any(found[one].is_reserved_met for one in short)
+        assert sum(found[one.name].deserved[name] for one in guaranteed) == amount
+
+
+@often
+@given(problems(has_weightless=True, is_large=False), surpluses)
+def test_the_unlimited_get_what_they_demand_before_anybody_else(problem: Problem, surplus: Surplus) -> None:
+    first, *others = problem.claims
+    found = shares([replace(first, is_unlimited=True), *others], problem.capacity, surplus)
+    alone = shares([replace(first, weight=1, reserved={})], problem.capacity, surplus)
+    assert found[first.name].deserved == alone[first.name].deserved
+
+
+@often
+@given(problems(has_guarantees=False, is_large=False, has_parts=True), surpluses)
+def test_those_without_weight_take_nothing_from_those_with_one(problem: Problem, surplus: Surplus) -> None:
+    """They get what the others leave."""
+    found = shares(problem.claims, problem.capacity, surplus)
+    weightless = [Claim(one.value, dict.fromkeys(problem.capacity, 5), 0, model=one) for one in Model]
+    crowded = shares([*problem.claims, *weightless], problem.capacity, surplus)
+    assert all(crowded[name].deserved == one.deserved for name, one in found.items())
