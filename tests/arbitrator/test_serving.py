@@ -115,6 +115,21 @@ def test_who_may_start_is_counted_at_once_and_once() -> None:
     run(act)
 
 
+def test_nobody_is_driven_away_for_a_pod_that_may_not_start() -> None:
+    """For both ways of asking; the answer names victims by their uid."""
+    by_uid = {"node-1": {"Pods": [{"UID": "uid-of-victim"}], "NumPDBViolations": 1}}
+    in_full = {"node-1": {"Pods": [pod("victim")], "NumPDBViolations": 1}}
+
+    async def act() -> None:
+        for cpu, left in ((1000, by_uid), (500, {})):
+            async with listening(state(cpu)) as client:
+                for meta, victims in ((by_uid, None), (None, in_full)):
+                    asked = {"Pod": pod("one"), "NodeNameToVictims": victims, "NodeNameToMetaVictims": meta}
+                    assert await client.post("/preempt", asked) == (200, {"NodeNameToMetaVictims": left})
+
+    run(act)
+
+
 def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> None:
     async def act() -> None:
         told = state()
@@ -131,7 +146,7 @@ def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"Nodes":null}', b'{"Pod":{"metadata":{"name":1}}}'])
-@pytest.mark.parametrize("path", ["/filter", "/validate", "/gate"])
+@pytest.mark.parametrize("path", ["/filter", "/preempt", "/validate", "/gate"])
 def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
     async def act() -> None:
         async with listening(state()) as client:
