@@ -72,7 +72,7 @@ _nodes_of = msgspec.json.Decoder(_NodeList).decode
 def answer(body: bytes, ledger: Ledger) -> bytes:
     """The `ExtenderFilterResult`. Raises msgspec.DecodeError for what are no arguments."""
     args = _args_of(body)
-    reason = ledger.ask(args.pod)
+    reason = ledger.ask_from_afar(args.pod)
     nodes, names = bytes(args.nodes), bytes(args.node_names)
     if not reason:
         return _result(nodes, names, b"{}")
