@@ -226,6 +226,11 @@ def is_gated(pod: Pod) -> bool:
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates or ())
 
 
+def is_waiting(pod: Pod) -> bool:
+    """Whether it has no node and may get one."""
+    return not (pod.spec.node_name or pod.is_finished or pod.metadata.is_terminating)
+
+
 def was_let_go(pod: Pod) -> bool:
     """Whether the arbitrator has lifted its gate: what it needs is its own, although it has no node yet."""
     return _is_granted(pod.metadata) and not is_gated(pod)

@@ -22,7 +22,7 @@ from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
-from fairlead.arbitrator.books import Kind, is_gated
+from fairlead.arbitrator.books import Kind, is_gated, is_waiting
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
@@ -143,6 +143,8 @@ class Arbitrator:
         self._twins = of(MISSPELT_CONSUMERS, Consumer)
         self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
+        self._waiting = self._pods.index("waiting", lambda pod: (pod.metadata.namespace,) if is_waiting(pod) else ())
+        self._by_node = self._pods.index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
         self._publisher = Publisher(self._api, self._allocations, self.books)
         self._pods.subscribe(self.books.pod_event)
@@ -190,6 +192,8 @@ class Arbitrator:
                 policy,
                 self.books,
                 self._by_namespace.__getitem__,
+                self._waiting.__getitem__,
+                self._by_node.__getitem__,
                 list(self._budgets),
                 frozenset(self._spared),
             ),
