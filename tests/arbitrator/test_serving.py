@@ -91,6 +91,17 @@ def test_a_pod_that_is_not_granted_may_go_nowhere_and_preemption_would_not_help(
     run(act)
 
 
+def test_of_many_nodes_it_is_not_said_why_each_is_refused() -> None:
+    async def act() -> None:
+        async with listening(state(500)) as client:
+            names = [f"node-{number:04}" for number in range(5000)]
+            _, found = await client.post("/filter", by_name("one") | {"NodeNames": names})
+            assert found["NodeNames"] == []
+            assert found["FailedAndUnresolvableNodes"] == dict.fromkeys(names[:100], REFUSAL)
+
+    run(act)
+
+
 def test_who_may_start_is_counted_at_once_and_once() -> None:
     async def act() -> None:
         async with listening(state(1000)) as client:
@@ -100,6 +111,21 @@ def test_who_may_start_is_counted_at_once_and_once() -> None:
                 return bool(found["NodeNames"])
 
             assert [await may_start(name) for name in ("one", "one", "two", "one")] == [True, True, False, True]
+
+    run(act)
+
+
+def test_nobody_is_driven_away_for_a_pod_that_may_not_start() -> None:
+    """For both ways of asking; the answer names victims by their uid."""
+    by_uid = {"node-1": {"Pods": [{"UID": "uid-of-victim"}], "NumPDBViolations": 1}}
+    in_full = {"node-1": {"Pods": [pod("victim")], "NumPDBViolations": 1}}
+
+    async def act() -> None:
+        for cpu, left in ((1000, by_uid), (500, {})):
+            async with listening(state(cpu)) as client:
+                for meta, victims in ((by_uid, None), (None, in_full)):
+                    asked = {"Pod": pod("one"), "NodeNameToVictims": victims, "NodeNameToMetaVictims": meta}
+                    assert await client.post("/preempt", asked) == (200, {"NodeNameToMetaVictims": left})
 
     run(act)
 
@@ -120,7 +146,7 @@ def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"Nodes":null}', b'{"Pod":{"metadata":{"name":1}}}'])
-@pytest.mark.parametrize("path", ["/filter", "/validate", "/gate"])
+@pytest.mark.parametrize("path", ["/filter", "/preempt", "/validate", "/gate"])
 def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
     async def act() -> None:
         async with listening(state()) as client:

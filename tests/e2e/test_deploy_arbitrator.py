@@ -75,8 +75,8 @@ def test_everything_can_be_applied_and_schedulers_are_told(
         refusal = f"Allocation {namespace}: not enough requests.cpu is granted to this namespace now."
         why = f"0/1 nodes are available: 1 {refusal}"
         terminal.comes_to(f"{REFUSED.format('three')} | cut -c -{len(why)}", why)
-        terminal.output("kubectl delete pod one --now")
-        terminal.output("kubectl wait --for=condition=Ready pod/three --timeout=60s")
+        terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":3}}}\'')
+        terminal.output("kubectl wait --for=condition=Ready pod/three --timeout=20s")
         curl = f"curl -s --resolve fairlead-arbitrator.kube-system.svc:{port}:127.0.0.1 --cacert {pki}/ca.crt"
         url = f"https://fairlead-arbitrator.kube-system.svc:{port}/metrics"
         assert "certificate" in terminal.output(f"{curl} {url}")

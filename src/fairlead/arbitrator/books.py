@@ -64,6 +64,7 @@ class Books:
         self._kind_of = kind_of or requested
         self._pods: dict[str, _Entry] = {}  # by uid
         self._assumed: dict[str, str] = {}  # uid -> node, if that is known
+        self._unheard_of: set[str] = set()  # uids of those assumed that no event has told of
         self._nodes: dict[str, Node] = {}
         self._offered: dict[str, dict[str, int]] = {}  # by the open nodes
         self._held_on: dict[str, dict[Kind, int]] = {}  # by node
@@ -75,8 +76,11 @@ class Books:
         """A pod came, changed or went; one that has finished holds nothing."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old.metadata.uid)
-        if new is None:
-            return
+        if new is not None:
+            self._unheard_of.discard(new.metadata.uid)
+            self._note(new)
+
+    def _note(self, new: Pod) -> None:
         uid = new.metadata.uid
         if new.spec.node_name or new.is_finished:
             self._assumed.pop(uid, None)
@@ -103,11 +107,16 @@ class Books:
 
     def assume(self, pod: Pod, node: str = "") -> None:
         """The pod is about to get a node: it is counted as if it were there."""
-        self._assumed[pod.metadata.uid] = node
-        self.pod_event(None, pod)
+        uid = pod.metadata.uid
+        if uid not in self._pods:
+            self._unheard_of.add(uid)
+        self._assumed[uid] = node
+        self._note(pod)
 
     def release(self, uid: str) -> None:
-        """Nothing came of it."""
+        """Nothing came of it. A pod that only a scheduler has told of may be gone for long: nobody would tell."""
+        if uid in self._unheard_of:
+            self._forget(uid)
         entry = self._pods.get(uid)
         if self._assumed.pop(uid, None) is None or entry is None:
             return
@@ -144,6 +153,7 @@ class Books:
 
     def _forget(self, uid: str) -> None:
         self._assumed.pop(uid, None)
+        self._unheard_of.discard(uid)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._count(entry, -1)

@@ -21,10 +21,15 @@ from fairlead.runtime import clock
 log = logging.getLogger(__name__)
 
 
-async def lift(api: Api, ledger: Ledger, pods: Iterable[Pod]) -> None:
-    """Lift the gates of those of these pods that may start, the most important and oldest first."""
+def in_turn(pods: Iterable[Pod]) -> list[Pod]:
+    """Those of the pods that are not about to end, the most important and oldest first."""
     waiting = [pod for pod in pods if not pod.metadata.is_terminating]
-    for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key)):
+    return sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key))
+
+
+async def lift(api: Api, ledger: Ledger, pods: Iterable[Pod]) -> None:
+    """Lift the gates of those of these pods that may start, in turn."""
+    for pod in in_turn(pods):
         if ledger.ask(pod):
             continue
         try:

@@ -28,6 +28,8 @@ class Ledger:
         self._granted: Mapping[str, Mapping[str, int]] | None = None
         self._unlimited: frozenset[str] = frozenset()
         self._until: dict[str, float] = {}  # uid -> when it is thought to have been given up
+        #: Keys, by uid, of pods that a scheduler of another process was told to let wait.
+        self.refused: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -73,6 +75,15 @@ class Ledger:
         if not why:
             self.books.assume(pod)
             self._until[pod.metadata.uid] = clock.monotonic() + FORGOTTEN_SECONDS
+        return why
+
+    def ask_from_afar(self, pod: Pod) -> str:
+        """The same, for a scheduler that does not hear when more is granted: who is refused is to be woken."""
+        why = self.ask(pod)
+        if why:
+            self.refused[pod.metadata.uid] = pod.metadata.key
+        else:
+            self.refused.pop(pod.metadata.uid, None)
         return why
 
     def expire(self) -> None:

@@ -1,6 +1,6 @@
 """The arbitrator at work: every cycle it writes what each namespace deserves, and takes back what others deserve.
 
-    look ─▶ divide ─▶ grant (ledger) ─▶ plan ─▶ publish ─▶ lift gates ─▶ evict those whose notice has run out
+    look ─▶ divide ─▶ grant (ledger) ─▶ plan ─▶ publish ─▶ lift gates, wake ─▶ evict those whose notice has run out
 
 A cycle in which nothing changed costs nothing. All state but the books is in Allocations: another arbitrator that takes
 over finds the notices there, and who has been evicted is on its way out.
@@ -48,6 +48,7 @@ from fairlead.arbitrator.publishing import Publisher, Report
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import Plan, Room, plan
 from fairlead.arbitrator.spare import Holdings
+from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
@@ -207,6 +208,7 @@ class Arbitrator:
         if not self._may_act():
             return
         await lift(self._api, self.ledger, self._gated[GATE])
+        await wake(self._api, self.ledger, self._pods)
         await self._evict(policy)
         self._look_again_at = self._next_look(found)
         # what nobody can use is lent in the next cycle

@@ -89,10 +89,6 @@ class State:
     #: As whom arbitrators write.
     arbitrators: frozenset[str] = frozenset()
 
-    def divided(self, ledger: Ledger) -> None:
-        """From now on it can be said who may start."""
-        self.ledger = ledger
-
 
 def check(listen: Address, tls: Tls | None) -> None:
     """Raises ValueError for a listener that would let anybody in."""
@@ -115,6 +111,7 @@ async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIter
             web.get("/readyz", answers.ready),
             web.get("/metrics", answers.metrics),
             web.post("/filter", answers.filter),
+            web.post("/preempt", answers.preempt),
             web.post("/validate", answers.validate),
             web.post("/gate", answers.gate),
         ]
@@ -145,11 +142,12 @@ class _Answers:
         return web.Response(body=generate_latest(self._state.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def filter(self, request: web.Request) -> web.Response:
-        self._admit(request)
-        ledger = self._state.ledger
-        if ledger is None or not self._state.is_leading():
-            raise _not_yet()
+        ledger = self._ledger(request)
         return await _answered(request, lambda body: extender.answer(body, ledger))
+
+    async def preempt(self, request: web.Request) -> web.Response:
+        ledger = self._ledger(request)
+        return await _answered(request, lambda body: extender.preemption(body, ledger))
 
     async def validate(self, request: web.Request) -> web.Response:
         world = self._state.world
@@ -159,6 +157,13 @@ class _Answers:
 
     async def gate(self, request: web.Request) -> web.Response:
         return await _answered(request, webhooks.gated)
+
+    def _ledger(self, request: web.Request) -> Ledger:
+        """Raises HTTPForbidden, or HTTPServiceUnavailable if we cannot know who may start."""
+        self._admit(request)
+        if self._state.ledger is None or not self._state.is_leading():
+            raise _not_yet()
+        return self._state.ledger
 
     def _admit(self, request: web.Request) -> None:
         """Raises HTTPForbidden for a stranger. TLS has verified whatever certificate there is."""
