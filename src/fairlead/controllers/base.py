@@ -186,8 +186,10 @@ def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = 
     """
 
     def wakes(world: World, old: Object | None, new: Object | None) -> Iterable[str]:
-        if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
+        if not world.of(kind):
             return ()  # most changes concern nobody, and every change asks every controller
+        if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
+            return ()
         return woken(world, old, new)
 
     def woken(world: World, old: Object | None, new: Object | None) -> Iterator[str]:

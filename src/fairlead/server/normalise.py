@@ -133,16 +133,17 @@ def _struct(shape: Shape) -> Walker:
             return {}
         absent = []
         for key, value in obj.items():
-            rule = rules.get(key) or compiled(key)
+            rule = rules[key] if key in rules else compiled(key)
             if rule is None:
                 report.unknown_field(path, key)
                 absent.append(key)
                 continue
             plain, drops_empty, look = rule
-            kind = type(value)
-            if kind is plain:
-                if kind is int and not _LEAST <= value <= _MOST:
+            if type(value) is plain:
+                if plain is int and not _LEAST <= value <= _MOST:
                     look(value, (path, key, struct), report)
+                if value:
+                    continue
             elif value is not None:
                 new = look(value, (path, key, struct), report)
                 if new is not value:

@@ -42,6 +42,8 @@ _UNMANAGED = (
 
 
 def _budgets_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+    if not world.of(POD_DISRUPTION_BUDGETS):
+        return
     for pod in (old, new):
         if pod is not None:
             for budget in world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace):
