@@ -139,8 +139,9 @@ def _struct(shape: Shape) -> Walker:
                 absent.append(key)
                 continue
             plain, drops_empty, look = rule
-            if type(value) is plain:
-                if plain is int and not _LEAST <= value <= _MOST:
+            kind = type(value)
+            if kind is plain:
+                if kind is int and not _LEAST <= value <= _MOST:
                     look(value, (path, key, struct), report)
                 if value:
                     continue

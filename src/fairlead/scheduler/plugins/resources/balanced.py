@@ -50,7 +50,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         taken = [snapshot.requested[name][rows] for name in names]
         asked = [shape.requests.get(name, 0) for name in names]
         before, after = _balances(offered, taken, asked)
-        return HALF + (HALF + after - before) // 2
+        score: Ints = HALF + (HALF + after - before) // 2
+        return score
 
 
 def _balances(offered: Sequence[Ints], taken: Sequence[Ints], asked: Sequence[int]) -> Ints:
