@@ -129,6 +129,8 @@ class Watch:
 
     kind: Kind[Any]
     wakes: Wakes | None = None
+    #: Whether `wakes` names only objects that the controller's informer has: while there is none, it is not asked.
+    wakes_known: bool = False
 
 
 class Controller(Generic[T]):
@@ -186,10 +188,8 @@ def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = 
     """
 
     def wakes(world: World, old: Object | None, new: Object | None) -> Iterable[str]:
-        if not world.of(kind):
-            return ()  # most changes concern nobody, and every change asks every controller
         if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
-            return ()
+            return ()  # most changes concern nobody, and every change asks every controller
         return woken(world, old, new)
 
     def woken(world: World, old: Object | None, new: Object | None) -> Iterator[str]:

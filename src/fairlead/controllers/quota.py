@@ -52,7 +52,10 @@ class ResourceQuotas(Controller[ResourceQuota]):
 
     def __init__(self) -> None:
         self._counts: dict[str, _Count] = {}
-        self.watches = (Watch(kinds.PODS, self._pod_changed), Watch(kinds.SERVICES, self._service_changed))
+        self.watches = (
+            Watch(kinds.PODS, self._pod_changed, wakes_known=True),
+            Watch(kinds.SERVICES, self._service_changed, wakes_known=True),
+        )
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
         if old is None or new is not None or not old.metadata.namespace:

@@ -42,8 +42,6 @@ _UNMANAGED = (
 
 
 def _budgets_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
-    if not world.of(POD_DISRUPTION_BUDGETS):
-        return
     for pod in (old, new):
         if pod is not None:
             for budget in world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace):
@@ -56,7 +54,7 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
     kind = POD_DISRUPTION_BUDGETS
     workers = 1
     watches = (
-        Watch(PODS, _budgets_of),
+        Watch(PODS, _budgets_of, wakes_known=True),
         Watch(DEPLOYMENTS),
         Watch(REPLICA_SETS),
         Watch(REPLICATION_CONTROLLERS),
