@@ -6,20 +6,19 @@ A pod that was told to start is counted as if it had: nobody else may be given t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import msgspec
 
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.objects import Obj
-from fairlead.api.podresources import pod_requests
-from fairlead.api.quantity import parse
+from fairlead.api.podresources import pod_limits, pod_requests
+from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.objects import GATE, GRANTED, Node
 
-#: What one pod requests, in whole numbers (cpu in milli), sorted by name.
+#: What one pod requests, or is limited to, in whole numbers (cpu in milli), sorted by name.
 Kind: TypeAlias = tuple[tuple[str, int], ...]
 #: Pods are slots, not something to share.
 _NOT_SHARED: Final = frozenset({"pods"})
@@ -54,14 +53,14 @@ class _Entry:
 class Books:
     """All namespaces, and the capacity that is divided among them."""
 
-    def __init__(self, kind_of: Callable[[Pod], Kind] | None = None) -> None:
+    def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
         #: What the open nodes offer, and what of it is held.
         self.capacity: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
         #: Grows with every change.
         self.version = 0
-        self._kind_of = kind_of or requested
+        self._kind_of: Callable[[Pod], Kind] = requested
         self._pods: dict[str, _Entry] = {}  # by uid
         self._assumed: dict[str, str] = {}  # uid -> node, if that is known
         self._unheard_of: set[str] = set()  # uids of those assumed that no event has told of
@@ -94,6 +93,17 @@ class Books:
             self._pods[uid] = entry
             self._count(entry, 1)
         self.version += 1
+
+    def count_by(self, kind_of: Callable[[Pod], Kind], pods: Iterable[Pod]) -> None:
+        """Count what `requested` or `limited` says from now on; `pods` are those that there are."""
+        if kind_of is self._kind_of:
+            return
+        self._kind_of = kind_of
+        for pod in pods:
+            known = self._pods.pop(pod.metadata.uid, None)
+            if known is not None:
+                self._count(known, -1)
+            self.pod_event(None, pod)
 
     def kind(self, pod: Pod) -> Kind:
         """What the pod counts for."""
@@ -144,7 +154,7 @@ class Books:
         meta, assumed = pod.metadata, self._assumed.get(pod.metadata.uid)
         node = pod.spec.node_name or assumed or ""
         is_held = bool(pod.spec.node_name) or assumed is not None or was_let_go(pod)
-        if pod.is_finished or (not is_held and (meta.is_terminating or _is_held_back_by_others(pod))):
+        if pod.is_finished or (not is_held and (meta.is_terminating or is_held_back_by_others(pod))):
             return None
         known = self._pods.get(meta.uid)
         kind = known.kind if known is not None and known.generation == meta.generation else self._kind_of(pod)
@@ -216,8 +226,15 @@ class Books:
 
 def requested(pod: Pod) -> Kind:
     """What the pod requests; a pod without requests asks for nothing (S2-31)."""
-    spec: Obj = msgspec.to_builtins(pod.spec)
-    amounts = pod_requests(spec)
+    return _kind(pod_requests(msgspec.to_builtins(pod.spec)))
+
+
+def limited(pod: Pod) -> Kind:
+    """What the pod is limited to; a resource without a limit is not counted."""
+    return _kind(pod_limits(msgspec.to_builtins(pod.spec)))
+
+
+def _kind(amounts: Mapping[str, Quantity]) -> Kind:
     counted = ((name, amount.milli if name == "cpu" else amount.units) for name, amount in amounts.items())
     return tuple(sorted((name, amount) for name, amount in counted if amount > 0 and name not in _NOT_SHARED))
 
@@ -250,7 +267,8 @@ def _is_granted(meta: ObjectMeta) -> bool:
     return GRANTED in meta.annotations
 
 
-def _is_held_back_by_others(pod: Pod) -> bool:
+def is_held_back_by_others(pod: Pod) -> bool:
+    """Whether somebody else has a gate before it: then it wants nothing yet."""
     return any(gate.name != GATE for gate in pod.spec.scheduling_gates or ())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.amounts import REQUESTS, written
-from fairlead.arbitrator.books import requested
+from fairlead.arbitrator.amounts import LIMITS, REQUESTS, written
+from fairlead.arbitrator.books import limited, requested
 from fairlead.arbitrator.objects import Allocation
 
 _BOTTLENECKS = {"demand": "that is all it asks for", "hard": "that is its hard bound"}
@@ -29,7 +29,7 @@ def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
 
 def _lacking(pod: Pod, own: Allocation) -> dict[str, str]:
     """What the pod needs of what its namespace may not use more of now."""
-    status, need = own.status, written(dict(requested(pod)), REQUESTS)
+    status, need = own.status, written(dict(requested(pod)), REQUESTS) | written(dict(limited(pod)), LIMITS)
     return {
         name: amount
         for name, amount in need.items()

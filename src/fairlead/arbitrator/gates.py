@@ -14,6 +14,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
+from fairlead.arbitrator.books import is_held_back_by_others
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.objects import GATE, GRANTED
 from fairlead.runtime import clock
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 
 def in_turn(pods: Iterable[Pod]) -> list[Pod]:
     """Those of the pods that are not about to end, the most important and oldest first."""
-    waiting = [pod for pod in pods if not pod.metadata.is_terminating]
+    waiting = [pod for pod in pods if not (pod.metadata.is_terminating or is_held_back_by_others(pod))]
     return sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key))
 
 

@@ -22,7 +22,7 @@ from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
-from fairlead.arbitrator.books import Kind, is_gated, is_waiting
+from fairlead.arbitrator.books import Kind, is_gated, is_waiting, limited, requested
 from fairlead.arbitrator.decide import Outcome, decide, new_consumer
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
@@ -179,11 +179,12 @@ class Arbitrator:
         await self._complete()
         await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
+        self.books.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
         quotas = allowed_by(self._quotas)
         division = decide(consumers.values(), self._groups, policy, self.books, quotas, self._stuck)
         unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
-        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited)
+        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited, policy.prefix)
         self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
         found = plan(
             Holdings(
