@@ -63,11 +63,6 @@ DEFAULT_DATA_DIR = Path(".fairlead")
     metavar="A,B",
     help="Admission plugins to switch off, by kube-apiserver's names.",
 )
-@click.option(
-    "--arbitrator",
-    is_flag=True,
-    help="Also publish what each namespace deserves: Consumers, Allocations (fairlead shares).",
-)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path,
@@ -82,9 +77,9 @@ def up(
     nodes_from: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
+    arbitrator: bool,
     components: str,
     disable_admission_plugins: str,
-    arbitrator: bool,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
