@@ -75,3 +75,14 @@ def test_what_was_granted_can_be_used_without_changing_what_is_granted(
     started = {name: replace(one, used=max(mpq(one.used), found[name])) for name, one in rows.items()}
     again = granted(started, capacity)
     assert all(abs(again[name] - amount) <= ROUNDING * capacity for name, amount in found.items())
+
+
+def test_what_is_free_is_for_the_unlimited_first() -> None:
+    """Whatever the weights are, and even for those of them that have none (S2-28)."""
+    rows = {
+        "hungry": Holding(deserved=6, used=0, weight=10**9),
+        "large": Holding(deserved=10, used=10, weight=1),
+        "system": Holding(deserved=3, used=1, weight=1, is_unlimited=True),
+        "weightless": Holding(deserved=1, used=0, weight=0, is_unlimited=True),
+    }
+    assert granted(rows, 15) == {"hungry": 1, "large": 10, "system": 3, "weightless": 1}

@@ -206,12 +206,10 @@ class _Cycle:
         self, resource: str, deserved: Mapping[str, Amounts], used: Mapping[str, Amounts], free: int
     ) -> dict[str, int]:
         held = {name: amounts.get(resource, 0) for name, amounts in used.items()}
-        holdings = {
-            one.metadata.namespace: Holding(
-                deserved[one.metadata.namespace][resource], held[one.metadata.namespace], max(one.spec.weight, 0)
-            )
-            for one in self._consumers
-        }
+        holdings = {}
+        for one in self._consumers:
+            name, weight = one.metadata.namespace, max(one.spec.weight, 0)
+            holdings[name] = Holding(deserved[name][resource], held[name], weight, one.spec.unlimited)
         available = free + sum(held.values())
         return {name: int(amount) for name, amount in granted(holdings, available).items()}
 
@@ -232,7 +230,8 @@ class _Cycle:
         most = deserved[name] if self._is_capped_above(consumer) else self._hard[name]
         holds = consumer.spec.reserved_policy == "Hold"
         weight = max(consumer.spec.weight, 0)
-        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, holds)
+        is_unlimited = consumer.spec.unlimited
+        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, holds, is_unlimited)
 
     def _is_capped_above(self, consumer: Consumer) -> bool:
         """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""

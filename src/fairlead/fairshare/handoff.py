@@ -6,9 +6,11 @@ its part of what is free: never what somebody else still holds, or it could be t
 
 from __future__ import annotations
 
+import heapq
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gmpy2 import mpq
 
@@ -16,6 +18,9 @@ from fairlead.fairshare.claims import Amount, dominant
 from fairlead.fairshare.filling import Strand, fill
 
 _ONLY = "amount"
+
+#: What one pod needs, and how many of them there are.
+_Pods: TypeAlias = "tuple[Mapping[str, int], int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,13 @@ class Holding:
     deserved: Amount
     used: Amount
     weight: Amount = 1
+    #: What is free is for it first (S2-28).
+    is_unlimited: bool = False
+
+    @property
+    def turn(self) -> tuple[bool, bool]:
+        """Who has the least is served before the others are."""
+        return not self.is_unlimited, not self.weight
 
 
 def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]:
@@ -32,16 +44,18 @@ def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]
     free = max(mpq(capacity) - sum(mpq(one.used) for one in holdings.values()), mpq(0))
     lacking = {name: mpq(one.deserved) - one.used for name, one in sorted(holdings.items()) if one.deserved > one.used}
     left = {_ONLY: free}
-    first = {name: _strand(lacking[name], mpq(holdings[name].weight)) for name in lacking if holdings[name].weight > 0}
-    fill(list(first.values()), left)
-    last = {name: _strand(lacking[name], mpq(1)) for name in lacking if name not in first}
-    fill(list(last.values()), left)
-    more = {name: strand.position for name, strand in (first | last).items()}
+    more: dict[str, mpq] = {}
+    for turn in sorted({holdings[name].turn for name in lacking}):
+        strands = {
+            name: _strand(lacking[name], holdings[name].weight) for name in lacking if holdings[name].turn == turn
+        }
+        fill(list(strands.values()), left)
+        more |= {name: strand.position for name, strand in strands.items()}
     return {name: mpq(one.used) + more[name] if name in more else mpq(one.deserved) for name, one in holdings.items()}
 
 
-def _strand(amount: mpq, weight: mpq) -> Strand:
-    return Strand({_ONLY: mpq(1)}, weight, mpq(0), amount)
+def _strand(amount: mpq, weight: Amount) -> Strand:
+    return Strand({_ONLY: mpq(1)}, mpq(weight or 1), mpq(0), amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,7 @@ class Queue:
     weight: Amount = 1
     #: Whether what is granted and not used is kept from others.
     holds: bool = False
+    is_unlimited: bool = False
 
 
 def startable(
@@ -69,22 +84,31 @@ def startable(
 ) -> dict[str, dict[str, int]]:
     """What each may use on top of what it uses, in whole pods: parts of a pod are of no use to anybody.
 
-    First the pods for which what is granted suffices; then one pod after the other that is deserved, the largest part
-    granted first. What those need for whom there is no room yet is kept for them, and what nobody deserves is lent,
-    pod by pod, to whoever has the smallest dominant share.
+    First the pods for which what is granted suffices; then one pod after the other that is deserved, the unlimited
+    before the others, and the largest part granted first. What those need for whom there is no room yet is kept for
+    them, and what nobody deserves is lent, pod by pod, to whoever has the smallest dominant share. What is held for one
+    is for nobody else at any time.
     """
     left = dict(free)
     turns = [_Turn(queue) for queue in sorted(queues, key=lambda one: one.name)]
     for turn in turns:
-        turn.take(turn.queue.granted, left)
-    _one_by_one(turns, left, lambda turn: turn.queue.deserved, lambda turn: -turn.part())
+        turn.start(turn.queue.granted, left)
+    for turn in turns:
+        turn.hold(left)
+    _one_by_one(turns, left, lambda turn: turn.queue.deserved, _Turn.by_part)
     for turn in turns:
         turn.keep(left)
-    _one_by_one(turns, left, lambda turn: turn.queue.hard, lambda turn: turn.share(capacity))
+    _one_by_one(turns, left, lambda turn: turn.queue.hard, lambda turn: turn.by_share(capacity))
     for turn in turns:
-        turn.waiting = [(need, count) for need, count in turn.queue.stuck if need and count]
-    _one_by_one(turns, left, lambda turn: turn.queue.deserved, lambda turn: -turn.part())
+        turn.waiting = _pods(turn.queue.stuck)
+    _one_by_one(turns, left, lambda turn: turn.queue.deserved, _Turn.by_part)
     return {turn.queue.name: turn.more for turn in turns}
+
+
+def _pods(told: Iterable[tuple[Mapping[str, int], int]]) -> list[_Pods]:
+    """Those that need anything at all."""
+    pods = [({name: amount for name, amount in need.items() if amount}, count) for need, count in told]
+    return [(need, count) for need, count in pods if need and count]
 
 
 class _Turn:
@@ -93,68 +117,84 @@ class _Turn:
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.more: dict[str, int] = {}
-        self.waiting = [(need, count) for need, count in queue.waiting if need and count]
+        self.waiting = _pods(queue.waiting)
+        #: What is held for it and not used yet.
+        self._held: dict[str, int] = {}
 
-    def take(self, limit: Mapping[str, int], left: dict[str, int], most: int | None = None) -> bool:
+    def start(self, limit: Mapping[str, int], left: dict[str, int], most: int = sys.maxsize) -> bool:
         """Start as many pods (or `most`) as the limit and what is left allow; whether there was any."""
-        still, started = list[tuple[Mapping[str, int], int]](), 0
+        still, started = list[_Pods](), 0
         for need, count in self.waiting:
             room = min(
-                min(self._room(name, amount, limit), left.get(name, 0) // amount) for name, amount in need.items()
+                min(self._room(name, limit), left.get(name, 0) + self._held.get(name, 0)) // amount
+                for name, amount in need.items()
             )
-            fitting = max(min(count, room, sys.maxsize if most is None else most - started), 0)
+            fitting = max(min(count, room, most - started), 0)
             for name, amount in need.items():
-                left[name] = left.get(name, 0) - fitting * amount
-                self.more[name] = self.more.get(name, 0) + fitting * amount
+                self._use(name, fitting * amount, left)
             started += fitting
             if count > fitting:
                 still.append((need, count - fitting))
         self.waiting = still
         return started > 0
 
-    def _room(self, name: str, amount: int, limit: Mapping[str, int]) -> int:
-        """How many such pods more the limit allows; a resource that it does not name has none."""
+    def _use(self, name: str, amount: int, left: dict[str, int]) -> None:
+        """What is held for it goes first."""
+        own = min(self._held.get(name, 0), amount)
+        if own:
+            self._held[name] -= own
+        if amount:
+            left[name] -= amount - own
+            self.more[name] = self.more.get(name, 0) + amount
+
+    def _room(self, name: str, limit: Mapping[str, int]) -> int:
+        """How much more the limit allows; of a resource that it does not name, anything."""
         if name not in limit:
             return sys.maxsize
-        return (limit[name] - self.queue.used.get(name, 0) - self.more.get(name, 0)) // amount
+        return limit[name] - self.queue.used.get(name, 0) - self.more.get(name, 0)
 
-    def part(self) -> mpq:
-        """The largest part of a waiting pod that is granted beyond what has been started."""
-        queue = self.queue
-        return max(
-            (
-                min(
-                    mpq(queue.granted.get(name, 0) - queue.used.get(name, 0) - self.more.get(name, 0), amount)
-                    for name, amount in need.items()
-                )
-                for need, _ in self.waiting
-            ),
-            default=mpq(0),
+    def by_part(self) -> tuple[bool, mpq]:
+        """The unlimited first, then the largest part of a waiting pod that is granted beyond what has been started."""
+        parts = (
+            min(mpq(self._room(name, self.queue.granted), amount) for name, amount in need.items())
+            for need, _ in self.waiting
         )
+        return not self.queue.is_unlimited, -max(parts, default=mpq(0))
 
-    def share(self, capacity: Mapping[str, int]) -> mpq:
+    def by_share(self, capacity: Mapping[str, int]) -> tuple[bool, mpq]:
+        """The smallest dominant share goes first, and those without weight go last."""
+        weight = mpq(self.queue.weight)
         used = {name: self.queue.used.get(name, 0) + self.more.get(name, 0) for name in capacity}
-        return dominant(used, capacity) / mpq(self.queue.weight) if self.queue.weight else mpq(len(capacity) + 1)
+        return not weight, dominant(used, capacity) / (weight or 1)
+
+    def hold(self, left: dict[str, int]) -> None:
+        """Take off what is left what it has been granted and does not lend."""
+        for name in left if self.queue.holds else ():
+            self._held[name] = max(self._room(name, {name: self.queue.granted.get(name, 0)}), 0)
+            left[name] -= self._held[name]
 
     def keep(self, left: dict[str, int]) -> None:
-        """Take off what is left what the deserved pods need that still wait, and what is not lent anyway."""
-        queue, kept = self.queue, dict(self.more)
+        """Take off what is left what its deserved pods need that still wait."""
+        deserved, kept = self.queue.deserved, dict[str, int]()
         for need, count in self.waiting:
-            fitting = min(self._room(name, amount, queue.deserved) for name, amount in need.items())
+            fitting = min(self._room(name, deserved) // amount for name, amount in need.items())
             for name, amount in need.items():
                 kept[name] = kept.get(name, 0) + max(min(count, fitting), 0) * amount
-        for name in left:
-            held = queue.granted.get(name, 0) - queue.used.get(name, 0) if queue.holds else 0
-            left[name] -= max(kept.get(name, 0), held) - self.more.get(name, 0)
+        for name, amount in kept.items():  # each size by itself may be deserved, but not all of them together
+            left[name] = left.get(name, 0) - max(min(amount, self._room(name, deserved)) - self._held.get(name, 0), 0)
 
 
 def _one_by_one(
     turns: Sequence[_Turn],
     left: dict[str, int],
     limit: Callable[[_Turn], Mapping[str, int]],
-    rank: Callable[[_Turn], mpq],
+    rank: Callable[[_Turn], tuple[bool, mpq]],
 ) -> None:
-    """One pod for each, in that order, and again while there is room for any."""
-    hungry = list(turns)
-    while hungry:
-        hungry = [turn for turn in sorted(hungry, key=rank) if turn.waiting and turn.take(limit(turn), left, most=1)]
+    """One pod after the other for whoever is first in line then, while there is room for any."""
+    line = [(rank(turn), number) for number, turn in enumerate(turns) if turn.waiting]
+    heapq.heapify(line)
+    while line:
+        _, number = heapq.heappop(line)
+        turn = turns[number]
+        if turn.start(limit(turn), left, most=1 if line else sys.maxsize) and turn.waiting:
+            heapq.heappush(line, (rank(turn), number))
