@@ -157,6 +157,17 @@ def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
     run(act)
 
 
+def test_only_schedulers_may_send_much() -> None:
+    async def act() -> None:
+        async with listening(state()) as client:
+            names = [f"node-{number:0200}" for number in range(50_000)]
+            assert (await client.post("/filter", by_name("one") | {"NodeNames": names}))[0] == 200
+            for path in ("/gate", "/validate"):
+                assert (await client.post(path, b" " * (9 << 20)))[0] == 413
+
+    run(act)
+
+
 # --- the webhooks ---------------------------------------------------------------------------------------------------
 
 

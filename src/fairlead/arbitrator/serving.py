@@ -26,8 +26,9 @@ from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import World
 
-#: The nodes of a large cluster, whole, in one question.
-_LARGEST_BODY: Final = 256 << 20
+#: The nodes of a large cluster, whole, in one question; and an object before and after, which anybody may send.
+_LARGEST_QUESTION: Final = 256 << 20
+_LARGEST_REVIEW: Final = 8 << 20
 _BUFFER: Final = 1 << 20
 #: Longer than Go's clients keep an idle connection, so that it is they who close it.
 _KEEP_ALIVE_SECONDS: Final = 120
@@ -130,7 +131,7 @@ async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIter
     """Answer while the block runs; the port. Raises ValueError, or OSError for a port or files that cannot be used."""
     check(listen, tls)
     answers = _Answers(state, is_private=not listen.is_loopback)
-    application = web.Application(client_max_size=_LARGEST_BODY)
+    application = web.Application(client_max_size=_LARGEST_REVIEW)
     application.add_routes(
         [
             web.get("/healthz", _healthy),
@@ -172,11 +173,11 @@ class _Answers:
 
     async def filter(self, request: web.Request) -> web.Response:
         ledger = self._ledger(request)
-        return await _answered(request, lambda body: extender.answer(body, ledger))
+        return await _answered(_large(request), lambda body: extender.answer(body, ledger))
 
     async def preempt(self, request: web.Request) -> web.Response:
         ledger = self._ledger(request)
-        return await _answered(request, lambda body: extender.preemption(body, ledger))
+        return await _answered(_large(request), lambda body: extender.preemption(body, ledger))
 
     async def validate(self, request: web.Request) -> web.Response:
         world = self._state.world
@@ -206,6 +207,10 @@ async def _healthy(_: web.Request) -> web.Response:
 
 def _not_yet() -> web.HTTPServiceUnavailable:
     return web.HTTPServiceUnavailable(text=_NOT_YET)
+
+
+def _large(request: web.Request) -> web.Request:
+    return request.clone(client_max_size=_LARGEST_QUESTION)
 
 
 async def _answered(request: web.Request, answer: Callable[[bytes], bytes]) -> web.Response:
