@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,17 @@ def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
         async with listening(state()) as client:
             status, text = await client.post(path, body)
             assert (status, text.startswith(f"{path}: ")) == (400, True)
+
+    run(act)
+
+
+def test_only_schedulers_may_send_much() -> None:
+    async def act() -> None:
+        async with listening(state()) as client:
+            names = [f"node-{number:0200}" for number in range(50_000)]
+            assert (await client.post("/filter", by_name("one") | {"NodeNames": names}))[0] == 200
+            for path in ("/gate", "/validate"):
+                assert (await client.post(path, b" " * (9 << 20)))[0] == 413
 
     run(act)
 
@@ -330,6 +342,31 @@ def test_without_an_authority_nobody_has_a_certificate(tmp_path: Path) -> None:
         tls = Tls(*authority.issue("server"))
         async with listening(state(), tls, "0.0.0.0", authority.client("scheduler")) as client:
             assert (await client.post("/filter", by_name("one")))[0] == 403
+
+    run(act)
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not whole yet is left for the next look."""
+    monkeypatch.setattr("fairlead.arbitrator.serving.LOOK_SECONDS", 0.01)
+    old, new = Authority(_folder(tmp_path / "old")), Authority(_folder(tmp_path / "new"))
+    certificate, key = old.issue("server")
+
+    async def act() -> None:
+        async with listening(state(), Tls(certificate, key), client=new.client()) as client:
+            with pytest.raises(OSError):
+                await client.get("/healthz")
+            renewed, its_key = new.issue("server")
+            certificate.write_bytes(renewed.read_bytes())
+            await asyncio.sleep(0.05)
+            key.write_bytes(its_key.read_bytes())
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        assert await client.get("/healthz") == (200, "ok")
+                        return
+                    except OSError:
+                        await asyncio.sleep(0.01)
 
     run(act)
 
