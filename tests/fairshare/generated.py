@@ -50,8 +50,11 @@ def problems(
     smallest: int = 0,
     demands_everything: bool = False,
     has_parts: bool = False,
+    reserved: int | None = None,
 ) -> Problem:
-    """Some claims of some capacity; what the options do not ask for does not occur."""
+    """Some claims of some capacity; what the options do not ask for does not occur, and at most `reserved` is reserved
+    of anything: with little, there is often enough for all guarantees.
+    """
     names = RESOURCES[: draw(st.integers(1, resources))]
     large = draw(st.booleans()) if is_large is None else is_large
     amounts = st.integers(smallest, LARGE if large else SMALL)
@@ -74,7 +77,9 @@ def problems(
             name,
             summed(parts) if parts else demand(),
             0 if is_weightless else draw(weights),
-            some() if has_guarantees else {},
+            {name: amount if reserved is None else min(amount, reserved) for name, amount in some().items()}
+            if has_guarantees
+            else {},
             some() if has_caps and draw(st.booleans()) else {},
             is_unlimited=is_unlimited,
             lends=not is_holder,

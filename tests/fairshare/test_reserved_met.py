@@ -10,14 +10,14 @@ from fairlead.fairshare.shares import shares
 from tests.fairshare.generated import Problem, problems, surpluses, wanted
 
 CLUSTER = {"cpu": 10, "gpu": 10, "mem": 10}
-#: Its cap leaves processors for half of its pods, and both sizes grow together.
+#: Its cap leaves processors for half of its pods, and it is guaranteed those for both sizes.
 PARTS = [{"cpu": 4, "gpu": 4}, {"cpu": 4}]
 ALL = {"cpu": 8, "gpu": 4}
 
 
 @pytest.mark.parametrize("surplus", Surplus)
 def test_who_is_stopped_by_its_own_cap_lacks_nothing(surplus: Surplus) -> None:
-    one = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 4}, parts=PARTS)
+    one = Claim("one", ALL, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=PARTS)
     found = shares([one], CLUSTER, surplus)["one"]
     assert found.deserved["cpu"] == 4
     assert found.deserved["gpu"] < 4
@@ -26,13 +26,31 @@ def test_who_is_stopped_by_its_own_cap_lacks_nothing(surplus: Surplus) -> None:
 
 
 @pytest.mark.parametrize("surplus", Surplus)
+def test_within_its_cap_those_pods_come_first_that_it_is_guaranteed(surplus: Surplus) -> None:
+    one = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 4}, parts=PARTS)
+    found = shares([one], CLUSTER, surplus)["one"]
+    assert found.deserved == {"cpu": 4, "gpu": 4, "mem": 0}
+
+
+@pytest.mark.parametrize("surplus", Surplus)
 def test_it_does_not_matter_what_stops_pods_that_take_no_part_in_the_guarantee(surplus: Surplus) -> None:
     """Memory is used up, but it is the cap on processors that keeps it from the rest of its guarantee."""
-    one = Claim("one", ALL | {"mem": 4}, reserved={"gpu": 4}, hard={"cpu": 4}, parts=[*PARTS, {"mem": 4}])
+    one = Claim("one", ALL | {"mem": 4}, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=[*PARTS, {"mem": 4}])
     found = shares([one, Claim("greedy", {"mem": 10}, is_unlimited=True)], CLUSTER, surplus)["one"]
     assert found.deserved["cpu"] == 4
     assert found.deserved["gpu"] < 4
     assert found.bottleneck == "mem"
+    assert found.is_reserved_met
+
+
+@pytest.mark.parametrize("surplus", Surplus)
+def test_a_cap_that_guarantees_use_up_stops_before_the_cluster_does(surplus: Surplus) -> None:
+    """When its turn comes to have more, there are no processors left, but it may not have any either."""
+    parts = [{"gpu": 2}, {"cpu": 8, "gpu": 8}]
+    one = Claim("one", {"cpu": 8, "gpu": 10}, 0, reserved={"gpu": 10}, hard={"cpu": 4}, parts=parts)
+    found = shares([one, Claim("greedy", {"cpu": 10})], CLUSTER, surplus)["one"]
+    assert found.deserved == {"cpu": 4, "gpu": 6, "mem": 0}
+    assert found.bottleneck == "hard"
     assert found.is_reserved_met
 
 

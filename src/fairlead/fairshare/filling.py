@@ -133,6 +133,7 @@ class _Filling:
                 if purse not in self._numbers:
                     self._numbers[purse] = len(self._purses)
                     self._purses.append(purse)
+                    purse.is_empty = not purse.left
         heapq.heapify(self._moments)
 
     def _next_full(self, within: mpq) -> tuple[str, mpq] | None:

@@ -188,18 +188,19 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     """
     carried: list[tuple[Strand, Strand]] = []
     for one in consumers:
+        if not one.guaranteed:
+            continue
         wanted = _all(one)
+        reached = {name: amount / wanted[name] for name, amount in one.guaranteed.items() if name in wanted}
         for strand in one.strands:
-            most = min((purse.left / wanted[purse.resource] for purse in strand.purses), default=strand.end)
-            goals = {name: min(one.guaranteed.get(name, mpq(0)) / wanted[name], most) for name in strand.vector}
-            goal = max(goals.values(), default=mpq(0))
-            if not goal:
-                continue
-            strand.start = goal
+            strand.start = min(max((reached.get(name, mpq(0)) for name in strand.vector), default=mpq(0)), strand.end)
+        _keep_within_caps(one)
+        for strand in one.strands:
+            goal = strand.start
             lacking = {
-                name: amount * (goal - goals[name]) / goal
+                name: amount * (goal - reached.get(name, mpq(0))) / goal
                 for name, amount in strand.vector.items()
-                if goals[name] < goal
+                if reached.get(name, mpq(0)) < goal
             }
             if lacking:
                 carried.append((strand, Strand(lacking, goal, mpq(0), goal)))
@@ -210,6 +211,16 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
                 strand.start,
                 *(_reached(strand, name, carrying) for name in carrying.vector),
             )
+
+
+def _keep_within_caps(one: _Consumer) -> None:
+    """Where a cap is less than several parts are guaranteed together, all begin with the same part of it."""
+    factors: dict[Purse, mpq] = {}
+    for purse in {purse for strand in one.strands for purse in strand.purses}:
+        needed = sum((strand.start * strand.vector.get(purse.resource, 0) for strand in one.strands), mpq(0))
+        factors[purse] = min(purse.left / needed, mpq(1)) if needed else mpq(1)
+    for strand in one.strands:
+        strand.start *= min((factors[purse] for purse in strand.purses), default=mpq(1))
 
 
 def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
