@@ -14,7 +14,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.books import Kind
+from fairlead.arbitrator.books import Kind, is_held_back_by_others
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.objects import GATE, GRANTED
 from fairlead.runtime import clock
@@ -27,7 +27,7 @@ def let_start(ledger: Ledger, pods: Iterable[Pod]) -> Iterator[Pod]:
 
     Of equal pods of a namespace none is asked for once one was refused: thousands may wait.
     """
-    waiting = [pod for pod in pods if not pod.metadata.is_terminating]
+    waiting = [pod for pod in pods if not (pod.metadata.is_terminating or is_held_back_by_others(pod))]
     refused = set[tuple[str, Kind]]()
     for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key)):
         equals = (pod.metadata.namespace, ledger.books.kind(pod))
