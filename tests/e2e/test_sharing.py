@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.helpers.clusters import cluster_of, node
-from tests.e2e.helpers.terminal import Terminal
+from tests.e2e.helpers.terminal import EXAMPLES, Terminal
 from tests.processes import Up
 
 FAIRLEAD = f"{sys.executable} -m fairlead"
@@ -25,7 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 @pytest.fixture
-def sharing(cluster: Up, tmp_path: Path, kubectl_of_minor: Path) -> Terminal:
+def sharing(cluster: Up, tmp_path: Path, kubectl_of_minor: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path / "home", kubectl_of_minor, variables={"KUBECONFIG": str(cluster.kubeconfig)})
     terminal.output("kubectl wait --for=create crd/consumers.kube-arbitrator.incubator.k8s.io --timeout=20s")
     terminal.output("kubectl wait --for=condition=Established crd --all --timeout=20s")
@@ -33,7 +34,8 @@ def sharing(cluster: Up, tmp_path: Path, kubectl_of_minor: Path) -> Terminal:
     for namespace in ("app", "hadoop", "spark"):
         terminal.output(f"kubectl create -n {namespace} -f one-cpu.yaml")
         terminal.output(f"kubectl scale deployment/work -n {namespace} --replicas=0")
-    return terminal
+    yield terminal
+    terminal.output("kubectl delete namespace app hadoop spark --timeout=60s")
 
 
 def test_idle_capacity_is_lent_and_taken_back(sharing: Terminal) -> None:
@@ -71,6 +73,33 @@ def test_idle_capacity_is_lent_and_taken_back(sharing: Terminal) -> None:
 
     sharing.output("kubectl scale deployment/work -n spark --replicas=0")
     sharing.output(READY.format("hadoop", 6))  # its neighbour's part is idle: lent again
+
+
+def test_an_owner_gives_back_by_its_own_choice(sharing: Terminal, cluster: Up) -> None:
+    """S2-36, S2-46: the example controller scales down what is worth least, and nobody is evicted."""
+    _grace(sharing, "hadoop", "10m")
+    precious = sharing.output("cat one-cpu.yaml").replace("work", "precious")
+    sharing.output("kubectl create -n hadoop -f -", precious)
+    sharing.output("kubectl annotate deployment/precious -n hadoop example.dev/worth=9")
+    sharing.output("kubectl scale deployment/work -n hadoop --replicas=9")
+    sharing.output(READY.format("hadoop", 9))
+    controller = [
+        sys.executable,
+        "tenant/give_back.py",
+        "--kubeconfig",
+        str(cluster.kubeconfig),
+        "--namespace",
+        "hadoop",
+    ]
+    with subprocess.Popen(controller, cwd=EXAMPLES, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "looking after hadoop\n"
+        sharing.output("kubectl scale deployment/work -n spark --replicas=3")
+        sharing.output(READY.format("spark", 3))
+        owner.terminate()
+        assert owner.stdout.read().startswith("work: 3 of 9 for spark/work-")
+    assert sharing.output("kubectl get deployments -n hadoop -o jsonpath='{.items[*].spec.replicas}'") == "1 6"
+    assert sharing.output("kubectl get events -n hadoop --field-selector reason=Reclaimed -o name") == ""
 
 
 def _one_waiting(terminal: Terminal, namespace: str) -> str:

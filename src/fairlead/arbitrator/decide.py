@@ -10,11 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.amounts import read, written
 from fairlead.arbitrator.books import Account, Books, Kind, total
-from fairlead.arbitrator.objects import THE_NAME, Consumer, ConsumerGroup, PolicySpec, ShareSpec
+from fairlead.arbitrator.objects import (
+    SYSTEM_NAMESPACE,
+    THE_NAME,
+    Consumer,
+    ConsumerGroup,
+    ConsumerSpec,
+    PolicySpec,
+    ShareSpec,
+)
 from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.handoff import Holding, Queue, granted, startable
 from fairlead.fairshare.tree import Zone, tree_shares
@@ -204,7 +213,7 @@ class _Cycle:
             for resource in mine:
                 enough = queue.used.get(resource, 0) + more[name].get(resource, 0)
                 if more[name].get(resource) or queue.used.get(resource, 0) < deserved[name][resource]:
-                    mine[resource] = max(enough, mine[resource]) if queue.holds else enough
+                    mine[resource] = max(enough, min(mine[resource], queue.held.get(resource, 0)))
         return allowed
 
     def _hand_over(
@@ -233,10 +242,10 @@ class _Cycle:
             waiting.append((need, count - without_node))
             stuck.append((need, without_node))
         most = deserved[name] if self._is_capped_above(consumer) else self._hard[name]
-        holds = consumer.spec.reserved_policy == "Hold"
+        held = self._counted(self._reserved[name]) if consumer.spec.reserved_policy == "Hold" else {}
         weight = max(consumer.spec.weight, 0)
         is_unlimited = consumer.spec.unlimited
-        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, holds, is_unlimited)
+        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, held, is_unlimited)
 
     def _is_capped_above(self, consumer: Consumer) -> bool:
         """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""
@@ -308,10 +317,17 @@ def _sum(parts: Iterable[Amounts]) -> dict[str, int]:
     return together
 
 
-def new_consumer(namespace: str, *, unlimited: bool) -> Obj:
-    """For a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
-    spec: Obj = {"unlimited": True} if unlimited else {}
-    return {"metadata": {"name": THE_NAME, "namespace": namespace}, "spec": spec}
+def default_consumer(namespace: str) -> Consumer:
+    """Of a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
+    spec = ConsumerSpec(unlimited=namespace == SYSTEM_NAMESPACE)
+    return Consumer(metadata=ObjectMeta(name=THE_NAME, namespace=namespace), spec=spec)
+
+
+def new_consumer(consumer: Consumer) -> Obj:
+    """As it is created; the schema fills in the rest."""
+    meta = consumer.metadata
+    spec: Obj = {"unlimited": True} if consumer.spec.unlimited else {}
+    return {"metadata": {"name": meta.name, "namespace": meta.namespace}, "spec": spec}
 
 
 def told(outcome: Outcome, prefix: str) -> Obj:

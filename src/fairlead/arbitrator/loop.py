@@ -23,7 +23,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
 from fairlead.arbitrator.books import Kind, is_gated, is_waiting, limited, requested
-from fairlead.arbitrator.decide import Outcome, decide, new_consumer
+from fairlead.arbitrator.decide import Outcome, decide, default_consumer, new_consumer
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.ledger import Ledger
@@ -35,7 +35,6 @@ from fairlead.arbitrator.objects import (
     GATE,
     MISSPELT_CONSUMERS,
     POLICIES,
-    SYSTEM_NAMESPACE,
     THE_NAME,
     Allocation,
     ArbitratorPolicy,
@@ -58,6 +57,8 @@ POLICY_NAME: Final = "default"
 _ESTABLISHED_SECONDS: Final = 0.05
 #: What waits for time to pass, or for an eviction that was refused, is looked at again after so long.
 _PATIENCE_SECONDS: Final = 5.0
+#: How old a namespace is when it is given a Consumer.
+_COURTESY_SECONDS: Final = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Arbitrator:
         self._done: tuple[int, int] | None = None
         self._look_again_at = 0.0
         self._notices = Notices()
+        self._courtesy_ends = float("inf")
         self._stuck: Mapping[str, Mapping[Kind, int]] = {}
         self._spared: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
@@ -176,11 +178,10 @@ class Arbitrator:
         if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
             return
         began, policy = clock.monotonic(), self._policy()
-        await self._complete()
         await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
         self.books.count_by(limited if policy.policy == "limits" else requested, self._pods)
-        consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        consumers = await self._everyone()
         quotas = allowed_by(self._quotas)
         division = decide(consumers.values(), self._groups, policy, self.books, quotas, self._stuck)
         unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
@@ -217,23 +218,33 @@ class Arbitrator:
         if self._watch is not None:
             self._watch.cycle(clock.monotonic() - began, division.namespaces)
 
-    async def _complete(self) -> None:
-        """Every namespace has a Consumer."""
+    async def _everyone(self) -> dict[str, Consumer]:
+        """The Consumer of each namespace. One without is given one, but not before whoever made it had the time to: a
+        manifest may hold both.
+        """
+        found = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        self._courtesy_ends = float("inf")
         for one in self._namespaces:
             name = one.metadata.name
-            if one.metadata.is_terminating or self._consumers.get(f"{name}/{THE_NAME}") is not None:
+            if one.metadata.is_terminating or name in found:
+                continue
+            found[name] = default_consumer(name)
+            due = clock.parse_timestamp(one.metadata.creation_timestamp) + _COURTESY_SECONDS
+            if due > clock.now():
+                self._courtesy_ends = min(self._courtesy_ends, due)
                 continue
             try:
-                await self._api.create(CONSUMERS, new_consumer(name, unlimited=name == SYSTEM_NAMESPACE), name)
+                await self._api.create(CONSUMERS, new_consumer(found[name]), name)
             except (AlreadyExists, NotFound):
                 continue  # somebody was faster, or the namespace is gone
+        return found
 
     def _next_look(self, found: Plan) -> float:
         """When time alone may change something."""
-        times = [notice.deadline for notice in self._notices.all()]
+        times = [self._courtesy_ends, *(notice.deadline for notice in self._notices.all())]
         if found.blocked or self._spared:
             times.append(clock.now() + _PATIENCE_SECONDS)
-        return min(times, default=float("inf"))
+        return min(times)
 
     # --- taking back ------------------------------------------------------------------------------------------------
 

@@ -118,6 +118,15 @@ def _is_deserved(kind: Kind, held: Amounts, outcome: Outcome) -> bool:
     return bool(need) and all(held.get(name, 0) + amount <= outcome.deserved[name] for name, amount in need)
 
 
+def _held(scene: Holdings, namespace: str) -> dict[str, int]:
+    """What is kept for the namespace while it is idle."""
+    outcome = scene.division.namespaces[namespace]
+    if scene.consumers[namespace].spec.reserved_policy != "Hold":
+        return {}
+    kept = {name: min(amount, outcome.deserved.get(name, 0)) for name, amount in outcome.reserved.items()}
+    return {name: rest for name, amount in kept.items() if (rest := amount - outcome.used.get(name, 0)) > 0}
+
+
 class _Planning:
     """One plan in the making."""
 
@@ -133,6 +142,7 @@ class _Planning:
             for pod in scene.pods(name)
             if scene.books.is_leaving(pod.metadata.uid)
         ]
+        self._held = {name: held for name in scene.consumers if (held := _held(scene, name))}
         self._trials = 0
         self._held_on: dict[str, dict[str, int]] | None = None
         self._hopeless: set[tuple[str, Kind]] = set()  # controllers, or pods of their own
@@ -222,7 +232,22 @@ class _Planning:
     def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
         gone = [*self._leaving, *self._plan.victims, *(one for unit in units for one in unit)]
-        return self._room.fits(pod, gone, self._placed)
+        return self._room.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
+
+    def _is_free(self, pod: Pod, gone: Sequence[Pod]) -> bool:
+        """Whether there is enough for it beside what is held for others."""
+        held = [amounts for name, amounts in self._held.items() if name != pod.metadata.namespace]
+        if not held:
+            return True
+        books, capacity = self._scene.books, self._scene.division.capacity
+        free = {name: amount - books.occupied.get(name, 0) for name, amount in capacity.items()}
+        changes = [(1, dict(books.kind(one))) for one in gone]
+        changes += [(-1, dict(books.kind(one))) for one, _ in self._placed]
+        changes += [(-1, amounts) for amounts in held]
+        for sign, amounts in changes:
+            for name in amounts.keys() & free.keys():
+                free[name] += sign * amounts[name]
+        return all(free.get(name, amount) >= amount for name, amount in books.kind(pod))
 
     def _helps(self, unit: Unit, pod: Pod) -> bool:
         """Whether it holds anything that the pod needs."""
