@@ -11,6 +11,7 @@ import pytest
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Account, Books
+from fairlead.arbitrator.gates import let_start
 from fairlead.arbitrator.ledger import FORGOTTEN_SECONDS, Ledger
 from fairlead.runtime.loops import run_virtual
 
@@ -75,5 +76,23 @@ def test_who_is_refused_from_afar_is_remembered_until_it_may_start() -> None:
         assert (one.ask_from_afar(pod("one")), one.refused) == (REFUSED, {"one": "a/one"})
         one.publish({"a": {"cpu": 1000}}, frozenset())
         assert (one.ask_from_afar(pod("one")), one.refused) == ("", {})
+
+    run_virtual(play())
+
+
+def test_who_waits_starts_in_turn_and_of_equal_pods_one_refusal_is_enough() -> None:
+    async def play() -> None:
+        one = ledger(2000)
+        asked: list[str] = []
+        ask = one.ask
+
+        def counted(pod: Pod) -> str:
+            asked.append(pod.metadata.name)
+            return ask(pod)
+
+        one.ask = counted  # type: ignore[method-assign]
+        pods = [pod("a"), pod("b"), pod("c"), pod("d"), pod("urgent", priority=1)]
+        assert [pod.metadata.name for pod in let_start(one, pods)] == ["urgent", "a"]
+        assert asked == ["urgent", "a", "b"]
 
     run_virtual(play())

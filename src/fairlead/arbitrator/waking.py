@@ -13,7 +13,7 @@ from fairlead.api import builtin
 from fairlead.api.errors import ApiError
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.arbitrator.gates import in_turn
+from fairlead.arbitrator.gates import let_start
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.objects import GROUP
 from fairlead.client.informer import Informer
@@ -27,9 +27,7 @@ log = logging.getLogger(__name__)
 
 async def wake(api: Api, ledger: Ledger, pods: Informer[Pod]) -> None:
     """Wake as many as may start; until the scheduler asks again, or a while has passed, their room is kept."""
-    for pod in in_turn(_waiting(ledger, pods)):
-        if ledger.ask(pod):
-            continue
+    for pod in let_start(ledger, _waiting(ledger, pods)):
         del ledger.refused[pod.metadata.uid]
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {WOKEN: clock.timestamp()}}}
         try:
