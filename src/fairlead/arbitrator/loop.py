@@ -242,7 +242,7 @@ class Arbitrator:
     def _next_look(self, found: Plan) -> float:
         """When time alone may change something."""
         times = [self._courtesy_ends, *(notice.deadline for notice in self._notices.all())]
-        if found.blocked or self._spared:
+        if found.blocked or found.is_early or self._spared:
             times.append(clock.now() + _PATIENCE_SECONDS)
         return min(times)
 

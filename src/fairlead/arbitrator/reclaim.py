@@ -7,10 +7,13 @@ not to be needed for that pod stays. So a victim that comes back is not deserved
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Kind
@@ -26,6 +29,8 @@ MOST_TRIALS: Final = 64
 _MOST_NODES: Final = 8
 #: After so long, a pod that may start and does not has found no node.
 _PATIENCE_SECONDS: Final = 5.0
+#: Reasons for which nothing is taken back, and which time does not change.
+_FOR_EVER: Final = frozenset({"NotHelpful", "Reserved"})
 
 
 class Room(Protocol):
@@ -56,6 +61,9 @@ class Plan:
     #: deserve may be lent meanwhile.
     stuck: dict[str, dict[Kind, int]] = field(default_factory=dict)
 
+    #: Whether it may be another one in a moment, although nothing happens.
+    is_early: bool = False
+
     @property
     def victims(self) -> list[Pod]:
         return [pod for one in self.takings.values() for pod in one.victims]
@@ -63,14 +71,8 @@ class Plan:
 
 def plan(scene: Holdings, room: Room) -> Plan:
     """Whom to evict so that pods can start that are deserved."""
-    overused, wanting = _most_overused_first(scene.division), _wanting(scene)
-    if not overused:  # then the scheduler needs no help, but for what it did not manage by itself
-        wanting = [pod for pod in wanting if _has_waited(pod)]
-    return _Planning(scene, room, overused).run(wanting) if wanting else Plan()
-
-
-def _has_waited(pod: Pod) -> bool:
-    return clock.now() - clock.parse_timestamp(pod.metadata.creation_timestamp) >= _PATIENCE_SECONDS
+    wanting = _neediest_first(scene)
+    return _Planning(scene, room, _most_overused_first(scene.division)).run(wanting) if wanting else Plan()
 
 
 def _most_overused_first(division: Division) -> list[str]:
@@ -79,37 +81,19 @@ def _most_overused_first(division: Division) -> list[str]:
     return sorted(shares, key=lambda name: (-shares[name], name))
 
 
-def _wanting(scene: Holdings) -> list[Pod]:
-    """The pods that wait although their namespaces deserve them, the neediest namespace first."""
-    found: dict[str, list[Pod]] = {}
+def _neediest_first(scene: Holdings) -> list[str]:
+    """The namespaces in which pods wait that are deserved."""
+    found: dict[str, Standing] = {}
     for name, outcome in scene.division.namespaces.items():
-        account = scene.books.accounts.get(name)
-        if account is not None and any(_is_deserved(kind, outcome.staying, outcome) for kind in account.waiting()):
-            found[name] = _deserved(scene, name, outcome)
-    capacity = scene.division.capacity
-    standings = {
-        name: Standing(
-            dominant(scene.division.namespaces[name].staying, capacity),
-            dominant(scene.division.namespaces[name].deserved, capacity),
-        )
-        for name in found
-    }
-    return [pod for name in by_need(standings) for pod in found[name]]
+        if any(_is_deserved(kind, outcome.staying, outcome) for kind in _waiting(scene, name)):
+            capacity = scene.division.capacity
+            found[name] = Standing(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
+    return by_need(found)
 
 
-def _deserved(scene: Holdings, namespace: str, outcome: Outcome) -> list[Pod]:
-    """The namespace's waiting pods in their order, as far as it deserves them."""
-    held, found = dict(outcome.staying), list[Pod]()
-    waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
-    for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
-        kind = scene.books.kind(pod)
-        if _is_deserved(kind, held, outcome):
-            for name, amount in kind:
-                held[name] = held.get(name, 0) + amount
-            found.append(pod)
-            if len(found) >= MOST_TRIALS:
-                break
-    return found
+def _waiting(scene: Holdings, namespace: str) -> list[Kind]:
+    account = scene.books.accounts.get(namespace)
+    return list(account.waiting()) if account is not None else []
 
 
 def _is_deserved(kind: Kind, held: Amounts, outcome: Outcome) -> bool:
@@ -125,6 +109,14 @@ def _held(scene: Holdings, namespace: str) -> dict[str, int]:
         return {}
     kept = {name: min(amount, outcome.deserved.get(name, 0)) for name, amount in outcome.reserved.items()}
     return {name: rest for name, amount in kept.items() if (rest := amount - outcome.used.get(name, 0)) > 0}
+
+
+def _has_waited(pod: Pod) -> bool:
+    return clock.now() - clock.parse_timestamp(pod.metadata.creation_timestamp) >= _PATIENCE_SECONDS
+
+
+#: Pods that no node tells from each other, but for what is on it: namespace, controller or constraints, requests.
+_Alike: TypeAlias = tuple[str, str, Kind]
 
 
 class _Planning:
@@ -145,25 +137,57 @@ class _Planning:
         self._held = {name: held for name in scene.consumers if (held := _held(scene, name))}
         self._trials = 0
         self._held_on: dict[str, dict[str, int]] | None = None
-        self._hopeless: set[tuple[str, Kind]] = set()  # controllers, or pods of their own
+        self._hopeless: set[_Alike] = set()
+        self._stuck: set[_Alike] = set()
 
-    def run(self, wanting: Sequence[Pod]) -> Plan:
-        for pod in wanting:
-            if len(self._plan.victims) >= self._scene.policy.max_evictions_per_cycle:
-                break
-            owner = pod.metadata.controller
-            alike = (owner.uid if owner is not None else pod.metadata.uid, self._scene.books.kind(pod))
-            if alike not in self._hopeless and self._trials < MOST_TRIALS and not self._make_room(pod):
-                self._hopeless.add(alike)
-            if alike in self._hopeless and self._is_stuck(pod):
-                stuck = self._plan.stuck.setdefault(pod.metadata.namespace, {})
-                stuck[alike[1]] = stuck.get(alike[1], 0) + 1
+    def run(self, wanting: Sequence[str]) -> Plan:
+        """For the pods of these namespaces in their order, as far as they are deserved."""
+        for name in wanting:
+            self._serve(name)
+        for name in {name for name, _, _ in self._stuck}:
+            alike = (self._alike(pod) for pod in self._scene.waiting(name))
+            self._plan.stuck[name] = dict(Counter(one[-1] for one in alike if one in self._stuck))
         return self._plan
 
+    def _serve(self, namespace: str) -> None:
+        scene, outcome = self._scene, self._scene.division.namespaces[namespace]
+        held, kinds = dict(outcome.staying), _waiting(scene, namespace)
+        waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
+        for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
+            if len(self._plan.victims) >= scene.policy.max_evictions_per_cycle:
+                return
+            kind = scene.books.kind(pod)
+            if not _is_deserved(kind, held, outcome) or self._is_given_up(pod):
+                continue
+            for name, amount in kind:
+                held[name] = held.get(name, 0) + amount
+            if not any(_is_deserved(one, held, outcome) for one in kinds):
+                return
+
+    def _is_given_up(self, pod: Pod) -> bool:
+        """Make room for the pod, if that can be done; whether what it deserves is of no use to it."""
+        alike = self._alike(pod)
+        if alike in self._hopeless or self._trials >= MOST_TRIALS:
+            return alike in self._stuck
+        if not self._overused and not _has_waited(pod):  # the scheduler needs no help yet
+            self._plan.is_early = True
+            return False
+        if not self._make_room(pod):
+            self._hopeless.add(alike)
+            if self._is_stuck(pod):
+                self._stuck.add(alike)
+        return alike in self._stuck
+
+    def _alike(self, pod: Pod) -> _Alike:
+        owner, spec = pod.metadata.controller, pod.spec
+        where = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, spec.volumes)
+        told = owner.uid if owner is not None else msgspec.json.encode(where).decode()
+        return pod.metadata.namespace, told, self._scene.books.kind(pod)
+
     def _is_stuck(self, pod: Pod) -> bool:
-        """Whether there is no room for the pod that only budgets, guarantees or the time keep from it."""
+        """Whether it waits for ever: budgets and the time may give way one day, guarantees and nodes do not."""
         others = [self._plan.blocked.get(name) for name in self._overused if name != pod.metadata.namespace]
-        return all(why is not None and why[0] == "NotHelpful" for why in others)
+        return all(why is not None and why[0] in _FOR_EVER for why in others)
 
     def _make_room(self, pod: Pod) -> bool:
         """Find the fewest that have to go for this pod; False if that cannot be."""
