@@ -157,3 +157,11 @@ def test_pods_that_a_cap_stops_take_nothing_of_what_is_guaranteed_to_others(gpus
     found = shares([one, Claim("greedy", {"cpu": 16})], {"cpu": 16, "gpu": 16})
     assert found["one"].deserved == {"cpu": 10, "gpu": gpus}
     assert found["one"].is_reserved_met
+
+
+def test_what_a_cap_keeps_one_size_of_pods_from_is_carried_for_another() -> None:
+    """Its cap sets both sizes back; the processors that the first has no use for then, the second needs."""
+    parts = [{"cpu": 9}, {"cpu": 12, "gpu": 1}]
+    one = Claim("one", {"cpu": 21, "gpu": 1}, reserved={"cpu": 3, "gpu": 1}, hard={"cpu": 9}, parts=parts)
+    found = shares([one, Claim("other", {"gpu": 4}, 9)], {"cpu": 9, "gpu": 4})["one"]
+    assert found.deserved == {"cpu": 9, "gpu": mpq(21, 32)}

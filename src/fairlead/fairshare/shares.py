@@ -203,6 +203,9 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
             }
             if lacking:
                 carried.append((strand, Strand(lacking, goal, mpq(0), goal)))
+            if one.claim.lends:  # where a cap has put it back, it does not use all that it is guaranteed
+                for name, position in positions.items():
+                    spare[name] += max(position - goal, mpq(0)) * strand.vector[name]
     fill([strand for _, strand in carried], spare)
     for strand, carrying in carried:
         if carrying.position < carrying.end:
