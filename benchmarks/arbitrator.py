@@ -1,4 +1,4 @@
-"""What the arbitrator's mathematics costs: `python -m benchmarks.arbitrator` prints a table."""
+"""What the arbitrator's mathematics and its cycles cost: `python -m benchmarks.arbitrator` prints a table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from functools import partial
 
 from gmpy2 import mpq
 
+from benchmarks import cycle
 from fairlead.fairshare.claims import Claim
 from fairlead.fairshare.shares import shares
 from fairlead.fairshare.victims import Holder, choose
 
 RESOURCES = {"cpu": 64_000_000, "memory": 256 << 40, "gpu": 40_000}
 ASKED_MS = {1_000: 100, 5_000: 1_000}
+CYCLE_ASKED_MS = {"nothing changed": 20, "one namespace changed": 100}
 
 
 def claims(count: int) -> list[Claim]:
@@ -63,6 +65,9 @@ def main() -> None:
     print(f"{'5,000 of two pod sizes and with a bound':<40} {milliseconds(of_mixed):>9,.0f} ms")
     among_pods = partial(choose, holders(50_000), {"cpu": 100_000, "memory": 150_000}, RESOURCES)
     print(f"{'victims among 50,000 equal pods':<40} {milliseconds(among_pods):>9,.0f} ms")
+    print(f"a cycle over {cycle.NODES:,} nodes and {cycle.PODS:,} pods")
+    for what, milli in cycle.measured().items():
+        print(f"  {what:<38} {milli:>9,.1f} ms {CYCLE_ASKED_MS[what]:>7,} ms")
 
 
 if __name__ == "__main__":

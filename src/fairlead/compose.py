@@ -25,6 +25,7 @@ from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.arbitration.admission import ArbitrationAdmission
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
@@ -109,7 +110,8 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store)
     await server.open(settings.disabled_admission, _further_admission(server.registry, settings))
-    await restore(server.registry, settings.imported)
+    kinds = definitions() if settings.arbitrator else []  # what is imported may be of them
+    await restore(server.registry, [*kinds, *settings.imported])
     return Cluster(server)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
@@ -179,7 +180,7 @@ class _State:
 
     cpu: int
     held: int
-    deserved: float
+    deserved: Fraction
     hard: float
     waits: bool
     can_spare: bool
@@ -190,7 +191,7 @@ async def _state(world: World, one: Tenant) -> _State:
     status = await world.status(one.name)
     pods = await world.of(one.name)
     held = sum(one.cpu for pod in pods if pod["spec"].get("nodeName"))
-    deserved = parse(status["deserved"]["requests.cpu"]).milli / 1000
+    deserved = Fraction(parse(status["deserved"]["requests.cpu"]).milli, 1000)
     reserved = int(one.spec.get("reserved", {}).get("requests.cpu", "0"))
     bound = one.spec.get("hard", {}).get("requests.cpu")
     return _State(
@@ -199,7 +200,7 @@ async def _state(world: World, one: Tenant) -> _State:
         deserved,
         float(bound) if bound else float("inf"),
         waits=any(not pod["spec"].get("nodeName") for pod in pods),
-        can_spare=not one.budget and held - 1 >= max(deserved, reserved),
+        can_spare=not one.budget and held - 1 >= deserved and held - 1 >= reserved,
         is_on_notice=bool(status.get("proposal")) or status["reclaiming"].get("requests.cpu", "0") != "0",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def test_a_pod_that_is_not_granted_may_go_nowhere_and_preemption_would_not_help(
     run(act)
 
 
+def test_of_many_nodes_it_is_not_said_why_each_is_refused() -> None:
+    async def act() -> None:
+        async with listening(state(500)) as client:
+            names = [f"node-{number:04}" for number in range(5000)]
+            _, found = await client.post("/filter", by_name("one") | {"NodeNames": names})
+            assert found["NodeNames"] == []
+            assert found["FailedAndUnresolvableNodes"] == dict.fromkeys(names[:100], REFUSAL)
+
+    run(act)
+
+
 def test_who_may_start_is_counted_at_once_and_once() -> None:
     async def act() -> None:
         async with listening(state(1000)) as client:
@@ -100,6 +112,21 @@ def test_who_may_start_is_counted_at_once_and_once() -> None:
                 return bool(found["NodeNames"])
 
             assert [await may_start(name) for name in ("one", "one", "two", "one")] == [True, True, False, True]
+
+    run(act)
+
+
+def test_nobody_is_driven_away_for_a_pod_that_may_not_start() -> None:
+    """For both ways of asking; the answer names victims by their uid."""
+    by_uid = {"node-1": {"Pods": [{"UID": "uid-of-victim"}], "NumPDBViolations": 1}}
+    in_full = {"node-1": {"Pods": [pod("victim")], "NumPDBViolations": 1}}
+
+    async def act() -> None:
+        for cpu, left in ((1000, by_uid), (500, {})):
+            async with listening(state(cpu)) as client:
+                for meta, victims in ((by_uid, None), (None, in_full)):
+                    asked = {"Pod": pod("one"), "NodeNameToVictims": victims, "NodeNameToMetaVictims": meta}
+                    assert await client.post("/preempt", asked) == (200, {"NodeNameToMetaVictims": left})
 
     run(act)
 
@@ -120,12 +147,23 @@ def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> 
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"Nodes":null}', b'{"Pod":{"metadata":{"name":1}}}'])
-@pytest.mark.parametrize("path", ["/filter", "/validate", "/gate"])
+@pytest.mark.parametrize("path", ["/filter", "/preempt", "/validate", "/gate"])
 def test_what_is_no_question_is_a_bad_request(path: str, body: bytes) -> None:
     async def act() -> None:
         async with listening(state()) as client:
             status, text = await client.post(path, body)
             assert (status, text.startswith(f"{path}: ")) == (400, True)
+
+    run(act)
+
+
+def test_only_schedulers_may_send_much() -> None:
+    async def act() -> None:
+        async with listening(state()) as client:
+            names = [f"node-{number:0200}" for number in range(50_000)]
+            assert (await client.post("/filter", by_name("one") | {"NodeNames": names}))[0] == 200
+            for path in ("/gate", "/validate"):
+                assert (await client.post(path, b" " * (9 << 20)))[0] == 413
 
     run(act)
 
@@ -304,6 +342,31 @@ def test_without_an_authority_nobody_has_a_certificate(tmp_path: Path) -> None:
         tls = Tls(*authority.issue("server"))
         async with listening(state(), tls, "0.0.0.0", authority.client("scheduler")) as client:
             assert (await client.post("/filter", by_name("one")))[0] == 403
+
+    run(act)
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not whole yet is left for the next look."""
+    monkeypatch.setattr("fairlead.arbitrator.serving.LOOK_SECONDS", 0.01)
+    old, new = Authority(_folder(tmp_path / "old")), Authority(_folder(tmp_path / "new"))
+    certificate, key = old.issue("server")
+
+    async def act() -> None:
+        async with listening(state(), Tls(certificate, key), client=new.client()) as client:
+            with pytest.raises(OSError):
+                await client.get("/healthz")
+            renewed, its_key = new.issue("server")
+            certificate.write_bytes(renewed.read_bytes())
+            await asyncio.sleep(0.05)
+            key.write_bytes(its_key.read_bytes())
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        assert await client.get("/healthz") == (200, "ok")
+                        return
+                    except OSError:
+                        await asyncio.sleep(0.01)
 
     run(act)
 

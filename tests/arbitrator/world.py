@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from fairlead.api import builtin
+from fairlead.api.errors import NotFound
 from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.compose import Settings, simulation
@@ -34,9 +35,18 @@ class World:
                 self.evicted.append(key)
 
     async def namespace(self, name: str, **spec: Any) -> None:
+        """It begins with a Consumer and a service account."""
         await self.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
-        await self.settle()
+        await self.until(lambda: self._is_furnished(name))
         await self.consumer(name, **spec)
+
+    async def _is_furnished(self, namespace: str) -> bool:
+        try:
+            await self.api.get(builtin.SERVICE_ACCOUNTS, "default", namespace)
+            await self.api.get(CONSUMERS, THE_NAME, namespace)
+        except NotFound:
+            return False
+        return True
 
     async def consumer(self, namespace: str, **spec: Any) -> None:
         if spec:
@@ -55,10 +65,10 @@ class World:
         await self.api.create(builtin.PODS, pod, namespace)
 
     async def controller(
-        self, namespace: str, name: str, replicas: int, *, cpu: str = "1", memory: str = "1Gi"
+        self, namespace: str, name: str, replicas: int, *, cpu: str = "1", memory: str = "1Gi", **more: Any
     ) -> None:
         """A ReplicationController: it replaces whoever goes."""
-        template = {"metadata": {"labels": {"app": name}}, "spec": _running(cpu, memory)}
+        template = {"metadata": {"labels": {"app": name}}, "spec": _running(cpu, memory) | more}
         spec = {"replicas": replicas, "selector": {"app": name}, "template": template}
         made = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
         await self.api.create(builtin.REPLICATION_CONTROLLERS, made, namespace)
@@ -86,6 +96,17 @@ class World:
         """How many pods run there."""
         pods = [await self.of(one) for one in namespaces]
         return [sum(pod["status"]["phase"] == "Running" for pod in some) for some in pods]
+
+    async def are_running(self, namespaces: Iterable[str], counts: list[int]) -> bool:
+        return await self.running(*namespaces) == counts
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
+        """Wait until it holds; no longer than that."""
+        async with asyncio.timeout(seconds):
+            while True:
+                if await holds():
+                    return
+                await asyncio.sleep(0.2)
 
     async def why(self, namespace: str) -> set[str]:
         """What the waiting pods say of themselves."""

@@ -88,7 +88,7 @@ def test_the_documents_manifests_are_understood_as_they_are_written(terminal: Te
     terminal.output(bounded.format(1))
     assert terminal.output("kubectl get consumers -o name") == "consumer.kube-arbitrator.incubator.k8s.io/defaults"
     spec = "kubectl get consumer defaults -o jsonpath='{.spec.hard.limits\\.memory} {.spec.reserved.limits\\.memory}'"
-    assert terminal.output(spec) == "2Gi 1Gi"
+    terminal.comes_to(spec, "2Gi 1Gi")
     terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":"2"}}}\'')
     terminal.output(bounded.format(2))
     refused = terminal.run("kubectl apply -f -", CONSUMER.replace("limits.memory: 1Gi", "limits.memory: 3Gi"))

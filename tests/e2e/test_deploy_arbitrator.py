@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -17,6 +18,8 @@ from tests.processes import Up, free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "arbitrator"
 REFUSED = "kubectl get pod {} -o jsonpath='{{.status.conditions[?(@.type==\"PodScheduled\")].message}}'"
+
+pytestmark = pytest.mark.skipif(not (which("openssl") and which("curl")), reason="needs openssl and curl")
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +47,13 @@ def test_everything_can_be_applied_and_schedulers_are_told(
 ) -> None:
     """S2-44, S2-45."""
     terminal.output("kubectl wait --for=condition=Ready node/node-1 --timeout=20s")
-    for files in ("crds rbac service webhooks gate", "deployment policy"):
-        named = " ".join(f"-f {DEPLOY}/{name}.yaml" for name in files.split())
-        applied = terminal.run(f"kubectl apply {named}")
-        assert (applied.code, applied.err) == (0, "")
     pki = tmp_path / "pki"
-    terminal.output(f"{DEPLOY}/certificates {pki} scheduler prometheus")
+    install, remove = readme()
+    typed = [line for line in install if line.startswith(("kubectl apply", "./certificates"))]
+    assert len(typed) == 3
+    for line in (typed[0], "kubectl apply -f gate.yaml", *typed[1:], "kubectl apply -f policy.yaml"):
+        applied = terminal.run(f"cd {DEPLOY} && {line.replace('~/fairlead-pki', str(pki))}")
+        assert (applied.code, "arning" in applied.err) == (0, False), applied
     for kind in (
         "validatingwebhookconfiguration/fairlead-arbitrator",
         "mutatingwebhookconfiguration/fairlead-arbitrator-gate",
@@ -75,13 +79,22 @@ def test_everything_can_be_applied_and_schedulers_are_told(
         refusal = f"Allocation {namespace}: not enough requests.cpu is granted to this namespace now."
         why = f"0/1 nodes are available: 1 {refusal}"
         terminal.comes_to(f"{REFUSED.format('three')} | cut -c -{len(why)}", why)
-        terminal.output("kubectl delete pod one --now")
-        terminal.output("kubectl wait --for=condition=Ready pod/three --timeout=60s")
+        terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":3}}}\'')
+        terminal.output("kubectl wait --for=condition=Ready pod/three --timeout=20s")
         curl = f"curl -s --resolve fairlead-arbitrator.kube-system.svc:{port}:127.0.0.1 --cacert {pki}/ca.crt"
         url = f"https://fairlead-arbitrator.kube-system.svc:{port}/metrics"
         assert "certificate" in terminal.output(f"{curl} {url}")
         known = f"--cert {pki}/prometheus.crt --key {pki}/prometheus.key"
         assert f'used{{namespace="{namespace}",resource="cpu"}}' in terminal.output(f"{curl} {known} {url}")
+    for line in remove:
+        terminal.output(f"cd {DEPLOY} && {line}")
+    assert terminal.output("kubectl get crds -o name") == ""
+
+
+def readme() -> tuple[list[str], list[str]]:
+    """What it says to type, to install and to remove everything."""
+    install, remove = (DEPLOY / "README.md").read_text().split("```")[1::2]
+    return install.strip().splitlines(), remove.strip().splitlines()
 
 
 def pods(*names: str) -> str:

@@ -78,7 +78,7 @@ def scenes(draw: st.DrawFn, *, sizes: int = 1, has_holders: bool = False) -> Sce
                 {key: deserves[key] + amount for key, amount in above.items()},
                 draw(st.lists(st.tuples(needs, st.integers(0, 6)), min_size=1, max_size=sizes)),
                 weight=draw(st.one_of(st.just(0), weights)),
-                holds=has_holders and draw(st.booleans()),
+                held={key: draw(st.integers(0, amount)) for key, amount in deserves.items()} if has_holders else {},
             )
         )
     return Scene(tuple(queues), capacity, occupied)
@@ -88,6 +88,11 @@ def started(queue: Queue, more: Amounts) -> int:
     """How many pods, if all are of one size."""
     ((need, _),) = queue.waiting
     return min(more.get(name, 0) // amount for name, amount in need.items())
+
+
+def held_of(queue: Queue, name: str) -> int:
+    """What is kept for it beyond what it uses."""
+    return min(queue.granted[name], queue.held.get(name, 0)) - queue.used[name]
 
 
 def fitting(need: Amounts, room: Amounts) -> int:
@@ -187,7 +192,7 @@ def test_nothing_is_lent_that_somebody_waits_for_who_deserves_it(scene: Scene) -
             lent[name] += amount * (number - deserved)
         for name in scene.capacity:
             waiting = need.get(name, 0) * (as_deserved(queue) - deserved)
-            held = queue.granted[name] - queue.used[name] - need.get(name, 0) * deserved if queue.holds else 0
+            held = held_of(queue, name) - need.get(name, 0) * deserved
             kept[name] += max(waiting, held, 0)
     assert all(lent[name] <= max(left[name] - kept[name], 0) for name in scene.capacity)
 
@@ -198,10 +203,7 @@ def test_what_is_held_for_a_consumer_is_for_nobody_else(scene: Scene) -> None:
     """Or what is granted would be more, in all, than is free or held already (S2-35)."""
     more = scene.more()
     for name, amount in scene.free.items():
-        promised = sum(
-            max(more[one.name].get(name, 0), one.granted[name] - one.used[name] if one.holds else 0)
-            for one in scene.granted()
-        )
+        promised = sum(max(more[one.name].get(name, 0), held_of(one, name)) for one in scene.granted())
         assert promised <= amount
 
 

@@ -62,3 +62,13 @@ def test_what_is_wrong_is_wrong_every_time() -> None:
     strategy = PodStrategy()
     for _ in range(3):
         assert found(strategy, pod(image=""))
+
+
+def test_annotations_that_rules_know_are_judged_in_each_pod_and_others_do_not_matter() -> None:
+    strategy = PodStrategy()
+    plain, known, wrong = pod(), pod(), pod()
+    plain["metadata"]["annotations"] = {"sim.fairlead.dev/lifetime-seconds": "7"}
+    known["metadata"]["annotations"] = {"example.com/team": "a"}
+    wrong["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "much"}
+    assert found(strategy, plain) == found(strategy, known) == []
+    assert any("32bit" in one for one in found(strategy, wrong))

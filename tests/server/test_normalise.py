@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.errors import ApiError, BadRequest
-from fairlead.server import wire
+from fairlead.server import timestamps, wire
 from fairlead.server.normalise import normalise, zero_object
 from fairlead.server.schemas import definition, definitions
 
@@ -250,3 +250,22 @@ def test_the_normal_form_is_a_fixed_point(name: str, data: st.DataObject) -> Non
     once = repr(obj)
     assert normalise(obj, name) == []
     assert repr(obj) == once
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-28T23:59:59.000001Z", "2024-02-29T00:00:00.123456Z", "9999-12-31T23:59:59.999999Z"]
+)
+def test_a_micro_time_that_is_written_as_we_write_it_stays(text: str) -> None:
+    assert timestamps.micros(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-02-29T00:00:00.000000Z", "2026-13-01T00:00:00.000000Z", "2026-01-01T24:00:00.000000Z"]
+)
+def test_a_micro_time_that_does_not_exist_is_refused_however_it_is_written(text: str) -> None:
+    with pytest.raises(timestamps.TimestampError, match="out of range"):
+        timestamps.micros(text)
+
+
+def test_a_micro_time_of_another_zone_is_told_in_ours() -> None:
+    assert timestamps.micros("2026-01-01T01:00:00.000000+01:00") == "2026-01-01T00:00:00.000000Z"

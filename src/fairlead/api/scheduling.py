@@ -63,6 +63,7 @@ class ContainerPort(Part, frozen=True, rename="camel", gc=False, kw_only=True, o
 
 class Resources(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
     requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
 
 
 class Container(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
+
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -35,8 +37,7 @@ class EventType(StrEnum):
     ERROR = "ERROR"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):  # as a dataclass it would take ten times as long to make
     type: EventType
     object: Encoded
 

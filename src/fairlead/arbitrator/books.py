@@ -6,20 +6,19 @@ A pod that was told to start is counted as if it had: nobody else may be given t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import msgspec
 
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.objects import Obj
-from fairlead.api.podresources import pod_requests
-from fairlead.api.quantity import parse
+from fairlead.api.podresources import pod_limits, pod_requests
+from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.objects import GATE, GRANTED, Node
 
-#: What one pod requests, in whole numbers (cpu in milli), sorted by name.
+#: What one pod requests, or is limited to, in whole numbers (cpu in milli), sorted by name.
 Kind: TypeAlias = tuple[tuple[str, int], ...]
 #: Pods are slots, not something to share.
 _NOT_SHARED: Final = frozenset({"pods"})
@@ -54,16 +53,17 @@ class _Entry:
 class Books:
     """All namespaces, and the capacity that is divided among them."""
 
-    def __init__(self, kind_of: Callable[[Pod], Kind] | None = None) -> None:
+    def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
         #: What the open nodes offer, and what of it is held.
         self.capacity: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
         #: Grows with every change.
         self.version = 0
-        self._kind_of = kind_of or requested
+        self._kind_of: Callable[[Pod], Kind] = requested
         self._pods: dict[str, _Entry] = {}  # by uid
         self._assumed: dict[str, str] = {}  # uid -> node, if that is known
+        self._unheard_of: set[str] = set()  # uids of those assumed that no event has told of
         self._nodes: dict[str, Node] = {}
         self._offered: dict[str, dict[str, int]] = {}  # by the open nodes
         self._held_on: dict[str, dict[Kind, int]] = {}  # by node
@@ -75,8 +75,11 @@ class Books:
         """A pod came, changed or went; one that has finished holds nothing."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old.metadata.uid)
-        if new is None:
-            return
+        if new is not None:
+            self._unheard_of.discard(new.metadata.uid)
+            self._note(new)
+
+    def _note(self, new: Pod) -> None:
         uid = new.metadata.uid
         if new.spec.node_name or new.is_finished:
             self._assumed.pop(uid, None)
@@ -91,6 +94,17 @@ class Books:
             self._count(entry, 1)
         self.version += 1
 
+    def count_by(self, kind_of: Callable[[Pod], Kind], pods: Iterable[Pod]) -> None:
+        """Count what `requested` or `limited` says from now on; `pods` are those that there are."""
+        if kind_of is self._kind_of:
+            return
+        self._kind_of = kind_of
+        for pod in pods:
+            known = self._pods.pop(pod.metadata.uid, None)
+            if known is not None:
+                self._count(known, -1)
+            self.pod_event(None, pod)
+
     def kind(self, pod: Pod) -> Kind:
         """What the pod counts for."""
         known = self._pods.get(pod.metadata.uid)
@@ -103,11 +117,16 @@ class Books:
 
     def assume(self, pod: Pod, node: str = "") -> None:
         """The pod is about to get a node: it is counted as if it were there."""
-        self._assumed[pod.metadata.uid] = node
-        self.pod_event(None, pod)
+        uid = pod.metadata.uid
+        if uid not in self._pods:
+            self._unheard_of.add(uid)
+        self._assumed[uid] = node
+        self._note(pod)
 
     def release(self, uid: str) -> None:
-        """Nothing came of it."""
+        """Nothing came of it. A pod that only a scheduler has told of may be gone for long: nobody would tell."""
+        if uid in self._unheard_of:
+            self._forget(uid)
         entry = self._pods.get(uid)
         if self._assumed.pop(uid, None) is None or entry is None:
             return
@@ -135,7 +154,7 @@ class Books:
         meta, assumed = pod.metadata, self._assumed.get(pod.metadata.uid)
         node = pod.spec.node_name or assumed or ""
         is_held = bool(pod.spec.node_name) or assumed is not None or was_let_go(pod)
-        if pod.is_finished or (not is_held and (meta.is_terminating or _is_held_back_by_others(pod))):
+        if pod.is_finished or (not is_held and (meta.is_terminating or is_held_back_by_others(pod))):
             return None
         known = self._pods.get(meta.uid)
         kind = known.kind if known is not None and known.generation == meta.generation else self._kind_of(pod)
@@ -144,6 +163,7 @@ class Books:
 
     def _forget(self, uid: str) -> None:
         self._assumed.pop(uid, None)
+        self._unheard_of.discard(uid)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._count(entry, -1)
@@ -206,8 +226,15 @@ class Books:
 
 def requested(pod: Pod) -> Kind:
     """What the pod requests; a pod without requests asks for nothing (S2-31)."""
-    spec: Obj = msgspec.to_builtins(pod.spec)
-    amounts = pod_requests(spec)
+    return _kind(pod_requests(msgspec.to_builtins(pod.spec)))
+
+
+def limited(pod: Pod) -> Kind:
+    """What the pod is limited to; a resource without a limit is not counted."""
+    return _kind(pod_limits(msgspec.to_builtins(pod.spec)))
+
+
+def _kind(amounts: Mapping[str, Quantity]) -> Kind:
     counted = ((name, amount.milli if name == "cpu" else amount.units) for name, amount in amounts.items())
     return tuple(sorted((name, amount) for name, amount in counted if amount > 0 and name not in _NOT_SHARED))
 
@@ -226,6 +253,11 @@ def is_gated(pod: Pod) -> bool:
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates or ())
 
 
+def is_waiting(pod: Pod) -> bool:
+    """Whether it has no node and may get one."""
+    return not (pod.spec.node_name or pod.is_finished or pod.metadata.is_terminating)
+
+
 def was_let_go(pod: Pod) -> bool:
     """Whether the arbitrator has lifted its gate: what it needs is its own, although it has no node yet."""
     return _is_granted(pod.metadata) and not is_gated(pod)
@@ -235,7 +267,8 @@ def _is_granted(meta: ObjectMeta) -> bool:
     return GRANTED in meta.annotations
 
 
-def _is_held_back_by_others(pod: Pod) -> bool:
+def is_held_back_by_others(pod: Pod) -> bool:
+    """Whether somebody else has a gate before it: then it wants nothing yet."""
     return any(gate.name != GATE for gate in pod.spec.scheduling_gates or ())
 
 

@@ -10,12 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import QuantityError
 from fairlead.arbitrator.amounts import read, written
 from fairlead.arbitrator.books import Account, Books, Kind, total
-from fairlead.arbitrator.objects import THE_NAME, Consumer, ConsumerGroup, PolicySpec, ShareSpec
-from fairlead.fairshare.claims import Claim, Model, Share, Surplus
+from fairlead.arbitrator.objects import (
+    SYSTEM_NAMESPACE,
+    THE_NAME,
+    Consumer,
+    ConsumerGroup,
+    ConsumerSpec,
+    PolicySpec,
+    ShareSpec,
+)
+from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.handoff import Holding, Queue, granted, startable
 from fairlead.fairshare.tree import Zone, tree_shares
 from fairlead.fairshare.whole import rounded
@@ -97,6 +106,7 @@ class _Cycle:
         self._consumers, self._books, self._policy, self._stuck = consumers, books, policy, stuck
         self._groups = {one.metadata.name: one for one in groups}
         self._prefix = policy.prefix
+        self._is_apart = policy.policy == "proportion"
         self._capacity = {
             name: amount for name, amount in books.capacity.items() if not policy.resources or name in policy.resources
         }
@@ -106,8 +116,7 @@ class _Cycle:
         self._hard = {one.metadata.namespace: self._bound(one.metadata.namespace) for one in consumers}
 
     def run(self) -> Division:
-        surplus = Surplus.REST if self._policy.surplus_mode == "Surplus" else Surplus.TOTAL
-        found = tree_shares(self._tree(), self._capacity, surplus)
+        found = self._shares()
         names = [one.metadata.namespace for one in self._consumers]
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(self._capacity)}
@@ -118,6 +127,13 @@ class _Cycle:
             name: self._outcome(name, shares[name], deserved[name], allowed[name], used[name]) for name in names
         }
         return Division(self._capacity, namespaces, self._of_groups(namespaces))
+
+    def _shares(self) -> Mapping[str, Share]:
+        tree, surplus = self._tree(), Surplus.REST if self._policy.surplus_mode == "Surplus" else Surplus.TOTAL
+        if not self._is_apart:
+            return tree_shares(tree, self._capacity, surplus)
+        found = [tree_shares(tree, {name: amount}, surplus) for name, amount in self._capacity.items()]
+        return {name: _together([one[name] for one in found]) for name in (found[0] if found else ())}
 
     # --- what is claimed --------------------------------------------------------------------------------------------
 
@@ -152,7 +168,6 @@ class _Cycle:
         """What a namespace asks for: pods of one size are a part of their own."""
         spec, namespace = consumer.spec, consumer.metadata.namespace
         asked = self._account(namespace).asked
-        is_apart = self._policy.policy == "proportion"
         return Claim(
             _NAMESPACE + namespace,
             total(asked),
@@ -161,9 +176,8 @@ class _Cycle:
             self._hard[namespace],
             is_unlimited=spec.unlimited,
             lends=spec.reserved_policy != "Hold",
-            model=Model.APART if is_apart else Model.TOGETHER,
             parts=()
-            if is_apart
+            if self._is_apart
             else [{name: count * amount for name, amount in kind} for kind, count in sorted(asked.items())],
         )
 
@@ -199,7 +213,7 @@ class _Cycle:
             for resource in mine:
                 enough = queue.used.get(resource, 0) + more[name].get(resource, 0)
                 if more[name].get(resource) or queue.used.get(resource, 0) < deserved[name][resource]:
-                    mine[resource] = max(enough, mine[resource]) if queue.holds else enough
+                    mine[resource] = max(enough, min(mine[resource], queue.held.get(resource, 0)))
         return allowed
 
     def _hand_over(
@@ -228,10 +242,10 @@ class _Cycle:
             waiting.append((need, count - without_node))
             stuck.append((need, without_node))
         most = deserved[name] if self._is_capped_above(consumer) else self._hard[name]
-        holds = consumer.spec.reserved_policy == "Hold"
+        held = self._counted(self._reserved[name]) if consumer.spec.reserved_policy == "Hold" else {}
         weight = max(consumer.spec.weight, 0)
         is_unlimited = consumer.spec.unlimited
-        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, holds, is_unlimited)
+        return Queue(name, used[name], allowed[name], deserved[name], most, waiting, stuck, weight, held, is_unlimited)
 
     def _is_capped_above(self, consumer: Consumer) -> bool:
         """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""
@@ -281,6 +295,14 @@ class _Cycle:
         }
 
 
+def _together(shares: Sequence[Share]) -> Share:
+    """The shares of one consumer in each resource by itself as one."""
+    largest = max(shares, key=lambda one: one.dominant_share)
+    deserved = {name: amount for one in shares for name, amount in one.deserved.items()}
+    is_reserved_met = all(one.is_reserved_met for one in shares)
+    return Share(largest.name, deserved, largest.dominant_share, largest.bottleneck, is_reserved_met)
+
+
 def _whole(resource: str, shares: Mapping[str, Share]) -> dict[str, int]:
     """What they deserve of one resource, in whole numbers that add up."""
     exact = {namespace: share.deserved[resource] for namespace, share in shares.items()}
@@ -295,10 +317,17 @@ def _sum(parts: Iterable[Amounts]) -> dict[str, int]:
     return together
 
 
-def new_consumer(namespace: str, *, unlimited: bool) -> Obj:
-    """For a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
-    spec: Obj = {"unlimited": True} if unlimited else {}
-    return {"metadata": {"name": THE_NAME, "namespace": namespace}, "spec": spec}
+def default_consumer(namespace: str) -> Consumer:
+    """Of a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
+    spec = ConsumerSpec(unlimited=namespace == SYSTEM_NAMESPACE)
+    return Consumer(metadata=ObjectMeta(name=THE_NAME, namespace=namespace), spec=spec)
+
+
+def new_consumer(consumer: Consumer) -> Obj:
+    """As it is created; the schema fills in the rest."""
+    meta = consumer.metadata
+    spec: Obj = {"unlimited": True} if consumer.spec.unlimited else {}
+    return {"metadata": {"name": meta.name, "namespace": meta.namespace}, "spec": spec}
 
 
 def told(outcome: Outcome, prefix: str) -> Obj:

@@ -1,7 +1,7 @@
 """The scheduler extender: a kube-scheduler asks whether a pod may start now (k8s.io/kube-scheduler/extender/v1).
 
 It is a question of amounts, not of nodes, so the answer is all nodes or none. Asked of thousands of nodes hundreds of
-times a second, it passes the nodes on as the bytes they came in.
+times a second, it passes the nodes on as the bytes they came in. Nobody is driven away for a pod that may not start.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from typing import Final
 import msgspec
 
 from fairlead.api.encoded import encode
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.ledger import Ledger
+
+#: Of more nodes it is not said why they are refused. kube-scheduler counts the reasons that it is given, and takes a
+#: node that is neither left nor failed for one on which preemption would not help; a reason for each of 5,000 nodes is
+#: half a megabyte, for it to read in every attempt.
+MOST_REASONS: Final = 100
 
 _NULL: Final = msgspec.Raw(b"null")
 _NO_NODES: Final = b'{"metadata":{},"items":[]}'
@@ -38,7 +45,26 @@ class _NodeList(msgspec.Struct):
     items: list[_Node] | None = None
 
 
+class _PreemptionArgs(msgspec.Struct, rename="pascal"):
+    """`ExtenderPreemptionArgs`: victims by uid for who is `nodeCacheCapable`, else whole."""
+
+    pod: Pod
+    node_name_to_victims: msgspec.Raw = _NULL
+    node_name_to_meta_victims: msgspec.Raw = _NULL
+
+
+class _Victim(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class _Victims(msgspec.Struct):
+    pods: list[_Victim] | None = msgspec.field(default=None, name="Pods")
+    violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
 _args_of = msgspec.json.Decoder(_Args).decode
+_preemption_of = msgspec.json.Decoder(_PreemptionArgs).decode
+_victims_of = msgspec.json.Decoder(dict[str, _Victims] | None).decode
 _names_of = msgspec.json.Decoder(list[str]).decode
 _nodes_of = msgspec.json.Decoder(_NodeList).decode
 
@@ -46,13 +72,30 @@ _nodes_of = msgspec.json.Decoder(_NodeList).decode
 def answer(body: bytes, ledger: Ledger) -> bytes:
     """The `ExtenderFilterResult`. Raises msgspec.DecodeError for what are no arguments."""
     args = _args_of(body)
-    reason = ledger.ask(args.pod)
+    reason = ledger.ask_from_afar(args.pod)
     nodes, names = bytes(args.nodes), bytes(args.node_names)
     if not reason:
         return _result(nodes, names, b"{}")
     # Preemption would not help: that the node is full is not what keeps the pod.
-    refused = encode(dict.fromkeys(_asked_of(nodes, names), reason))
+    refused = encode(dict.fromkeys(_asked_of(nodes, names)[:MOST_REASONS], reason))
     return _result(nodes if nodes == b"null" else _NO_NODES, names if names == b"null" else b"[]", refused)
+
+
+def preemption(body: bytes, ledger: Ledger) -> bytes:
+    """The `ExtenderPreemptionResult`: all victims, or none. Raises msgspec.DecodeError for what are no arguments."""
+    args = _preemption_of(body)
+    victims = bytes(args.node_name_to_meta_victims)
+    if ledger.refusal(args.pod):
+        victims = b"{}"
+    elif victims == b"null":
+        whole = _victims_of(args.node_name_to_victims) or {}
+        victims = encode({node: _by_uid(one) for node, one in whole.items()})
+    return b'{"NodeNameToMetaVictims":%b}' % victims
+
+
+def _by_uid(victims: _Victims) -> Obj:
+    uids = [{"UID": one.metadata.uid} for one in victims.pods or ()]
+    return {"Pods": uids, "NumPDBViolations": victims.violations}
 
 
 def _asked_of(nodes: bytes, names: bytes) -> list[str]:

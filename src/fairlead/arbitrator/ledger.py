@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.amounts import REQUESTS
 from fairlead.arbitrator.books import Account, Books, total
 from fairlead.runtime import clock
 
@@ -25,18 +26,25 @@ class Ledger:
 
     def __init__(self, books: Books) -> None:
         self.books = books
+        self._prefix = REQUESTS
         self._granted: Mapping[str, Mapping[str, int]] | None = None
         self._unlimited: frozenset[str] = frozenset()
         self._until: dict[str, float] = {}  # uid -> when it is thought to have been given up
+        #: Keys, by uid, of pods that a scheduler of another process was told to let wait.
+        self.refused: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> None:
         """Call it whenever somebody may be granted more."""
         self._listeners.append(listener)
 
-    def publish(self, granted: Mapping[str, Mapping[str, int]], unlimited: frozenset[str]) -> None:
-        """What a cycle has found, by namespace and resource; the unlimited are never held back (S2-28)."""
-        self._granted, self._unlimited = granted, unlimited
+    def publish(
+        self, granted: Mapping[str, Mapping[str, int]], unlimited: frozenset[str], prefix: str = REQUESTS
+    ) -> None:
+        """What a cycle has found, by namespace and resource; the unlimited are never held back (S2-28). `prefix`: how
+        quotas call what is divided.
+        """
+        self._granted, self._unlimited, self._prefix = granted, unlimited, prefix
         for listener in self._listeners:
             listener()
 
@@ -54,7 +62,7 @@ class Ledger:
         lacking = [name for name, amount in kind if name in granted and held.get(name, 0) + amount > granted[name]]
         if not lacking:
             return ""
-        wanted = ", ".join(f"requests.{name}" for name in lacking)
+        wanted = ", ".join(f"{self._prefix}{name}" for name in lacking)
         return f"Allocation {namespace}: not enough {wanted} is granted to this namespace now"
 
     def assume(self, pod: Pod, node: str) -> None:
@@ -73,6 +81,15 @@ class Ledger:
         if not why:
             self.books.assume(pod)
             self._until[pod.metadata.uid] = clock.monotonic() + FORGOTTEN_SECONDS
+        return why
+
+    def ask_from_afar(self, pod: Pod) -> str:
+        """The same, for a scheduler that does not hear when more is granted: who is refused is to be woken."""
+        why = self.ask(pod)
+        if why:
+            self.refused[pod.metadata.uid] = pod.metadata.key
+        else:
+            self.refused.pop(pod.metadata.uid, None)
         return why
 
     def expire(self) -> None:

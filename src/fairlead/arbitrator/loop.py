@@ -1,6 +1,6 @@
 """The arbitrator at work: every cycle it writes what each namespace deserves, and takes back what others deserve.
 
-    look ─▶ divide ─▶ grant (ledger) ─▶ plan ─▶ publish ─▶ lift gates ─▶ evict those whose notice has run out
+    look ─▶ divide ─▶ grant (ledger) ─▶ plan ─▶ publish ─▶ lift gates, wake ─▶ evict those whose notice has run out
 
 A cycle in which nothing changed costs nothing. All state but the books is in Allocations: another arbitrator that takes
 over finds the notices there, and who has been evicted is on its way out.
@@ -22,8 +22,8 @@ from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
-from fairlead.arbitrator.books import Kind, is_gated
-from fairlead.arbitrator.decide import Outcome, decide, new_consumer
+from fairlead.arbitrator.books import Kind, is_gated, is_waiting, limited, requested
+from fairlead.arbitrator.decide import Outcome, decide, default_consumer, new_consumer
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.ledger import Ledger
@@ -35,7 +35,6 @@ from fairlead.arbitrator.objects import (
     GATE,
     MISSPELT_CONSUMERS,
     POLICIES,
-    SYSTEM_NAMESPACE,
     THE_NAME,
     Allocation,
     ArbitratorPolicy,
@@ -48,6 +47,7 @@ from fairlead.arbitrator.publishing import Publisher, Report
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import Plan, Room, plan
 from fairlead.arbitrator.spare import Holdings
+from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
@@ -57,6 +57,8 @@ POLICY_NAME: Final = "default"
 _ESTABLISHED_SECONDS: Final = 0.05
 #: What waits for time to pass, or for an eviction that was refused, is looked at again after so long.
 _PATIENCE_SECONDS: Final = 5.0
+#: How old a namespace is when it is given a Consumer.
+_COURTESY_SECONDS: Final = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class Arbitrator:
         self._done: tuple[int, int] | None = None
         self._look_again_at = 0.0
         self._notices = Notices()
+        self._courtesy_ends = float("inf")
         self._stuck: Mapping[str, Mapping[Kind, int]] = {}
         self._spared: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
@@ -142,6 +145,8 @@ class Arbitrator:
         self._twins = of(MISSPELT_CONSUMERS, Consumer)
         self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
+        self._waiting = self._pods.index("waiting", lambda pod: (pod.metadata.namespace,) if is_waiting(pod) else ())
+        self._by_node = self._pods.index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
         self._publisher = Publisher(self._api, self._allocations, self.books)
         self._pods.subscribe(self.books.pod_event)
@@ -173,14 +178,14 @@ class Arbitrator:
         if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
             return
         began, policy = clock.monotonic(), self._policy()
-        await self._complete()
         await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
-        consumers = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        self.books.count_by(limited if policy.policy == "limits" else requested, self._pods)
+        consumers = await self._everyone()
         quotas = allowed_by(self._quotas)
         division = decide(consumers.values(), self._groups, policy, self.books, quotas, self._stuck)
         unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
-        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited)
+        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited, policy.prefix)
         self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
         found = plan(
             Holdings(
@@ -189,6 +194,8 @@ class Arbitrator:
                 policy,
                 self.books,
                 self._by_namespace.__getitem__,
+                self._waiting.__getitem__,
+                self._by_node.__getitem__,
                 list(self._budgets),
                 frozenset(self._spared),
             ),
@@ -203,6 +210,7 @@ class Arbitrator:
         if not self._may_act():
             return
         await lift(self._api, self.ledger, self._gated[GATE])
+        await wake(self._api, self.ledger, self._pods)
         await self._evict(policy)
         self._look_again_at = self._next_look(found)
         # what nobody can use is lent in the next cycle
@@ -210,23 +218,33 @@ class Arbitrator:
         if self._watch is not None:
             self._watch.cycle(clock.monotonic() - began, division.namespaces)
 
-    async def _complete(self) -> None:
-        """Every namespace has a Consumer."""
+    async def _everyone(self) -> dict[str, Consumer]:
+        """The Consumer of each namespace. One without is given one, but not before whoever made it had the time to: a
+        manifest may hold both.
+        """
+        found = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        self._courtesy_ends = float("inf")
         for one in self._namespaces:
             name = one.metadata.name
-            if one.metadata.is_terminating or self._consumers.get(f"{name}/{THE_NAME}") is not None:
+            if one.metadata.is_terminating or name in found:
+                continue
+            found[name] = default_consumer(name)
+            due = clock.parse_timestamp(one.metadata.creation_timestamp) + _COURTESY_SECONDS
+            if due > clock.now():
+                self._courtesy_ends = min(self._courtesy_ends, due)
                 continue
             try:
-                await self._api.create(CONSUMERS, new_consumer(name, unlimited=name == SYSTEM_NAMESPACE), name)
+                await self._api.create(CONSUMERS, new_consumer(found[name]), name)
             except (AlreadyExists, NotFound):
                 continue  # somebody was faster, or the namespace is gone
+        return found
 
     def _next_look(self, found: Plan) -> float:
         """When time alone may change something."""
-        times = [notice.deadline for notice in self._notices.all()]
+        times = [self._courtesy_ends, *(notice.deadline for notice in self._notices.all())]
         if found.blocked or self._spared:
             times.append(clock.now() + _PATIENCE_SECONDS)
-        return min(times, default=float("inf"))
+        return min(times)
 
     # --- taking back ------------------------------------------------------------------------------------------------
 

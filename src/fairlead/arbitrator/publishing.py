@@ -113,7 +113,7 @@ class Publisher:
             "proposal": report.notice.encode() if report.notice else None,
         }
         conditions: list[Obj] = [one for one in before if one.get("type") in _TYPES]
-        for condition in _conditions(report):
+        for condition in _conditions(report, prefix):
             conditions = with_condition(conditions, condition, clock.timestamp())
         return status | {"conditions": conditions}
 
@@ -150,9 +150,9 @@ class Publisher:
 _TYPES: Final = frozenset({"Overused", "ReservedUnsatisfiable", "ReclaimBlocked", "HardAboveQuota"})
 
 
-def _conditions(report: Report) -> list[Obj]:
+def _conditions(report: Report, prefix: str) -> list[Obj]:
     outcome = report.outcome
-    over = ", ".join(f"{name} by {amount}" for name, amount in sorted(written(outcome.over).items()))
+    over = ", ".join(f"{name} by {amount}" for name, amount in written(outcome.over, prefix).items())
     short = "the cluster has less than is reserved; every guarantee is cut in proportion"
     clamped = f"the ResourceQuotas of the namespace allow less than hard of {', '.join(outcome.clamped)}"
     return [

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
 
-from gmpy2 import mpq
-
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Kind
-from fairlead.arbitrator.decide import Division, Outcome
+from fairlead.arbitrator.decide import Amounts, Division, Outcome
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
@@ -86,8 +84,8 @@ def _wanting(scene: Holdings) -> list[Pod]:
     found: dict[str, list[Pod]] = {}
     for name, outcome in scene.division.namespaces.items():
         account = scene.books.accounts.get(name)
-        if account is not None and account.waiting() and (deserved := _deserved(scene, name, outcome)):
-            found[name] = deserved
+        if account is not None and any(_is_deserved(kind, outcome.staying, outcome) for kind in account.waiting()):
+            found[name] = _deserved(scene, name, outcome)
     capacity = scene.division.capacity
     standings = {
         name: Standing(
@@ -102,20 +100,31 @@ def _wanting(scene: Holdings) -> list[Pod]:
 def _deserved(scene: Holdings, namespace: str, outcome: Outcome) -> list[Pod]:
     """The namespace's waiting pods in their order, as far as it deserves them."""
     held, found = dict(outcome.staying), list[Pod]()
-    waiting = [
-        pod
-        for pod in scene.pods(namespace)
-        if not (pod.is_finished or pod.metadata.is_terminating or scene.books.is_held(pod))
-    ]
+    waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
     for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
-        need = [(name, amount) for name, amount in scene.books.kind(pod) if name in outcome.deserved]
-        if need and all(held.get(name, 0) + amount <= outcome.deserved[name] for name, amount in need):
-            for name, amount in need:
+        kind = scene.books.kind(pod)
+        if _is_deserved(kind, held, outcome):
+            for name, amount in kind:
                 held[name] = held.get(name, 0) + amount
             found.append(pod)
             if len(found) >= MOST_TRIALS:
                 break
     return found
+
+
+def _is_deserved(kind: Kind, held: Amounts, outcome: Outcome) -> bool:
+    """Whether such a pod more is; one that needs nothing of what is divided waits for something else."""
+    need = [(name, amount) for name, amount in kind if name in outcome.deserved]
+    return bool(need) and all(held.get(name, 0) + amount <= outcome.deserved[name] for name, amount in need)
+
+
+def _held(scene: Holdings, namespace: str) -> dict[str, int]:
+    """What is kept for the namespace while it is idle."""
+    outcome = scene.division.namespaces[namespace]
+    if scene.consumers[namespace].spec.reserved_policy != "Hold":
+        return {}
+    kept = {name: min(amount, outcome.deserved.get(name, 0)) for name, amount in outcome.reserved.items()}
+    return {name: rest for name, amount in kept.items() if (rest := amount - outcome.used.get(name, 0)) > 0}
 
 
 class _Planning:
@@ -133,7 +142,9 @@ class _Planning:
             for pod in scene.pods(name)
             if scene.books.is_leaving(pod.metadata.uid)
         ]
+        self._held = {name: held for name in scene.consumers if (held := _held(scene, name))}
         self._trials = 0
+        self._held_on: dict[str, dict[str, int]] | None = None
         self._hopeless: set[tuple[str, Kind]] = set()  # controllers, or pods of their own
 
     def run(self, wanting: Sequence[Pod]) -> Plan:
@@ -198,24 +209,45 @@ class _Planning:
 
     def _nodes_to_try(self, pod: Pod) -> Iterator[str]:
         """Where the overused hold most of what the pod needs."""
-        books, held = self._scene.books, dict[str, dict[str, int]]()
-        for name in self._overused:
-            for one in self._scene.pods(name):
-                if one.spec.node_name and books.is_held(one):
-                    here = held.setdefault(one.spec.node_name, {})
-                    for resource, amount in books.kind(one):
-                        here[resource] = here.get(resource, 0) + amount
-        need = books.kind(pod)
+        if self._held_on is None:
+            self._held_on = self._held_by_overused()
+        held, need = self._held_on, self._scene.books.kind(pod)
 
-        def part(node: str) -> mpq:
-            return sum((mpq(min(held[node].get(name, 0), amount), amount) for name, amount in need), mpq(0))
+        def part(node: str) -> float:
+            return sum(min(held[node].get(name, 0) / amount, 1.0) for name, amount in need)
 
         yield from sorted(held, key=lambda node: (-part(node), node))[:_MOST_NODES]
+
+    def _held_by_overused(self) -> dict[str, dict[str, int]]:
+        """By node and resource."""
+        books, held = self._scene.books, dict[str, dict[str, int]]()
+        for name in self._overused:
+            for pod in self._scene.pods(name):
+                if pod.spec.node_name and books.is_held(pod):
+                    here = held.setdefault(pod.spec.node_name, {})
+                    for resource, amount in books.kind(pod):
+                        here[resource] = here.get(resource, 0) + amount
+        return held
 
     def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
         gone = [*self._leaving, *self._plan.victims, *(one for unit in units for one in unit)]
-        return self._room.fits(pod, gone, self._placed)
+        return self._room.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
+
+    def _is_free(self, pod: Pod, gone: Sequence[Pod]) -> bool:
+        """Whether there is enough for it beside what is held for others."""
+        held = [amounts for name, amounts in self._held.items() if name != pod.metadata.namespace]
+        if not held:
+            return True
+        books, capacity = self._scene.books, self._scene.division.capacity
+        free = {name: amount - books.occupied.get(name, 0) for name, amount in capacity.items()}
+        changes = [(1, dict(books.kind(one))) for one in gone]
+        changes += [(-1, dict(books.kind(one))) for one, _ in self._placed]
+        changes += [(-1, amounts) for amounts in held]
+        for sign, amounts in changes:
+            for name in amounts.keys() & free.keys():
+                free[name] += sign * amounts[name]
+        return all(free.get(name, amount) >= amount for name, amount in books.kind(pod))
 
     def _helps(self, unit: Unit, pod: Pod) -> bool:
         """Whether it holds anything that the pod needs."""

@@ -7,7 +7,9 @@ authority that was named.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,13 +26,18 @@ from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import World
 
-#: The nodes of a large cluster, whole, in one question.
-_LARGEST_BODY: Final = 256 << 20
+#: The nodes of a large cluster, whole, in one question; and an object before and after, which anybody may send.
+_LARGEST_QUESTION: Final = 256 << 20
+_LARGEST_REVIEW: Final = 8 << 20
 _BUFFER: Final = 1 << 20
 #: Longer than Go's clients keep an idle connection, so that it is they who close it.
 _KEEP_ALIVE_SECONDS: Final = 120
+#: How often to look whether the certificate is another.
+LOOK_SECONDS: Final = 30.0
 
 _NOT_YET: Final = "not leading, or not yet informed"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +76,31 @@ class Tls:
     def context(self) -> ssl.SSLContext:
         """Raises OSError (ssl.SSLError) for files that cannot be used."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._load(context)
+        if self.client_ca is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL  # an API server shows none to webhooks
+        return context
+
+    async def keep_fresh(self, context: ssl.SSLContext) -> None:
+        """Load the files again whenever they are others: certificates are renewed while we run. Until cancelled."""
+        seen = self._state()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                if (now := self._state()) != seen:
+                    self.context()  # half of them must not get into the one in use
+                    self._load(context)
+                    seen = now
+            except OSError as error:
+                log.warning("cannot load the renewed certificate: %s", error)
+
+    def _load(self, context: ssl.SSLContext) -> None:
         context.load_cert_chain(self.certificate, self.private_key)
         if self.client_ca is not None:
             context.load_verify_locations(self.client_ca)
-            context.verify_mode = ssl.CERT_OPTIONAL  # an API server shows none to webhooks
-        return context
+
+    def _state(self) -> list[int]:
+        return [one.stat().st_mtime_ns for one in (self.certificate, self.private_key, self.client_ca) if one]
 
 
 @dataclass(slots=True)
@@ -88,10 +115,6 @@ class State:
     is_leading: Callable[[], bool] = always
     #: As whom arbitrators write.
     arbitrators: frozenset[str] = frozenset()
-
-    def divided(self, ledger: Ledger) -> None:
-        """From now on it can be said who may start."""
-        self.ledger = ledger
 
 
 def check(listen: Address, tls: Tls | None) -> None:
@@ -108,24 +131,28 @@ async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIter
     """Answer while the block runs; the port. Raises ValueError, or OSError for a port or files that cannot be used."""
     check(listen, tls)
     answers = _Answers(state, is_private=not listen.is_loopback)
-    application = web.Application(client_max_size=_LARGEST_BODY)
+    application = web.Application(client_max_size=_LARGEST_REVIEW)
     application.add_routes(
         [
             web.get("/healthz", _healthy),
             web.get("/readyz", answers.ready),
             web.get("/metrics", answers.metrics),
             web.post("/filter", answers.filter),
+            web.post("/preempt", answers.preempt),
             web.post("/validate", answers.validate),
             web.post("/gate", answers.gate),
         ]
     )
     runner = web.AppRunner(application, access_log=None, read_bufsize=_BUFFER, keepalive_timeout=_KEEP_ALIVE_SECONDS)
+    context = tls.context() if tls else None
+    renewing = asyncio.create_task(tls.keep_fresh(context)) if tls and context else None
     try:
         await runner.setup()
-        context = tls.context() if tls else None
         await web.TCPSite(runner, listen.host or None, listen.port, ssl_context=context).start()
         yield runner.addresses[0][1]
     finally:
+        if renewing is not None:
+            renewing.cancel()
         await runner.cleanup()
 
 
@@ -145,11 +172,12 @@ class _Answers:
         return web.Response(body=generate_latest(self._state.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def filter(self, request: web.Request) -> web.Response:
-        self._admit(request)
-        ledger = self._state.ledger
-        if ledger is None or not self._state.is_leading():
-            raise _not_yet()
-        return await _answered(request, lambda body: extender.answer(body, ledger))
+        ledger = self._ledger(request)
+        return await _answered(_large(request), lambda body: extender.answer(body, ledger))
+
+    async def preempt(self, request: web.Request) -> web.Response:
+        ledger = self._ledger(request)
+        return await _answered(_large(request), lambda body: extender.preemption(body, ledger))
 
     async def validate(self, request: web.Request) -> web.Response:
         world = self._state.world
@@ -159,6 +187,13 @@ class _Answers:
 
     async def gate(self, request: web.Request) -> web.Response:
         return await _answered(request, webhooks.gated)
+
+    def _ledger(self, request: web.Request) -> Ledger:
+        """Raises HTTPForbidden, or HTTPServiceUnavailable if we cannot know who may start."""
+        self._admit(request)
+        if self._state.ledger is None or not self._state.is_leading():
+            raise _not_yet()
+        return self._state.ledger
 
     def _admit(self, request: web.Request) -> None:
         """Raises HTTPForbidden for a stranger. TLS has verified whatever certificate there is."""
@@ -172,6 +207,10 @@ async def _healthy(_: web.Request) -> web.Response:
 
 def _not_yet() -> web.HTTPServiceUnavailable:
     return web.HTTPServiceUnavailable(text=_NOT_YET)
+
+
+def _large(request: web.Request) -> web.Request:
+    return request.clone(client_max_size=_LARGEST_QUESTION)
 
 
 async def _answered(request: web.Request, answer: Callable[[bytes], bytes]) -> web.Response:

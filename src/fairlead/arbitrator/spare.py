@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead.api.budgets import PodDisruptionBudget
@@ -36,6 +36,8 @@ class Holdings:
     policy: PolicySpec
     books: Books
     pods: Callable[[str], Sequence[Pod]]  # of a namespace
+    waiting: Callable[[str], Sequence[Pod]]  # of them, those without a node
+    pods_on: Callable[[str], Sequence[Pod]]  # a node
     budgets: Sequence[PodDisruptionBudget]
     #: Uids of pods whose eviction was refused a moment ago.
     spared: frozenset[str] = frozenset()
@@ -46,21 +48,21 @@ class Spare:
 
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
-        self._going: set[str] = set()  # uids
+        self._going: dict[str, Pod] = {}  # by uid
         self._known: dict[str, list[Unit]] = {}
 
     def send(self, units: Iterable[Unit], *, from_one_node: bool) -> None:
         """These are going. They were found on one node, or else among those that should go first: then nothing
         changes for the others.
         """
-        self._going.update(pod.metadata.uid for unit in units for pod in unit)
+        self._going.update((pod.metadata.uid, pod) for unit in units for pod in unit)
         if from_one_node:
             self._known.clear()
 
     def units(self, namespace: str, node: str = "") -> list[Unit]:
         """Who could go (from one node), in the order in which they should; pods of one gang together."""
         if node:
-            return self._of(namespace, self._choice(namespace, node))
+            return self._of(namespace, self._choice_on(node, namespace))
         if namespace not in self._known:
             self._known[namespace] = self._of(namespace, self._choice(namespace))
         return [unit for unit in self._known[namespace] if unit[0].metadata.uid not in self._going]
@@ -96,15 +98,15 @@ class Spare:
         return clock.now() - _since(pod)
 
     def _choice(
-        self, namespace: str, node: str = "", *, budgets: bool = True, runtime: bool = True, reserved: bool = True
+        self, namespace: str, *, budgets: bool = True, runtime: bool = True, reserved: bool = True
     ) -> tuple[str, ...]:
         """Names of the pods that bring the namespace down to what it deserves."""
         known = self._holdings
-        outcome, consumer = known.division.namespaces[namespace], known.consumers[namespace]
-        least = seconds_of(consumer.spec.min_runtime) if runtime else 0.0
+        least = self._least_seconds(namespace) if runtime else 0.0
         pods = [pod for pod in known.pods(namespace) if known.books.is_held(pod) and not pod.is_finished]
+        outcome = known.division.namespaces[namespace]
         found = choose(
-            [self._holder(pod, outcome.deserved, least, node) for pod in pods],
+            [self._holder(pod, outcome.deserved, least) for pod in pods],
             outcome.deserved,
             known.division.capacity,
             reserved=outcome.reserved if reserved else {},
@@ -112,30 +114,54 @@ class Spare:
         )
         return found.victims
 
-    def _holder(self, pod: Pod, counted: Amounts, least_seconds: float, node: str) -> Holder:
-        known, uid, gang, owner = self._holdings, pod.metadata.uid, _gang(pod), pod.metadata.controller
+    def _choice_on(self, node: str, namespace: str) -> tuple[str, ...]:
+        """As far as pods on that node can. Those elsewhere stay, and so do gangs that may have members there."""
+        known, outcome = self._holdings, self._holdings.division.namespaces[namespace]
+        here = [pod for pod in known.pods_on(node) if pod.metadata.namespace == namespace and not pod.is_finished]
+        elsewhere = dict(outcome.staying)
+        gone = [pod for pod in self._going.values() if pod.metadata.namespace == namespace and pod not in here]
+        for pod in (*gone, *(one for one in here if not known.books.is_leaving(one.metadata.uid))):
+            for name, amount in known.books.kind(pod):
+                elsewhere[name] = elsewhere.get(name, 0) - amount
+        holders = [self._holder(pod, outcome.deserved, self._least_seconds(namespace)) for pod in here]
+        found = choose(
+            [
+                Holder("", elsewhere, is_protected=True),
+                *(replace(one, is_protected=True) if one.gang else one for one in holders),
+            ],
+            outcome.deserved,
+            known.division.capacity,
+            reserved=outcome.reserved,
+            budgets=self._budgets(namespace, here),
+        )
+        return found.victims
+
+    def _least_seconds(self, namespace: str) -> float:
+        return seconds_of(self._holdings.consumers[namespace].spec.min_runtime)
+
+    def _holder(self, pod: Pod, counted: Amounts, least_seconds: float) -> Holder:
+        known, uid, owner = self._holdings, pod.metadata.uid, pod.metadata.controller
         is_kept = (owner is not None and owner.kind == "DaemonSet") or MIRROR in pod.metadata.annotations
         is_young = clock.now() - _since(pod) < least_seconds
         is_guarded_twice = len(_guards(known.budgets, pod)) > 1  # the Eviction API refuses such pods
-        is_elsewhere = bool(node) and (pod.spec.node_name != node or bool(gang))
         return Holder(
             pod.metadata.name,
             {name: amount for name, amount in known.books.kind(pod) if name in counted},
             pod.priority,
             self._age(pod),
-            gang,
+            _gang(pod),
             is_terminating=uid in self._going or known.books.is_leaving(uid),
-            is_protected=is_kept or is_young or is_guarded_twice or is_elsewhere or uid in known.spared,
+            is_protected=is_kept or is_young or is_guarded_twice or uid in known.spared,
         )
 
     def _budgets(self, namespace: str, pods: Sequence[Pod]) -> list[Budget]:
         """What the budgets of the namespace still allow."""
+        going = [pod for pod in self._going.values() if pod.metadata.namespace == namespace]
         found = []
         for one in self._holdings.budgets:
             if one.metadata.namespace == namespace:
-                guarded = [pod for pod in pods if _guards([one], pod)]
-                spent = sum(pod.metadata.uid in self._going for pod in guarded)
-                names = frozenset(pod.metadata.name for pod in guarded)
+                names = frozenset(pod.metadata.name for pod in pods if _guards([one], pod))
+                spent = sum(bool(_guards([one], pod)) for pod in going)
                 found.append(Budget(names, max(one.status.disruptions_allowed - spent, 0)))
         return found
 

@@ -26,6 +26,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime.loops import run
+from fairlead.runtime.memory import tune_collector
 
 LEASE = "fairlead-arbitrator"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -142,12 +143,19 @@ async def _run(access: Access, terms: Terms | None, listener: Listener | None) -
             beside = [group.create_task(informers.run())]
             if listener is not None:
                 state = State(metrics.registry, is_leading=may_act)
-                ledger.subscribe(lambda: state.divided(ledger))
+                ledger.subscribe(lambda: _divided(state, ledger))
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")
             await serve(work, election)
             for one in beside:
                 one.cancel()
+
+
+def _divided(state: State, ledger: Ledger) -> None:
+    """From now on it can be said who may start; schedulers wait for the answers."""
+    if state.ledger is None:
+        tune_collector()
+        state.ledger = ledger
 
 
 async def _answer(api: Api, informers: Informers, listener: Listener, state: State) -> None:

@@ -35,6 +35,11 @@ _OPTIONS = (
         type=_FILE,
         help="How the scheduler decides: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) in YAML.",
     ),
+    click.option(
+        "--arbitrator",
+        is_flag=True,
+        help="Divide the cluster fairly among namespaces, as their Consumers say. Those may be among what is imported.",
+    ),
 )
 
 

@@ -8,14 +8,23 @@ from pathlib import Path
 import click
 
 from fairlead.api.errors import NotFound
-from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, Allocation, Consumer, ConsumerGroup
+from fairlead.arbitrator.objects import (
+    ALLOCATIONS,
+    CONSUMER_GROUPS,
+    CONSUMERS,
+    Allocation,
+    AllocationStatus,
+    Consumer,
+    ConsumerGroup,
+)
 from fairlead.cli.alone import access_of
 from fairlead.cli.failures import Failure, explained, parsing
+from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
 
-_COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SHARE", "STATE")
+_COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SHARE", "WHY")
 
 
 @click.command(short_help="Who has which share of a cluster, and what it uses.")
@@ -28,7 +37,13 @@ _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SH
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
 @click.option("--resource", default="cpu", show_default=True, help="Of which resource.")
 def shares(kubeconfig: Path | None, context: str, resource: str) -> None:
-    """Print what each namespace is guaranteed, deserves, may use now and uses; by groups, the largest share first."""
+    """Print what each namespace is guaranteed, deserves, may use now and uses, and why; by groups, the largest share
+    first.
+
+    \b
+    Example:
+      fairlead shares --kubeconfig ~/.kube/config --resource memory
+    """
     with parsing():
         access = access_of(kubeconfig, context)
     with explained():
@@ -71,14 +86,20 @@ def _row(consumer: Consumer, allocation: Allocation | None, resource: str, *, in
     if allocation is None:
         return name, weight, reserved, "-", "-", "-", "-", "not looked at yet"
     status = allocation.status
-    state = f"overused since {status.overused_since}" if status.overused_since else _bound(status.bottleneck)
     amounts = (_amount(one, resource) for one in (status.deserved, status.granted, status.used))
-    return name, weight, reserved, *amounts, status.dominant_share, state
+    return name, weight, reserved, *amounts, status.dominant_share, _why(status)
 
 
-def _bound(bottleneck: str) -> str:
-    """What keeps it from more."""
-    return {"demand": "has what it asks for", "hard": "at its hard bound"}.get(bottleneck, f"{bottleneck} is used up")
+def _why(status: AllocationStatus) -> str:
+    """What keeps it from more, or what will be taken back."""
+    if not status.overused_since:
+        bound = {"demand": "has what it asks for", "hard": "at its hard bound"}
+        return bound.get(status.bottleneck, f"{status.bottleneck} is used up")
+    why = f"overused since {status.overused_since}"
+    if status.proposal is not None:
+        return f"{why}: {counted(len(status.proposal.victims), 'pod')} to go at {status.proposal.deadline}"
+    blocked = [one.reason for one in status.conditions if one.type == "ReclaimBlocked" and one.status == "True"]
+    return f"{why}, kept by {blocked[0]}" if blocked else why
 
 
 def _amount(amounts: Mapping[str, str | int] | None, resource: str) -> str:

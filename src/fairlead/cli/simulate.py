@@ -50,6 +50,7 @@ def simulate(
     pods_from: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
+    arbitrator: bool,
     seed: int,
     until: str | None,
     output: str,
@@ -63,6 +64,7 @@ def simulate(
     \b
     Example:
       fairlead simulate --nodes 10 --pods-from batch.yaml --until 24h -o json
+      fairlead simulate --arbitrator --import tenants.yaml --pods-from batch.yaml
     """
     with parsing():
         imported = list(imported_objects(dumps))
@@ -70,6 +72,7 @@ def simulate(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
             imported=tuple(imported),
             scheduling=scheduling(scheduler_config),
+            arbitrator=arbitrator,
         )
         if settings.scheduling is not None and settings.scheduling.said.extenders:
             raise WrongUsage(
@@ -147,10 +150,24 @@ def told(summary: Obj, took: float) -> str:
     for name, use in summary["utilisation"].items():
         if use["peak"]:
             lines.append(f"  {name:<18} {use['mean']:>6.0%}  {use['peak']:>6.0%}   {_bars(use['overTime'])}")
+    if len(summary["namespaces"]) > 1:
+        lines += ["", *_by_namespace(summary["namespaces"])]
     if summary["longestWaits"]:
         lines += ["", "  longest waits"]
         lines += [f"  {_span(wait['seconds']):>10}  {wait['pod']}" for wait in summary["longestWaits"]]
     return "\n".join(lines)
+
+
+def _by_namespace(namespaces: Obj) -> list[str]:
+    """What became of each namespace, and which part of the cluster it had on the average."""
+    lines = [f"  {'namespace':<18} {'placed':>9} {'waiting':>9} {'evicted':>9} {'cpu':>6} {'memory':>7}"]
+    for name, one in namespaces.items():
+        mean = one["mean"]
+        lines.append(
+            f"  {name:<18} {one['placed']:>9,} {one['waiting']:>9,} {one['evicted']:>9,} "
+            f"{mean.get('cpu', 0):>6.0%} {mean.get('memory', 0):>7.0%}"
+        )
+    return lines
 
 
 def _bars(parts: Sequence[float]) -> str:

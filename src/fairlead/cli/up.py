@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -22,6 +21,7 @@ from fairlead.cli.wording import counted
 from fairlead.client.kubeconfig import parsed
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
+from fairlead.runtime.memory import tune_collector
 from fairlead.server.admission.chain import PLUGINS
 from fairlead.sim.nodes import NodeShape
 
@@ -63,11 +63,6 @@ DEFAULT_DATA_DIR = Path(".fairlead")
     metavar="A,B",
     help="Admission plugins to switch off, by kube-apiserver's names.",
 )
-@click.option(
-    "--arbitrator",
-    is_flag=True,
-    help="Also publish what each namespace deserves: Consumers, Allocations (fairlead shares).",
-)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path,
@@ -82,9 +77,9 @@ def up(
     nodes_from: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
+    arbitrator: bool,
     components: str,
     disable_admission_plugins: str,
-    arbitrator: bool,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -152,7 +147,7 @@ async def _serve(settings: Settings, each: str, quiet: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
     is_new = settings.data_dir is None or not (settings.data_dir / "fairlead.db").exists()
     async with cluster(settings) as running:
-        _tune_collector()
+        tune_collector()
         if not quiet:
             nodes = _described(len(settings.nodes), running.count("nodes"), each)
             _greet(settings, running, nodes, is_new)
@@ -168,13 +163,6 @@ async def _serve(settings: Settings, each: str, quiet: bool) -> None:
             else ""
         )
         click.echo(f"Stopped.{kept}")
-
-
-def _tune_collector() -> None:
-    """What start-up made lives until the end, and requests leave few cycles behind: look less often, and at less."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def _greet(settings: Settings, running: Cluster, nodes: str, is_new: bool) -> None:

@@ -1,4 +1,4 @@
-"""`fairlead why`: why a pod waits, or why it is where it is."""
+"""`fairlead why`: why a pod waits, why it is where it is, or why it is gone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from pathlib import Path
 import click
 import msgspec
 
+from fairlead.api import builtin
+from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import Api
+from fairlead.api.verbs import Api, ListQuery
+from fairlead.arbitrator.explain import notes
+from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, scheduling
 from fairlead.cli.wording import counted
@@ -28,10 +32,12 @@ from fairlead.scheduler.loop import Scheduler
 
 #: Names that are listed of a group, and nodes whose scores are shown.
 _NAMED, _SCORED = 5, 5
+#: Events that say why a pod came to its end.
+_ENDS = frozenset({"Reclaimed", "Preempted", "Evicted", "TaintManagerEviction"})
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(short_help="Why a pod waits, or is where it is.")
+@click.command(short_help="Why a pod waits, is where it is, or is gone.")
 @click.argument("pod")
 @click.option("-n", "--namespace", help="The pod's namespace.  [default: the context's, or default]")
 @click.option("--kubeconfig", type=_FILE, envvar="KUBECONFIG", help="Which cluster to ask.")
@@ -55,7 +61,8 @@ def why(
     output: str,
 ) -> None:
     """Tell, for each group of nodes, what refuses the pod and what would help; and for a pod that has a node, how the
-    scores came about if it were placed now.
+    scores came about if it were placed now. Where an arbitrator is at work, tell also what the share of its namespace
+    has to do with it; and of a pod that is gone, what was said of its end.
 
     Nothing is changed anywhere: the decision is taken again here, over a copy of the cluster.
 
@@ -88,10 +95,39 @@ async def _explained(
         listening = asyncio.create_task(informers.run())
         try:
             await scheduler.synced()
-            return explain(scheduler, key)
+            told = explain(scheduler, key)
+            pod = scheduler.pod(key)
+            if told is None or pod is None:
+                return await _gone(api, key)
+            about_share = notes(pod, await _allocations(api))
+            if about_share and not pod.spec.node_name:
+                told.headline = f"{key} waits for the share of its namespace"
+            told.notes[:0] = about_share
+            return told
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _allocations(api: Api) -> list[Allocation]:
+    try:
+        return [one.view(Allocation) for one in (await api.list(ALLOCATIONS)).items]
+    except NotFound:
+        return []  # no arbitrator has been here
+
+
+async def _gone(api: Api, key: str) -> Explanation | None:
+    """What the events say of a pod that is not there any more; None if they know nothing of it."""
+    namespace, _, name = key.partition("/")
+    query = ListQuery(fields=f"involvedObject.kind=Pod,involvedObject.name={name}")
+    found = [one.obj() for one in (await api.list(builtin.EVENTS, namespace, query)).items]
+    if not found:
+        return None
+    found.sort(key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "")
+    said = [f"{one['reason']}: {one['message']}" for one in found]
+    why = next((text for text in reversed(said) if text.split(":")[0] in _ENDS), "")
+    headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")
+    return Explanation(key, headline, notes=[text for text in said[-_NAMED:] if text != why])
 
 
 @asynccontextmanager

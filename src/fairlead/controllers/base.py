@@ -129,6 +129,8 @@ class Watch:
 
     kind: Kind[Any]
     wakes: Wakes | None = None
+    #: Whether `wakes` names only objects that the controller's informer has: while there is none, it is not asked.
+    wakes_known: bool = False
 
 
 class Controller(Generic[T]):

@@ -88,13 +88,13 @@ class Namespaces(Controller[Namespace]):
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
         if old is None or not old.metadata.namespace:
-            return
+            return ()
         namespace = world.get(NAMESPACES, old.metadata.namespace)
         if namespace is None or not namespace.metadata.is_terminating:
-            return
+            return ()
         is_last = new is None and not world.count(Kind(resource, Object), old.metadata.namespace)
-        if is_last or (new is not None and new.metadata.finalizers != old.metadata.finalizers):
-            yield old.metadata.namespace
+        has_changed = new is not None and new.metadata.finalizers != old.metadata.finalizers
+        return (old.metadata.namespace,) if is_last or has_changed else ()
 
     def reconcile(self, obj: Namespace, world: World) -> Actions:
         if not obj.metadata.is_terminating or not obj.spec.finalizers:

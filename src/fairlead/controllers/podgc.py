@@ -52,8 +52,10 @@ class PodGarbage(Controller[Pod]):
         self._swept_at = -math.inf
 
     def concerns(self, old: Pod | None, new: Pod | None) -> bool:
-        if old is None or new is None:
-            return new is not None
+        if new is None:
+            return False
+        if old is None:
+            return bool(new.spec.node_name) or new.is_finished or new.metadata.is_terminating
         return (old.spec.node_name, old.is_finished, old.metadata.is_terminating) != (
             new.spec.node_name,
             new.is_finished,

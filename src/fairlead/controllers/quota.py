@@ -52,11 +52,15 @@ class ResourceQuotas(Controller[ResourceQuota]):
 
     def __init__(self) -> None:
         self._counts: dict[str, _Count] = {}
-        self.watches = (Watch(kinds.PODS, self._pod_changed), Watch(kinds.SERVICES, self._service_changed))
+        self.watches = (
+            Watch(kinds.PODS, self._pod_changed, wakes_known=True),
+            Watch(kinds.SERVICES, self._service_changed, wakes_known=True),
+        )
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:
-        if old is not None and new is None and old.metadata.namespace:
-            yield from self._recount(world, old.metadata.namespace, resource.qualified)
+        if old is None or new is not None or not old.metadata.namespace:
+            return ()
+        return self._recount(world, old.metadata.namespace, resource.qualified)
 
     def _pod_changed(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
         if old is not None and new is not None and (_has_ended(old, new) or _is_resized(old, new)):

@@ -77,13 +77,13 @@ class Replicas(Controller[S], Generic[S]):
 class ReplicationControllers(Replicas[ReplicationController]):
     name = "replication-controller"
     kind = REPLICATION_CONTROLLERS
-    watches = (Watch(PODS, owner_of(REPLICATION_CONTROLLERS, lambda owner: owner.selector)),)
+    watches = (Watch(PODS, owner_of(REPLICATION_CONTROLLERS, lambda owner: owner.selector), wakes_known=True),)
 
 
 class ReplicaSets(Replicas[ReplicaSet]):
     name = "replicaset-controller"
     kind = REPLICA_SETS
-    watches = (Watch(PODS, owner_of(REPLICA_SETS, lambda owner: owner.selector)),)
+    watches = (Watch(PODS, owner_of(REPLICA_SETS, lambda owner: owner.selector), wakes_known=True),)
     counts_terminating = True
 
     def _related(self, obj: ReplicaSet, active: Sequence[Pod], world: World) -> Sequence[Pod]:

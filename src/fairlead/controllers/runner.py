@@ -74,6 +74,8 @@ class Runner(Generic[T]):
             self._queue.add(either.metadata.key)
 
     def _dependent_changed(self, watch: Watch, old: Object | None, new: Object | None) -> None:
+        if watch.wakes_known and not self._own:
+            return
         assert watch.wakes is not None
         is_update = old is not None and new is not None
         for key in watch.wakes(self._world, old, new):

@@ -96,7 +96,7 @@ class ClaimProtection(Controller[Object]):
 
     name = "pvc-protection-controller"
     kind = CLAIMS
-    watches = (Watch(PODS, _freed),)
+    watches = (Watch(PODS, _freed, wakes_known=True),)
     workers = 1
 
     def reconcile(self, obj: Object, world: World) -> Actions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gmpy2 import mpq
@@ -74,8 +74,8 @@ class Queue:
     #: Pods that would find no node: they are served last, and nothing is kept for them.
     stuck: Sequence[tuple[Mapping[str, int], int]] = ()
     weight: Amount = 1
-    #: Whether what is granted and not used is kept from others.
-    holds: bool = False
+    #: What of it is granted is kept from others while it is idle.
+    held: Mapping[str, int] = field(default_factory=dict)
     is_unlimited: bool = False
 
 
@@ -169,9 +169,9 @@ class _Turn:
 
     def hold(self, left: dict[str, int]) -> None:
         """Take off what is left what it has been granted and does not lend."""
-        for name in left if self.queue.holds else ():
-            self._held[name] = max(self._room(name, {name: self.queue.granted.get(name, 0)}), 0)
-            left[name] -= self._held[name]
+        for name, amount in self.queue.held.items():
+            self._held[name] = max(self._room(name, {name: min(amount, self.queue.granted.get(name, 0))}), 0)
+            left[name] = left.get(name, 0) - self._held[name]
 
     def keep(self, left: dict[str, int]) -> None:
         """Take off what is left what its deserved pods need that still wait."""

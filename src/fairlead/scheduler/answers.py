@@ -47,6 +47,9 @@ class Answers:
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
         self._absolute = [one for one in scorers if not one.plugin.normalises]
         self._relative = [one for one in scorers if one.plugin.normalises]
+        #: What those say who look at nodes alone, all filters together and all absolute scores: pods do not change it.
+        self._passed: Mask
+        self._fixed: Ints
         self._ask_everything()
 
     def refresh(self) -> None:
@@ -119,18 +122,25 @@ class Answers:
         `touched` are the rows whose totals may differ afterwards.
         """
         shape, snapshot = self.shape, self._snapshot
-        feasible = snapshot.alive[touched]
         for one in self._filters:
             rows = self._stale(one, nodes, changed)
             if rows is not None:
                 one.cells[rows] = one.plugin.filter(shape, snapshot, rows)
-            feasible = feasible & one.cells[touched]
-        total: Ints | int = 0
         for one in self._absolute:
             rows = self._stale(one, nodes, changed)
             if rows is not None:
                 one.cells[rows] = one.plugin.score(shape, snapshot, rows)
-            total = total + one.weight * one.cells[touched]
+        if nodes is not None:
+            self._passed, self._fixed = snapshot.alive, np.zeros(self._size, dtype=np.int64)
+            for one in self._filters:
+                self._passed = self._passed if one.reads_pods else self._passed & one.cells
+            for one in self._absolute:
+                self._fixed = self._fixed if one.reads_pods else self._fixed + one.weight * one.cells
+        feasible, total = self._passed[touched], self._fixed[touched]
+        for one in self._filters:
+            feasible = feasible & one.cells[touched] if one.reads_pods else feasible
+        for one in self._absolute:
+            total = total + one.weight * one.cells[touched] if one.reads_pods else total
         self._ranked[touched] = np.where(feasible, total, INFEASIBLE)
         for one in self._relative:
             rows = self._stale(one, nodes, changed)

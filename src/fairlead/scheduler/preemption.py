@@ -336,6 +336,7 @@ def _unhelpful(found: Diagnosis, plans: Plans) -> str:
     for row in found.resolvable.tolist():
         plan = plans.found[row]
         if isinstance(plan, Counter):
-            reasons += plan
+            for reason, count in plan.items():  # `+=` would go over all reasons at every node
+                reasons[reason] += count
     reasons[NOT_HELPFUL] += found.node_count - len(found.resolvable)
     return f"0/{found.node_count} nodes are available: {sentence(reasons)}"

@@ -72,7 +72,7 @@ class Shapes:
             spec.affinity and spec.affinity.node_affinity,
             spec.tolerations,
         ]
-        if spec.node_name and (status.container_statuses or status.init_container_statuses):
+        if _is_granted_otherwise(pod):
             decisive += (status.container_statuses, status.init_container_statuses, is_resize_infeasible(pod))
         key = _encode(decisive)
         found = self._known.get(key)
@@ -104,6 +104,22 @@ def shape_of(pod: Pod, claims: tuple[str, ...] = ()) -> Shape:
         images=_images(pod, containers),
         container_count=len(containers),
         claims=claims,
+    )
+
+
+def _is_granted_otherwise(pod: Pod) -> bool:
+    """Whether its node may say that a container has other resources than its spec asks for (in-place resize)."""
+    if not pod.spec.node_name or pod.status.init_container_statuses:
+        return bool(pod.spec.node_name)
+    asked = {one.name: one.resources.requests or {} for one in pod.spec.containers}
+    return any(
+        one.resources is not None
+        and not (
+            (one.resources.requests or {})
+            == asked.get(one.name)
+            == (one.allocated_resources or one.resources.requests or {})
+        )
+        for one in pod.status.container_statuses or ()
     )
 
 

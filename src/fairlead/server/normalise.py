@@ -133,7 +133,7 @@ def _struct(shape: Shape) -> Walker:
             return {}
         absent = []
         for key, value in obj.items():
-            rule = rules.get(key) or compiled(key)
+            rule = rules[key] if key in rules else compiled(key)
             if rule is None:
                 report.unknown_field(path, key)
                 absent.append(key)
@@ -143,6 +143,8 @@ def _struct(shape: Shape) -> Walker:
             if kind is plain:
                 if kind is int and not _LEAST <= value <= _MOST:
                     look(value, (path, key, struct), report)
+                if value:
+                    continue
             elif value is not None:
                 new = look(value, (path, key, struct), report)
                 if new is not value:

@@ -58,6 +58,8 @@ from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store,
 
 #: How often a create with a generated name tries another name (KEP-4420).
 NAME_ATTEMPTS = 8
+#: Patches that ask nothing of what they do not change.
+_MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
 
 
 class Admission(Protocol):
@@ -271,6 +273,8 @@ class Registry:
         """What the client wants, in the stored version and in normal form."""
         version = write.version
         shown = view.edited(served, old)
+        if patch and patch.type in _MERGES and not write.is_tracked:
+            shown = view.narrowed(shown)
         if view.is_whole and version.from_stored:
             shown = version.from_stored(shown)
         sent = self._understood(served, view, wish(shown), write, patch)
@@ -351,7 +355,8 @@ class Registry:
                 record = await self._put(key, value, record.revision)
             except RevisionMismatch:
                 continue
-            return Encoded(record.value).obj()
+            metadata(new)["resourceVersion"] = str(record.revision)
+            return new
 
     # -- deleting
 

@@ -18,6 +18,10 @@ from fairlead.api.fields import go_quote
 
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROS: Final = "2006-01-02T15:04:05.000000Z07:00"
+#: A year that is not that of Go's zero time, and everything as `micros` would write it.
+_WRITTEN_MICROS: Final = re.compile(
+    r"(?!000)[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
+)
 
 
 class TimestampError(ValueError):
@@ -34,6 +38,13 @@ def seconds(text: str) -> str | None:
 @lru_cache(maxsize=4096)
 def micros(text: str) -> str | None:
     """The `metav1.MicroTime` that reads back for a text."""
+    if _WRITTEN_MICROS.fullmatch(text):  # as nearly all are, and each is another
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            pass  # told below, in Go's words
+        else:
+            return text
     moment = _parsed(text, _MICROS)
     return None if moment == _ZERO else written(moment, "microseconds")
 

@@ -30,6 +30,7 @@ class Ledger:
 
     allocatable: dict[str, int]
     held: dict[str, dict[str, int]] = field(default_factory=dict)  # by pod uid
+    _used: dict[str, int] = field(default_factory=dict)  # what they hold together
 
     def admit(self, uid: str, wants: Mapping[str, int]) -> Refusal | None:
         """Enter the pod, or say why not. A pod that is entered already stays."""
@@ -41,19 +42,23 @@ class Ledger:
             wanted = wants[name]
             if not wanted:
                 continue
-            used = sum(one.get(name, 0) for one in self.held.values())
+            used = self._used.get(name, 0)
             capacity = self.allocatable.get(name, 0)
             if used + wanted > capacity:
                 return _refusal(name, wanted, used, capacity)
-        self.held[uid] = dict(wants)
+        self.hold(uid, wants)
         return None
 
     def hold(self, uid: str, wants: Mapping[str, int]) -> None:
         """Enter a pod that runs here already, fit or not."""
+        self.release(uid)
         self.held[uid] = dict(wants)
+        for name, amount in wants.items():
+            self._used[name] = self._used.get(name, 0) + amount
 
     def release(self, uid: str) -> None:
-        self.held.pop(uid, None)
+        for name, amount in self.held.pop(uid, {}).items():
+            self._used[name] -= amount
 
 
 def amounts(quantities: Mapping[str, str]) -> dict[str, int]:

@@ -108,8 +108,10 @@ class Behaviour:
 
 
 def _seconds(text: str | None) -> float | None:
+    if not text:
+        return None
     try:
-        seconds = float(text or "nan")
+        seconds = float(text)
     except ValueError:
         return None
     return seconds if math.isfinite(seconds) and 0 <= seconds <= LONGEST_SECONDS else None

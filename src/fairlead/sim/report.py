@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.api.builtin import NODES, PODS
@@ -33,6 +34,28 @@ class Usage:
     samples: list[tuple[float, int]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Tenancy:
+    """What became of the pods of one namespace, and what they held over time."""
+
+    placed: int = 0
+    evicted: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    area: dict[str, float] = field(default_factory=dict)
+    changed_at: float = 0.0
+
+    def hold(self, amounts_: Mapping[str, int], sign: int, moment: float) -> None:
+        self.until(moment)
+        for name, amount in amounts_.items():
+            self.held[name] = self.held.get(name, 0) + sign * amount
+
+    def until(self, moment: float) -> None:
+        """Count what is held up to that moment."""
+        for name, amount in self.held.items():
+            self.area[name] = self.area.get(name, 0.0) + amount * (moment - self.changed_at)
+        self.changed_at = moment
+
+
 class Observer:
     """Watches a run through informers and keeps the books of it. `summary` may be asked for at any time."""
 
@@ -44,6 +67,7 @@ class Observer:
         self._waits: dict[str, float] = {}
         self._held: dict[str, Mapping[str, int]] = {}
         self._placed = 0
+        self._tenancies: dict[str, Tenancy] = {}
         self._finished: dict[str, int] = dict.fromkeys(FINISHED, 0)
         informers.of(NODES, Node).subscribe(self._node)
         informers.of(PODS, Pod).subscribe(self._pod)
@@ -65,7 +89,7 @@ class Observer:
         if new is not None and new.spec.node_name and (old is None or not old.spec.node_name):
             self._bound(key, new, moment)
         if new is None or (new.is_finished and not (old and old.is_finished)):
-            self._ended(key, new, moment)
+            self._ended(key, pod, moment, is_gone=new is None)
         phase = new.status.phase if new else "gone"
         self._digest.update(f"{moment:.3f} {key} {pod.spec.node_name} {phase}\n".encode())
 
@@ -73,12 +97,18 @@ class Observer:
         self._placed += 1
         self._waits[key] = moment - self._created.get(key, moment)
         self._held[key] = wants(pod)
+        tenancy = self._tenancies.setdefault(pod.metadata.namespace, Tenancy(changed_at=moment))
+        tenancy.placed += 1
+        tenancy.hold(self._held[key], 1, moment)
         self._change(self._held[key], 1, moment)
 
-    def _ended(self, key: str, pod: Pod | None, moment: float) -> None:
+    def _ended(self, key: str, pod: Pod, moment: float, *, is_gone: bool) -> None:
         if (held := self._held.pop(key, None)) is not None:
             self._change(held, -1, moment)
-        if pod is not None:
+            tenancy = self._tenancies[pod.metadata.namespace]
+            tenancy.hold(held, -1, moment)
+            tenancy.evicted += _was_driven_away(pod)
+        if not is_gone:
             self._finished[pod.status.phase] += 1
         else:
             self._created.pop(key, None)
@@ -113,10 +143,31 @@ class Observer:
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
             "waiting": len(waiting),
+            "namespaces": self._namespaces(waiting, end),
             "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],
             "utilisation": {name: self._utilisation(usage, end) for name, usage in sorted(self._usage.items())},
             "digest": self.digest,
         }
+
+    def _namespaces(self, waiting: Iterable[Pod], end: float) -> Obj:
+        """Of each: how many pods were placed, wait, and were driven away, and the mean part of the cluster it held."""
+        left = Counter(pod.metadata.namespace for pod in waiting)
+        found: Obj = {}
+        for name in sorted(self._tenancies.keys() | left.keys()):
+            tenancy = self._tenancies.get(name, Tenancy())
+            tenancy.until(end)
+            mean = {
+                resource: round(area / (end - self.began) / usage.capacity, 4)
+                for resource, area in sorted(tenancy.area.items())
+                if (usage := self._usage.get(resource)) and usage.capacity and end > self.began
+            }
+            found[name] = {
+                "placed": tenancy.placed,
+                "waiting": left[name],
+                "evicted": tenancy.evicted,
+                "mean": mean,
+            }
+        return found
 
     def _utilisation(self, usage: Usage, end: float) -> Obj:
         slots = _averages(usage.samples, self.began, end)
@@ -127,6 +178,11 @@ class Observer:
             "peak": round(usage.peak / capacity, 4),
             "overTime": [round(one / capacity, 4) for one in slots],
         }
+
+
+def _was_driven_away(pod: Pod) -> bool:
+    """By an eviction or by preemption, not by its own end."""
+    return any(one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions)
 
 
 def _averages(samples: list[tuple[float, int]], began: float, end: float) -> list[float]:

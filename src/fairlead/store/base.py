@@ -12,8 +12,9 @@ empty; the store stamps the revision into it (`stamp`), so that the bytes at res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 #: What a value holds where its revision belongs.
 MARKER = b'"resourceVersion":""'
@@ -31,16 +32,14 @@ class StoreUnavailable(Exception):
     """The store cannot write (disk full, connection lost); nothing of the request was kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):  # like `Change` made at every write, ten times as fast
     """A value and the revision that wrote it."""
 
     value: bytes
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One committed change. `record` is None where the key was deleted."""
 
     key: str

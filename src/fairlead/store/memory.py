@@ -6,13 +6,12 @@ differs between drivers is only when a change counts as committed: here at once,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from fairlead.store.base import Change, Deliver, Record, RevisionMismatch, stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True, gc=False):
     """A change to commit, and what it replaced, so that it can be undone."""
 
     change: Change

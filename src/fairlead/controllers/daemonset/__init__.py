@@ -26,7 +26,7 @@ class DaemonSets(Controller[DaemonSet]):
 
     def __init__(self) -> None:
         self.watches = (
-            Watch(PODS, owner_of(DAEMON_SETS, lambda owner: owner.selector)),
+            Watch(PODS, owner_of(DAEMON_SETS, lambda owner: owner.selector), wakes_known=True),
             Watch(CONTROLLER_REVISIONS, owner_of(DAEMON_SETS)),
             Watch(NODES, self._whose_place_changed),
         )

@@ -40,7 +40,7 @@ class Deployments(Controller[Deployment]):
     kind = DEPLOYMENTS
     watches = (
         Watch(REPLICA_SETS, owner_of(DEPLOYMENTS, lambda deployment: deployment.selector)),
-        Watch(PODS, _waits_for_pods),
+        Watch(PODS, _waits_for_pods, wakes_known=True),
     )
 
     def reconcile(self, obj: Deployment, world: World) -> Actions:

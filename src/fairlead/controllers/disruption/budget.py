@@ -54,7 +54,7 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
     kind = POD_DISRUPTION_BUDGETS
     workers = 1
     watches = (
-        Watch(PODS, _budgets_of),
+        Watch(PODS, _budgets_of, wakes_known=True),
         Watch(DEPLOYMENTS),
         Watch(REPLICA_SETS),
         Watch(REPLICATION_CONTROLLERS),

@@ -21,13 +21,23 @@ HEADLESS: Final = "service.kubernetes.io/headless"
 
 def services_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
     """The services that a change of a pod concerns."""
+    either = new or old
+    assert either is not None
+    services = world.of(SERVICES).index("selecting", _selecting)
+    if not services.count(either.metadata.namespace):
+        return
     if old is not None and new is not None and _seen_by_services(old) == _seen_by_services(new):
         return
     for pod in (old, new):
         if pod is not None and _can_serve(pod):
-            for service in world.within(SERVICES, pod.metadata.namespace):
-                if service.spec.selector and selects(service, pod):
+            for service in sorted(services[pod.metadata.namespace], key=lambda one: one.metadata.name):
+                if selects(service, pod):
                     yield service.metadata.key
+
+
+def _selecting(service: Service) -> tuple[str, ...]:
+    """The namespace of a service that looks for pods."""
+    return (service.metadata.namespace,) if service.spec.selector else ()
 
 
 def _seen_by_services(pod: Pod) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from fairlead.runtime.clock import timestamp
 class Jobs(Controller[Job]):
     name = "job-controller"
     kind = JOBS
-    watches = (Watch(PODS, owner_of(JOBS, lambda job: job.selector)),)
+    watches = (Watch(PODS, owner_of(JOBS, lambda job: job.selector), wakes_known=True),)
 
     def __init__(self) -> None:
         self._backoffs: dict[str, Backoff] = {}

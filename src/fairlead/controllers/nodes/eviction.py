@@ -52,7 +52,7 @@ class TaintEviction(Controller[Pod]):
 
     def concerns(self, old: Pod | None, new: Pod | None) -> bool:
         if old is None or new is None:
-            return True
+            return new is None or bool(new.spec.node_name)
         return (old.spec.node_name, old.spec.raw_tolerations) != (new.spec.node_name, new.spec.raw_tolerations)
 
     def gone(self, key: str, world: World) -> Actions:

@@ -25,7 +25,7 @@ class StatefulSets(Controller[StatefulSet]):
     name = "statefulset-controller"
     kind = STATEFUL_SETS
     watches = (
-        Watch(PODS, owner_of(STATEFUL_SETS, lambda owner: owner.selector)),
+        Watch(PODS, owner_of(STATEFUL_SETS, lambda owner: owner.selector), wakes_known=True),
         Watch(CONTROLLER_REVISIONS, owner_of(STATEFUL_SETS)),
         Watch(CLAIMS),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import yaml
 
@@ -23,6 +24,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 #: How many items of a list are written at once.
 ITEMS_A_CHUNK = 100
+_END: Final = b"]}"
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -35,12 +37,13 @@ class Answer:
     body: bytes
     media_type: str = JSON
     headers: Headers = field(default_factory=list)
-    #: What follows the body; a long list is never held, or encrypted, in one piece.
-    rest: Sequence[bytes] = ()
+    #: What follows the body, and how long it is; a long list is never held, or encrypted, in one piece.
+    rest: Iterable[bytes] = ()
+    rest_length: int = 0
 
     @property
     def length(self) -> int:
-        return len(self.body) + sum(map(len, self.rest))
+        return len(self.body) + self.rest_length
 
     @classmethod
     def of_raw(cls, raw: bytes, form: Form, code: int = 200) -> Answer:
@@ -89,14 +92,21 @@ def of_list(version: Version, listing: Listing, form: Form) -> Answer:
     """A list. Its items carry no kind of their own, so their common beginning is cut off."""
     row, cut = version.resource, len(version.prefix)
     head = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
-    chunks = [encode(head)[:-1] + b',"items":[']
-    for start in range(0, len(listing.items), ITEMS_A_CHUNK):
-        items = listing.items[start : start + ITEMS_A_CHUNK]
-        chunks.append((b",{" if start else b"{") + b",{".join([memoryview(item.raw)[cut:] for item in items]))
-    chunks.append(b"]}")
+    beginning = encode(head)[:-1] + b',"items":['
+    raws = [item.raw for item in listing.items]
+    rest = _rest_of_list(raws, cut)
     if form.media_type == YAML:
-        return Answer.of_raw(b"".join(chunks), form)
-    return Answer(200, chunks[0], rest=chunks[1:])
+        return Answer.of_raw(beginning + b"".join(rest), form)
+    between = max(2 * len(raws) - 1, 0)  # a brace for each, and commas
+    return Answer(200, beginning, rest=rest, rest_length=sum(map(len, raws)) - cut * len(raws) + between + len(_END))
+
+
+def _rest_of_list(raws: Sequence[bytes], cut: int) -> Iterator[bytes]:
+    """The items without their first `cut` bytes. A chunk is made when the one before has left, where that was."""
+    for start in range(0, len(raws), ITEMS_A_CHUNK):
+        items = [memoryview(raw)[cut:] for raw in raws[start : start + ITEMS_A_CHUNK]]
+        yield (b",{" if start else b"{") + b",{".join(items)
+    yield _END
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:

@@ -17,6 +17,8 @@ from fairlead.api.objects import Obj, metadata
 REMEMBERED: Final = 512
 LARGEST_BYTES: Final = 16_384
 
+#: What is in the name of every annotation that rules or warnings about the spec know; others say nothing about it.
+_JUDGED_ANNOTATION: Final = "kubernetes.io/"
 _TOKEN_VOLUMES: Final = re.compile(rb"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}(?=\")")
 
 
@@ -29,7 +31,7 @@ class KnownSpecs:
     @staticmethod
     def key(pod: Obj) -> bytes | None:
         """What decides about the spec; None where more than the spec does."""
-        if metadata(pod).get("annotations"):
+        if any(_JUDGED_ANNOTATION in key for key in metadata(pod).get("annotations") or ()):
             return None
         spec = encode(pod["spec"])
         if len(spec) > LARGEST_BYTES or b'"ephemeral' in spec:  # claims and containers that go by the pod's name

@@ -1,0 +1,78 @@
+"""What the share of its namespace has to do with a pod: why it waits, and whether it will have to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.api.quantity import Quantity, parse
+from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.amounts import LIMITS, REQUESTS, written
+from fairlead.arbitrator.books import limited, requested
+from fairlead.arbitrator.objects import Allocation
+
+_BOTTLENECKS = {"demand": "that is all it asks for", "hard": "that is its hard bound"}
+
+
+def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
+    """Sentences for people, the most important first; none if its share is no matter."""
+    known = list(allocations)
+    own = next((one for one in known if one.metadata.namespace == pod.metadata.namespace), None)
+    if own is None or pod.is_finished:
+        return []
+    if pod.spec.node_name:
+        return _notice(pod, own)
+    lacking = _lacking(pod, own)
+    return [note for name in lacking for note in _shortage(name, own, lacking[name])] + (
+        _who_gives(pod, own, known) if lacking else []
+    )
+
+
+def _lacking(pod: Pod, own: Allocation) -> dict[str, str]:
+    """What the pod needs of what its namespace may not use more of now."""
+    status, need = own.status, written(dict(requested(pod)), REQUESTS) | written(dict(limited(pod)), LIMITS)
+    return {
+        name: amount
+        for name, amount in need.items()
+        if name in status.granted and _of(status.used, name) + parse(amount) > _of(status.granted, name)
+    }
+
+
+def _shortage(name: str, own: Allocation, need: str) -> list[str]:
+    status, namespace = own.status, own.metadata.namespace
+    used, granted, deserved = (_of(one, name) for one in (status.used, status.granted, status.deserved))
+    told = [f"namespace {namespace} uses {used} of the {granted} {name} that it may use now, and the pod needs {need}"]
+    if used + parse(need) > deserved:
+        why = _BOTTLENECKS.get(status.bottleneck, f"what others want of {status.bottleneck} is their share")
+        told.append(f"it deserves {deserved} {name}: {why}")
+    else:
+        told.append(f"it deserves {deserved} {name}; the rest is not free yet")
+    return told
+
+
+def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[str]:
+    """Who has to let go, and who is kept from it."""
+    told = []
+    for one in known:
+        namespace, proposal = one.metadata.namespace, one.status.proposal
+        if proposal is not None and pod.metadata.key in proposal.beneficiaries:
+            victims = ", ".join(victim.name for victim in proposal.victims)
+            told.append(f"for this pod, {namespace} gives up {victims} at {proposal.deadline}")
+        for condition in one.status.conditions:
+            if condition.type == "ReclaimBlocked" and condition.status == "True" and one is not own:
+                told.append(f"{namespace} uses more than it deserves and keeps it: {condition.message}")
+    return told
+
+
+def _notice(pod: Pod, own: Allocation) -> list[str]:
+    proposal = own.status.proposal
+    if proposal is None or pod.metadata.uid not in {victim.uid for victim in proposal.victims}:
+        return []
+    beneficiaries = ", ".join(proposal.beneficiaries)
+    return [
+        f"it will be evicted at {proposal.deadline} for {beneficiaries}, unless its owner makes room in another way: "
+        f"namespace {own.metadata.namespace} uses more than it deserves"
+    ]
+
+
+def _of(amounts: dict[str, str], name: str) -> Quantity:
+    return parse(amounts.get(name, "0"))

@@ -1,0 +1,60 @@
+"""`fairlead simulate --arbitrator`: what shares would do, before anybody has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from fairlead.cli.main import main
+
+Obj = dict[str, Any]
+
+CONSUMER = {"apiVersion": "kube-arbitrator.incubator.k8s.io/v1", "kind": "Consumer"}
+
+
+def _pod(namespace: str, number: int) -> Obj:
+    requests = {"cpu": "1", "memory": "1Gi"}
+    annotations = {"sim.fairlead.dev/lifetime-seconds": "3600"}
+    metadata = {"name": f"p-{number}", "namespace": namespace, "annotations": annotations}
+    container = {"name": "c", "image": "x", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+
+
+def _simulated(folder: Path, weights: dict[str, int], pods: int, *options: str) -> Obj:
+    tenants = [
+        CONSUMER | {"metadata": {"name": "defaults", "namespace": name}, "spec": {"weight": weight}}
+        for name, weight in weights.items()
+    ]
+    (folder / "tenants.yaml").write_text(yaml.safe_dump_all(tenants))
+    (folder / "pods.yaml").write_text(
+        yaml.safe_dump_all([_pod(name, number) for number in range(pods) for name in weights])
+    )
+    files = ["--import", str(folder / "tenants.yaml"), "--pods-from", str(folder / "pods.yaml")]
+    done = CliRunner().invoke(main, ["simulate", "--nodes", "5", "--node-cpu", "2", *files, *options, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    found: Obj = json.loads(done.output)
+    return found
+
+
+def test_each_namespace_gets_its_share_and_every_run_is_the_same(tmp_path: Path) -> None:
+    one = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
+    assert {name: it["placed"] for name, it in one["namespaces"].items()} == {"app": 4, "batch": 6}
+    assert one["namespaces"]["batch"]["mean"]["cpu"] == pytest.approx(0.6, abs=0.01)
+    again = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
+    assert again["digest"] == one["digest"]
+
+
+def test_what_one_does_not_use_the_other_gets(tmp_path: Path) -> None:
+    told = _simulated(tmp_path, {"app": 4, "batch": 6}, 10, "--arbitrator")
+    assert {name: it["placed"] for name, it in told["namespaces"].items()} == {"app": 10, "batch": 10}
+    assert told["seconds"] < 7210  # no processor was idle while somebody waited, but for a cycle or two
