@@ -52,6 +52,28 @@ class Row:
         return level * float(self.weight) + float(self.start if surplus is Surplus.REST else 0)
 
 
+def end_of(claim: Claim, vector: Mapping[str, mpq]) -> mpq:
+    """All that is demanded, or what the lowest cap allows."""
+    return min([mpq(1), *(mpq(claim.hard[name]) / amount for name, amount in vector.items() if name in claim.hard)])
+
+
+def rising(vectors: Sequence[Mapping[str, mpq]], limits: Mapping[str, mpq]) -> list[mpq]:
+    """How far all come that rise at one pace until they are whole or something that they need is used up."""
+    fixed: dict[int, mpq] = {}
+    while len(fixed) < len(vectors):
+        free = [number for number in range(len(vectors)) if number not in fixed]
+        reach = {number: mpq(1) for number in free}
+        for name, limit in limits.items():
+            pace = sum(vectors[number].get(name, mpq(0)) for number in free)
+            gone = sum(vectors[number].get(name, mpq(0)) * position for number, position in fixed.items())
+            for number in free:
+                if vectors[number].get(name):
+                    reach[number] = min(reach[number], (limit - gone) / pace)
+        lowest = min(reach.values())
+        fixed |= {number: lowest for number in free if reach[number] == lowest}
+    return [fixed[number] for number in range(len(vectors))]
+
+
 class Programs:
     """One problem; resources in parts of the capacity."""
 
@@ -120,27 +142,24 @@ class Programs:
 
     def _goals(self, claim: Claim, vectors: Sequence[Mapping[str, mpq]], demand: Mapping[str, mpq]) -> list[mpq]:
         """Up to where its guarantees bring each of its parts; if that is more than a cap allows, all have less."""
-        reached = {
-            name: self._floors[claim.name, name] * self._capacity[name] / demand[name]
-            for name in demand
-            if demand[name]
-        }
-        goals = [max(reached.get(name, mpq(0)) for name in vector) for vector in vectors]
-        if not claim.parts:
-            return goals
+        caps = {name: mpq(amount) for name, amount in claim.hard.items()} if claim.parts else {}
+        goals = [mpq(0)] * len(vectors)
+        for resource in demand:
+            limits = caps | {resource: self._floors[claim.name, resource] * self._capacity[resource]}
+            taking = [number for number, vector in enumerate(vectors) if resource in vector]
+            for number, position in zip(taking, rising([vectors[one] for one in taking], limits), strict=True):
+                goals[number] = max(goals[number], position)
         needed = {
-            name: sum(goal * vector.get(name, 0) for goal, vector in zip(goals, vectors, strict=True))
-            for name in claim.hard
+            name: sum(goal * vector.get(name, 0) for goal, vector in zip(goals, vectors, strict=True)) for name in caps
         }
-        factors = {name: min(mpq(cap) / needed[name], mpq(1)) for name, cap in claim.hard.items() if needed[name]}
+        factors = {name: min(cap / needed[name], mpq(1)) for name, cap in caps.items() if needed[name]}
         return [
             goal * min((factors[name] for name in vector if name in factors), default=mpq(1))
             for goal, vector in zip(goals, vectors, strict=True)
         ]
 
     def _row(self, claim: Claim, vector: Mapping[str, mpq], goal: mpq, full: mpq) -> Row:
-        bounds = [mpq(claim.hard[name]) / amount for name, amount in vector.items() if name in claim.hard]
-        end = mpq(1) if claim.parts else min([mpq(1), *bounds])
+        end = end_of(claim, vector)
         usage = {name: self._part(vector.get(name, 0), name) / full for name in self._real()}
         return Row(claim, usage, min(goal, end) * full, end * full, mpq(claim.weight or 1))
 
@@ -150,9 +169,7 @@ class Programs:
         reserved = mpq(min(claim.reserved.get(name, 0), claim.hard.get(name, claim.reserved.get(name, 0))))
         if not claim.lends:
             return reserved
-        bounds = [mpq(claim.hard[key]) / one[key] for one in vectors for key in one if key in claim.hard]
-        end = min([mpq(1), *bounds]) if claim.model is Model.TOGETHER and not claim.parts else mpq(1)
-        return min(reserved, end * sum(one.get(name, mpq(0)) for one in vectors))
+        return min(reserved, sum((end_of(claim, one) * one.get(name, 0) for one in vectors), mpq(0)))
 
     def _held(self, claim: Claim, name: str) -> mpq:
         return mpq(0) if claim.lends else self._floors[claim.name, name]

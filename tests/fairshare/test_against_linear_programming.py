@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, reject, settings
+from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Claim, Model, Surplus
@@ -15,7 +15,10 @@ from tests.fairshare.linear import NoAnswerError, Programs, TooLittleError
 #: Of the whole of a resource.
 TOLERANCE = 1e-5
 
-some = settings(max_examples=40, deadline=None)
+#: To find the smallest example takes minutes of linear programs.
+WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
+some = settings(max_examples=40, deadline=None, phases=WITHOUT_SHRINKING)
+more = settings(some, max_examples=60)
 
 
 def assert_as_fair(problem: Problem, surplus: Surplus = Surplus.TOTAL) -> None:
@@ -28,7 +31,8 @@ def assert_as_fair(problem: Problem, surplus: Surplus = Surplus.TOTAL) -> None:
     for name, parts in expected.items():
         for resource, part in parts.items():
             assert abs(float(found[name].deserved[resource] / problem.capacity[resource]) - part) <= TOLERANCE, name
-    if all(problem.capacity.values()):
+    # Of several guarantees and caps over several pod sizes, some of one may be out of reach for the sake of another.
+    if all(problem.capacity.values()) and not any(claim.parts and claim.hard for claim in problem.claims):
         assert all(one.is_reserved_met for one in found.values()) is programs.are_guarantees_kept
 
 
@@ -56,7 +60,7 @@ def test_resources_apart_are_shared_as_linear_programs_would(problem: Problem, s
     assert_as_fair(problem, surplus)
 
 
-@settings(max_examples=60, deadline=None)
+@more
 @given(
     problems(
         is_large=False, most=4, has_weightless=True, has_unlimited=True, has_holders=True, has_parts=True, reserved=4
@@ -86,7 +90,7 @@ def odd(draw: st.DrawFn) -> Problem:
     return Problem(tuple(odder(claim) for claim in problem.claims), capacity)
 
 
-@settings(max_examples=60, deadline=None)
+@more
 @given(odd(), surpluses)
 def test_odd_things_are_shared_as_linear_programs_would(problem: Problem, surplus: Surplus) -> None:
     assert_as_fair(problem, surplus)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from gmpy2 import mpq
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -146,3 +147,21 @@ def test_those_without_weight_take_nothing_from_those_with_one(problem: Problem,
     weightless = [Claim(one.value, dict.fromkeys(problem.capacity, 5), 0, model=one) for one in Model]
     crowded = shares([*problem.claims, *weightless], problem.capacity, surplus)
     assert all(crowded[name].deserved == one.deserved for name, one in found.items())
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_pods_that_a_cap_stops_take_nothing_of_what_is_guaranteed_to_others(gpus: int) -> None:
+    """Of a namespace that may have no gpus, or one, the pods without gpus have its guarantee of processors."""
+    parts = [{"cpu": 10}, {"cpu": 10, "gpu": 10}]
+    one = Claim("one", {"cpu": 20, "gpu": 10}, 0, reserved={"cpu": 10}, hard={"gpu": gpus}, parts=parts)
+    found = shares([one, Claim("greedy", {"cpu": 16})], {"cpu": 16, "gpu": 16})
+    assert found["one"].deserved == {"cpu": 10, "gpu": gpus}
+    assert found["one"].is_reserved_met
+
+
+def test_what_a_cap_keeps_one_size_of_pods_from_is_carried_for_another() -> None:
+    """Its cap sets both sizes back; the processors that the first has no use for then, the second needs."""
+    parts = [{"cpu": 9}, {"cpu": 12, "gpu": 1}]
+    one = Claim("one", {"cpu": 21, "gpu": 1}, reserved={"cpu": 3, "gpu": 1}, hard={"cpu": 9}, parts=parts)
+    found = shares([one, Claim("other", {"gpu": 4}, 9)], {"cpu": 9, "gpu": 4})["one"]
+    assert found.deserved == {"cpu": 9, "gpu": mpq(21, 32)}

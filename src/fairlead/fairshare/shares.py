@@ -93,7 +93,7 @@ def _strands(claim: Claim, capacity: Amounts) -> list[Strand]:
         vectors = [demand] if demand else []
     else:
         vectors = [{name: amount} for name, amount in sorted(demand.items())]
-    return [_strand(vector, {} if claim.parts else claim.hard) for vector in vectors]
+    return [_strand(vector, claim.hard) for vector in vectors]
 
 
 def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
@@ -190,20 +190,22 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     for one in consumers:
         if not one.guaranteed:
             continue
-        wanted = _all(one)
-        reached = {name: amount / wanted[name] for name, amount in one.guaranteed.items() if name in wanted}
-        for strand in one.strands:
-            strand.start = min(max((reached.get(name, mpq(0)) for name in strand.vector), default=mpq(0)), strand.end)
+        reached = _guaranteed_positions(one)
+        for strand, positions in zip(one.strands, reached, strict=True):
+            strand.start = max(positions.values(), default=mpq(0))
         _keep_within_caps(one)
-        for strand in one.strands:
+        for strand, positions in zip(one.strands, reached, strict=True):
             goal = strand.start
             lacking = {
-                name: amount * (goal - reached.get(name, mpq(0))) / goal
+                name: amount * (goal - positions.get(name, mpq(0))) / goal
                 for name, amount in strand.vector.items()
-                if reached.get(name, mpq(0)) < goal
+                if positions.get(name, mpq(0)) < goal
             }
             if lacking:
                 carried.append((strand, Strand(lacking, goal, mpq(0), goal)))
+            if one.claim.lends:  # where a cap has put it back, it does not use all that it is guaranteed
+                for name, position in positions.items():
+                    spare[name] += max(position - goal, mpq(0)) * strand.vector[name]
     fill([strand for _, strand in carried], spare)
     for strand, carrying in carried:
         if carrying.position < carrying.end:
@@ -211,6 +213,28 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
                 strand.start,
                 *(_reached(strand, name, carrying) for name in carrying.vector),
             )
+
+
+def _guaranteed_positions(one: _Consumer) -> list[dict[str, mpq]]:
+    """How far each guarantee brings each strand: all of them as far, but those that a cap of their own stops."""
+    reached: list[dict[str, mpq]] = [{} for _ in one.strands]
+    whole = _all(one)
+    for name, amount in one.guaranteed.items():
+        taking = [number for number, strand in enumerate(one.strands) if name in strand.vector]
+        if len(taking) == 1:
+            (number,) = taking
+            reached[number][name] = min(amount / whole[name], one.strands[number].end)
+        elif taking:
+            purses = {purse for number in taking for purse in one.strands[number].purses}
+            caps = {purse: Purse(purse.resource, purse.left, is_reserve=False) for purse in purses}
+            rising = [
+                Strand(strand.vector, mpq(1), mpq(0), strand.end, purses=tuple(caps[purse] for purse in strand.purses))
+                for strand in (one.strands[number] for number in taking)
+            ]
+            fill(rising, whole | {name: amount})
+            for number, strand in zip(taking, rising, strict=True):
+                reached[number][name] = strand.position
+    return reached
 
 
 def _keep_within_caps(one: _Consumer) -> None:
