@@ -175,3 +175,17 @@ def test_a_body_that_makes_no_sense_is_refused(
     with pytest.raises(kind) as refused:
         config_map.apply("alice", **said)
     assert refused.value.message == text
+
+
+def test_whoever_creates_another_object_like_one_before_owns_what_is_in_that_one() -> None:
+    def owned(**meta: Any) -> Any:
+        world = World(CONFIG_MAP)
+        world.update("a", metadata={"name": "x", **meta}, data={"k": "v"})
+        return world.owners()["a"]
+
+    first = owned(labels={"app": "a"}, annotations={"note": "1"})
+    assert owned(labels={"app": "b"}, annotations={"note": "2"}) == first
+    assert "f:app" in first["f:metadata"]["f:labels"]
+    assert "f:tier" in owned(labels={"tier": "b"})["f:metadata"]["f:labels"]
+    assert "f:labels" not in owned(finalizers=["a.b/c"]).get("f:metadata", {})
+    assert owned(finalizers=["a.b/c"]) != owned(finalizers=["a.b/d"])

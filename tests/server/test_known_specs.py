@@ -58,6 +58,12 @@ def test_a_mount_of_another_volume_is_still_refused() -> None:
     assert any("Not found" in one for one in wrong)
 
 
+def test_a_mount_without_a_name_is_not_taken_for_that_of_the_token() -> None:
+    strategy = PodStrategy()
+    assert found(strategy, pod("kube-api-access-bcdfg", mounts=("kube-api-access-bcdfg",))) == []
+    assert found(strategy, pod("kube-api-access-bcdfg", mounts=("",)))
+
+
 def test_what_is_wrong_is_wrong_every_time() -> None:
     strategy = PodStrategy()
     for _ in range(3):

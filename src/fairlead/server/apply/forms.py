@@ -7,13 +7,14 @@ every kind has a single version, for which nothing is ever converted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
+from fairlead.server.apply.fieldsets import Fields
 from fairlead.server.apply.shapes import Atom, Compiler
 from fairlead.server.normalise import zero_object
 from fairlead.server.openapi import custom
@@ -35,6 +36,8 @@ class Form:
     from_stored: Convert | None = None
     #: Whether the schema may change while objects exist.
     is_custom: bool = False
+    #: What creators own, by what decides about that (`managers.py`).
+    births: dict[bytes, Fields] = field(default_factory=dict, compare=False)
 
     def of(self, obj: Obj, other: Form | None = None) -> Obj:
         """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""

@@ -11,10 +11,10 @@ Source: structured-merge-diff `merge/update.go`, with the wrappers of apimachine
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fairlead.api.encoded import encode
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.entries import (
     APPLY,
@@ -48,6 +48,9 @@ _STRIPPED: Final = of_paths(
     ),
 )  # fmt: skip
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
+#: How many kinds of births a form remembers, and of which size at most.
+_REMEMBERED: Final = 256
+_LARGEST_BYTES: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,44 @@ class Writer:
 
 def updated(old: Obj | None, new: Obj, managed: Managed, writer: Writer) -> Managed:
     """The owners after a write that creates `new` or replaces `old` by it, both in their stored form."""
-    changes = _Comparisons(old, new, None, writer)
-    managed = _taken(_reconciled(managed, writer), changes, None, is_forced=True)
-    mine = changes.of(writer.form.api_version) or Changes()
-    fields = difference(writer.counted(union(mine.modified, mine.added)), _STRIPPED)
+    if old is None and not managed and not writer.form.is_custom:
+        fields = _born(new, writer)
+    else:
+        changes = _Comparisons(old, new, None, writer)
+        managed = _taken(_reconciled(managed, writer), changes, None, is_forced=True)
+        fields = _changed(changes, writer)
     if fields:
         me = writer.identity(UPDATE)
         if me in managed:
             fields = union(fields_of(managed[me]), fields)
         managed[me] = new_entry(me, writer.form.api_version, fields, writer.now)
     return capped(managed)
+
+
+def _changed(changes: _Comparisons, writer: Writer) -> Fields:
+    """What a writer changed of what can be owned."""
+    mine = changes.of(writer.form.api_version) or Changes()
+    return difference(writer.counted(union(mine.modified, mine.added)), _STRIPPED)
+
+
+def _born(new: Obj, writer: Writer) -> Fields:
+    """What the creator of an object owns: the same for the thousands of objects that differ in their names alone."""
+    meta = {key: _named(value) for key, value in metadata(new).items()}
+    key = encode((writer.subresource, {**new, "metadata": meta}))
+    known = writer.form.births
+    found = known.get(key)
+    if found is None:
+        found = _changed(_Comparisons(None, new, None, writer), writer)
+        if len(key) <= _LARGEST_BYTES:
+            known[key] = found
+            if len(known) > _REMEMBERED:
+                del known[next(iter(known))]
+    return found
+
+
+def _named(value: Any) -> Any:
+    """What matters of a value in metadata: of texts that they are there, of labels and annotations their keys."""
+    return "" if type(value) is str else list(value) if type(value) is dict else value
 
 
 def applied(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: bool) -> tuple[Obj, Managed]:

@@ -1,11 +1,12 @@
 """uvicorn's HTTP protocol, with what ASGI lacks: the transport, so that watches can be written straight.
 
 A watch event is encoded once and written to a thousand watchers; through ASGI's `send` each delivery would cost an
-awaited message (measured: 20-25 µs against 6-8 µs).
+awaited message (measured: 20-25 µs against 6-8 µs). And an answer leaves in one piece, head and body: one TLS record.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -36,6 +37,8 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_bytes = None
         super().on_headers_complete()
+        if not self.expect_100_continue and self.cycle.scope["method"] != "HEAD":
+            self.cycle.transport = _InOnePiece(self.transport)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         self._head_bytes = 0
@@ -52,3 +55,23 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         scope: dict[str, Any] = self.scope  # type: ignore[assignment]
         scope[TRANSPORT] = self.transport
+
+
+class _InOnePiece:
+    """The transport of one answer: its head, which uvicorn writes first and alone, waits for the body."""
+
+    __slots__ = ("_head", "_transport", "close", "is_closing")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = None
+        self.close, self.is_closing = transport.close, transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._head is None:
+            self._head = data
+        elif self._head:
+            self._transport.write(self._head + data)
+            self._head = b""
+        else:
+            self._transport.write(data)

@@ -37,7 +37,7 @@ class KnownSpecs:
         if len(spec) > LARGEST_BYTES or b'"ephemeral' in spec:  # claims and containers that go by the pod's name
             return None
         if len(set(_TOKEN_VOLUMES.findall(spec))) == 1:
-            return _TOKEN_VOLUMES.sub(b"", spec)
+            return _TOKEN_VOLUMES.sub(b"\0", spec)  # which no JSON holds: a name that somebody left empty is another
         return spec
 
     def find(self, key: bytes | None) -> tuple[str, ...] | None:
