@@ -61,6 +61,11 @@ class Outcome:
         return {name: amount - own.get(name, 0) for name, amount in self.used.items() if amount > own.get(name, 0)}
 
     @property
+    def fair_or_lent(self) -> dict[str, int]:
+        """What is deserved, or granted beyond it."""
+        return {name: max(amount, self.granted.get(name, 0)) for name, amount in self.deserved.items()}
+
+    @property
     def over(self) -> dict[str, int]:
         """By how much too much is used (S2-09)."""
         fair = self.deserved

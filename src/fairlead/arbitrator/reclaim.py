@@ -17,7 +17,7 @@ import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Kind
-from fairlead.arbitrator.decide import Amounts, Division, Outcome
+from fairlead.arbitrator.decide import Amounts, Division
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
@@ -82,10 +82,11 @@ def _most_overused_first(division: Division) -> list[str]:
 
 
 def _neediest_first(scene: Holdings) -> list[str]:
-    """The namespaces in which pods wait that are deserved."""
+    """The namespaces in which pods wait that are deserved, or lent."""
     found: dict[str, Standing] = {}
     for name, outcome in scene.division.namespaces.items():
-        if any(_is_deserved(kind, outcome.staying, outcome) for kind in _waiting(scene, name)):
+        limit = outcome.fair_or_lent
+        if any(_is_within(limit, kind, outcome.staying) for kind in _waiting(scene, name)):
             capacity = scene.division.capacity
             found[name] = Standing(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
     return by_need(found)
@@ -96,10 +97,10 @@ def _waiting(scene: Holdings, namespace: str) -> list[Kind]:
     return list(account.waiting()) if account is not None else []
 
 
-def _is_deserved(kind: Kind, held: Amounts, outcome: Outcome) -> bool:
+def _is_within(limit: Amounts, kind: Kind, held: Amounts) -> bool:
     """Whether such a pod more is; one that needs nothing of what is divided waits for something else."""
-    need = [(name, amount) for name, amount in kind if name in outcome.deserved]
-    return bool(need) and all(held.get(name, 0) + amount <= outcome.deserved[name] for name, amount in need)
+    need = [(name, amount) for name, amount in kind if name in limit]
+    return bool(need) and all(held.get(name, 0) + amount <= limit[name] for name, amount in need)
 
 
 def _held(scene: Holdings, namespace: str) -> dict[str, int]:
@@ -151,30 +152,33 @@ class _Planning:
 
     def _serve(self, namespace: str) -> None:
         scene, outcome = self._scene, self._scene.division.namespaces[namespace]
-        held, kinds = dict(outcome.staying), _waiting(scene, namespace)
+        held, kinds, limit = dict(outcome.staying), _waiting(scene, namespace), outcome.fair_or_lent
         waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
         for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
             if len(self._plan.victims) >= scene.policy.max_evictions_per_cycle:
                 return
             kind = scene.books.kind(pod)
-            if not _is_deserved(kind, held, outcome) or self._is_given_up(pod):
+            is_deserved = _is_within(outcome.deserved, kind, held)
+            if not is_deserved and not _is_within(limit, kind, held):
+                continue
+            if self._is_given_up(pod, is_deserved=is_deserved):
                 continue
             for name, amount in kind:
                 held[name] = held.get(name, 0) + amount
-            if not any(_is_deserved(one, held, outcome) for one in kinds):
+            if not any(_is_within(limit, one, held) for one in kinds):
                 return
 
-    def _is_given_up(self, pod: Pod) -> bool:
-        """Make room for the pod, if that can be done; whether what it deserves is of no use to it."""
+    def _is_given_up(self, pod: Pod, *, is_deserved: bool) -> bool:
+        """Make room for the pod, if that can be done and is deserved; whether what it was to get is of no use to it."""
         alike = self._alike(pod)
         if alike in self._hopeless or self._trials >= MOST_TRIALS:
             return alike in self._stuck
-        if not self._overused and not _has_waited(pod):  # the scheduler needs no help yet
+        if not (self._overused and is_deserved) and not _has_waited(pod):  # the scheduler needs no help yet
             self._plan.is_early = True
             return False
-        if not self._make_room(pod):
+        if not (self._make_room(pod) if is_deserved else self._place(pod)):
             self._hopeless.add(alike)
-            if self._is_stuck(pod):
+            if not is_deserved or self._is_stuck(pod):
                 self._stuck.add(alike)
         return alike in self._stuck
 
@@ -191,8 +195,7 @@ class _Planning:
 
     def _make_room(self, pod: Pod) -> bool:
         """Find the fewest that have to go for this pod; False if that cannot be."""
-        if node := self._fits(pod, []):
-            self._placed.append((pod, node))  # the scheduler will see to it
+        if self._place(pod):
             return True
         node, units = self._enough(pod)
         if not units:
@@ -215,6 +218,13 @@ class _Planning:
             if pod.metadata.key not in taking.beneficiaries:
                 taking.beneficiaries.append(pod.metadata.key)
         return True
+
+    def _place(self, pod: Pod) -> bool:
+        """Whether there is room for it as it is; then the scheduler will see to it."""
+        node = self._fits(pod, [])
+        if node:
+            self._placed.append((pod, node))
+        return bool(node)
 
     def _enough(self, pod: Pod) -> tuple[str, list[Unit]]:
         """Who can be spared and would make room for this one, in the order in which they should go; nobody if that
