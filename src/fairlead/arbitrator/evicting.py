@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
+from typing import Final
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, Conflict, NotFound, TooManyRequests
@@ -13,6 +15,9 @@ from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.arbitrator.publishing import Notice
 from fairlead.runtime import clock
+
+#: Events are short: 1,024 characters.
+_NAMED: Final = 5
 
 
 class Result(Enum):
@@ -49,11 +54,16 @@ def about(one: Allocation | Pod) -> Reference:
 
 def warning(notice: Notice) -> str:
     """What the owner of a namespace is told before anything happens."""
-    victims = ", ".join(pod.metadata.name for pod in notice.victims)
-    until = clock.timestamp(notice.deadline)
-    return f"uses more than it deserves: {victims} will be evicted at {until} for {', '.join(notice.beneficiaries)}"
+    victims, until = _some([pod.metadata.name for pod in notice.victims]), clock.timestamp(notice.deadline)
+    return f"uses more than it deserves: {victims} will be evicted at {until} for {_some(notice.beneficiaries)}"
 
 
 def explanation(notice: Notice) -> str:
     """What is said of a pod that was evicted."""
-    return f"evicted for {', '.join(notice.beneficiaries)}: the namespace used more than it deserves"
+    return f"evicted for {_some(notice.beneficiaries)}: the namespace used more than it deserves"
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as people read; the Allocation has them all."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

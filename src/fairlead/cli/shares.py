@@ -99,7 +99,7 @@ def _why(status: AllocationStatus) -> str:
     if status.proposal is not None:
         return f"{why}: {counted(len(status.proposal.victims), 'pod')} to go at {status.proposal.deadline}"
     blocked = [one.reason for one in status.conditions if one.type == "ReclaimBlocked" and one.status == "True"]
-    return f"{why}, kept by {blocked[0]}" if blocked else why
+    return f"{why}, kept by {blocked[0]}" if blocked else f"{why}; nothing to take back"
 
 
 def _amount(amounts: Mapping[str, str | int] | None, resource: str) -> str:
