@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from fairlead.arbitrator.decide import Outcome
 from fairlead.arbitrator.metrics import Metrics
+from fairlead.arbitrator.outcomes import Outcome
 
 GI = 1 << 30
 

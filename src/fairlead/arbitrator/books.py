@@ -38,6 +38,9 @@ class Account:
         return {kind: count - held[kind] for kind, count in sorted(self.asked.items()) if count > held[kind]}
 
 
+_EMPTY: Final = Account()
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """How a pod is counted."""
@@ -104,6 +107,10 @@ class Books:
             if known is not None:
                 self._count(known, -1)
             self.pod_event(None, pod)
+
+    def account(self, namespace: str) -> Account:
+        """That of the namespace; an empty one if it has no pods. It is not the caller's to change."""
+        return self.accounts.get(namespace, _EMPTY)
 
     def kind(self, pod: Pod) -> Kind:
         """What the pod counts for."""

@@ -11,14 +11,12 @@ from typing import Final
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.amounts import REQUESTS
-from fairlead.arbitrator.books import Account, Books, total
+from fairlead.arbitrator.books import Books, total
 from fairlead.runtime import clock
 
 #: A pod that was let start over HTTP and is not seen on a node for so long is thought to have been given up.
 FORGOTTEN_SECONDS: Final = 60.0
 NOT_DIVIDED: Final = "the arbitrator has not divided the cluster yet"
-
-_EMPTY: Final = Account()
 
 
 class Ledger:
@@ -58,7 +56,7 @@ class Ledger:
         granted = self._granted.get(namespace)
         if granted is None:
             return f"Allocation {namespace}: not looked at yet"
-        held = total(self.books.accounts.get(namespace, _EMPTY).held)
+        held = total(self.books.account(namespace).held)
         lacking = [name for name, amount in kind if name in granted and held.get(name, 0) + amount > granted[name]]
         if not lacking:
             return ""

@@ -23,7 +23,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evicting, twin
 from fairlead.arbitrator.books import Kind, is_gated, is_waiting, limited, requested
-from fairlead.arbitrator.decide import Outcome, decide, default_consumer, new_consumer
+from fairlead.arbitrator.decide import decide
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.ledger import Ledger
@@ -42,7 +42,10 @@ from fairlead.arbitrator.objects import (
     ConsumerGroup,
     Node,
     PolicySpec,
+    default_consumer,
+    new_consumer,
 )
+from fairlead.arbitrator.outcomes import Outcome
 from fairlead.arbitrator.publishing import Publisher, Report
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import Plan, Room, plan

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead.arbitrator.decide import Outcome
+from fairlead.arbitrator.outcomes import Outcome
 
 _PREFIX: Final = "fairlead_arbitrator_"
 _CYCLE_SECONDS: Final = tuple(0.001 * 2**power for power in range(14))

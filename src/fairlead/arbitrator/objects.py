@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from fairlead.api.durations import seconds_of
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, ObjectMeta, View
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
 from fairlead.arbitrator.amounts import LIMITS, REQUESTS
 
@@ -66,6 +67,19 @@ class ConsumerSpec(ShareSpec, frozen=True, rename="camel", gc=False, kw_only=Tru
 
 class Consumer(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     spec: ConsumerSpec = ConsumerSpec()
+
+
+def default_consumer(namespace: str) -> Consumer:
+    """Of a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
+    spec = ConsumerSpec(unlimited=namespace == SYSTEM_NAMESPACE)
+    return Consumer(metadata=ObjectMeta(name=THE_NAME, namespace=namespace), spec=spec)
+
+
+def new_consumer(consumer: Consumer) -> Obj:
+    """As it is created; the schema fills in the rest."""
+    meta = consumer.metadata
+    spec: Obj = {"unlimited": True} if consumer.spec.unlimited else {}
+    return {"metadata": {"name": meta.name, "namespace": meta.namespace}, "spec": spec}
 
 
 class ConsumerGroup(Object, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -15,8 +15,8 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
 from fairlead.arbitrator.amounts import REQUESTS, written
 from fairlead.arbitrator.books import Books, total
-from fairlead.arbitrator.decide import Outcome, told
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, THE_NAME, Allocation, Consumer
+from fairlead.arbitrator.outcomes import Outcome, told
 from fairlead.client.informer import Informer
 from fairlead.runtime import clock
 
@@ -119,8 +119,7 @@ class Publisher:
 
     def _reclaiming(self, namespace: str, report: Report) -> Mapping[str, int]:
         """What the victims hold, and those that are on their way out."""
-        account = self._books.accounts.get(namespace)
-        amounts = total(account.leaving) if account is not None else {}
+        amounts = total(self._books.account(namespace).leaving)
         for pod in report.notice.victims if report.notice else ():
             for name, amount in self._books.kind(pod):
                 amounts[name] = amounts.get(name, 0) + amount

@@ -17,7 +17,7 @@ import msgspec
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Kind
-from fairlead.arbitrator.decide import Amounts, Division
+from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
@@ -86,15 +86,10 @@ def _neediest_first(scene: Holdings) -> list[str]:
     found: dict[str, Standing] = {}
     for name, outcome in scene.division.namespaces.items():
         limit = outcome.fair_or_lent
-        if any(_is_within(limit, kind, outcome.staying) for kind in _waiting(scene, name)):
+        if any(_is_within(limit, kind, outcome.staying) for kind in scene.books.account(name).waiting()):
             capacity = scene.division.capacity
             found[name] = Standing(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
     return by_need(found)
-
-
-def _waiting(scene: Holdings, namespace: str) -> list[Kind]:
-    account = scene.books.accounts.get(namespace)
-    return list(account.waiting()) if account is not None else []
 
 
 def _is_within(limit: Amounts, kind: Kind, held: Amounts) -> bool:
@@ -131,7 +126,7 @@ class _Planning:
         self._leaving = [
             pod
             for name in scene.division.namespaces
-            if (account := scene.books.accounts.get(name)) is not None and account.leaving
+            if scene.books.account(name).leaving
             for pod in scene.pods(name)
             if scene.books.is_leaving(pod.metadata.uid)
         ]
@@ -152,7 +147,7 @@ class _Planning:
 
     def _serve(self, namespace: str) -> None:
         scene, outcome = self._scene, self._scene.division.namespaces[namespace]
-        held, kinds, limit = dict(outcome.staying), _waiting(scene, namespace), outcome.fair_or_lent
+        held, kinds, limit = dict(outcome.staying), scene.books.account(namespace).waiting(), outcome.fair_or_lent
         waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
         for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
             if len(self._plan.victims) >= scene.policy.max_evictions_per_cycle:

@@ -15,8 +15,8 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.durations import seconds_of
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.decide import Amounts, Division
 from fairlead.arbitrator.objects import Consumer, PolicySpec
+from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.fairshare.victims import Budget, Holder, choose
 from fairlead.runtime import clock
 

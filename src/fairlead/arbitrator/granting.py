@@ -1,0 +1,78 @@
+"""What each namespace may use now, of what it deserves and of what is idle: never more than is free or held already,
+and in whole pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead.arbitrator.books import Books, Kind
+from fairlead.arbitrator.objects import Consumer
+from fairlead.arbitrator.outcomes import Amounts
+from fairlead.arbitrator.said import Said
+from fairlead.fairshare.handoff import Holding, Queue, granted, startable
+
+
+class Granting:
+    """One hand-over; amounts by namespace and resource."""
+
+    def __init__(
+        self,
+        said: Said,
+        books: Books,
+        deserved: Mapping[str, Amounts],
+        used: Mapping[str, Amounts],
+        stuck: Mapping[str, Mapping[Kind, int]],
+    ) -> None:
+        """`stuck`: how many pods of a namespace find no node, whoever goes."""
+        self._said, self._books, self._deserved, self._used, self._stuck = said, books, deserved, used, stuck
+
+    def run(self) -> dict[str, dict[str, int]]:
+        deserved, capacity = self._deserved, self._said.capacity
+        free = {name: max(amount - self._books.occupied.get(name, 0), 0) for name, amount in capacity.items()}
+        fluid = {name: self._hand_over(name, free[name]) for name in capacity}
+        allowed = {name: {resource: fluid[resource][name] for resource in fluid} for name in deserved}
+        queues = [self._queue(one, allowed[one.metadata.namespace]) for one in self._said.consumers]
+        more = startable(queues, free, capacity)
+        for queue in queues:
+            name, mine = queue.name, allowed[queue.name]
+            for resource in mine:
+                enough = queue.used.get(resource, 0) + more[name].get(resource, 0)
+                if more[name].get(resource) or queue.used.get(resource, 0) < deserved[name][resource]:
+                    mine[resource] = max(enough, min(mine[resource], queue.held.get(resource, 0)))
+        return allowed
+
+    def _hand_over(self, resource: str, free: int) -> dict[str, int]:
+        held = {name: amounts.get(resource, 0) for name, amounts in self._used.items()}
+        holdings = {}
+        for one in self._said.consumers:
+            name, weight = one.metadata.namespace, max(one.spec.weight, 0)
+            holdings[name] = Holding(self._deserved[name][resource], held[name], weight, one.spec.unlimited)
+        available = free + sum(held.values())
+        return {name: int(amount) for name, amount in granted(holdings, available).items()}
+
+    def _queue(self, consumer: Consumer, allowed: Amounts) -> Queue:
+        said, spec, name = self._said, consumer.spec, consumer.metadata.namespace
+        account, without = self._books.account(name), self._stuck.get(name, {})
+        waiting, stuck = list[tuple[Amounts, int]](), list[tuple[Amounts, int]]()
+        for kind, count in account.waiting().items():
+            without_node = min(without.get(kind, 0), count)
+            need = said.counted(dict(kind))
+            waiting.append((need, count - without_node))
+            stuck.append((need, without_node))
+        return Queue(
+            name,
+            self._used[name],
+            allowed,
+            self._deserved[name],
+            self._deserved[name] if self._is_capped_above(consumer) else said.hard[name],
+            waiting,
+            stuck,
+            max(spec.weight, 0),
+            said.counted(said.reserved[name]) if spec.reserved_policy == "Hold" else {},
+            spec.unlimited,
+        )
+
+    def _is_capped_above(self, consumer: Consumer) -> bool:
+        """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""
+        return any(self._said.groups[name].spec.hard for name in self._said.above(consumer))
