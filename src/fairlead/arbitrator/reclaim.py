@@ -141,9 +141,14 @@ class _Planning:
         for name in wanting:
             self._serve(name)
         for name in {name for name, _, _ in self._stuck}:
-            alike = (self._alike(pod) for pod in self._scene.waiting(name))
-            self._plan.stuck[name] = dict(Counter(one[-1] for one in alike if one in self._stuck))
+            self._plan.stuck[name] = self._left_over(name)
         return self._plan
+
+    def _left_over(self, namespace: str) -> dict[Kind, int]:
+        """The pods that are like those that are stuck, but for those for whom there is room, or will be."""
+        served = {pod.metadata.uid for pod, _ in self._placed}
+        left = (self._alike(pod) for pod in self._scene.waiting(namespace) if pod.metadata.uid not in served)
+        return dict(Counter(alike[-1] for alike in left if alike in self._stuck))
 
     def _serve(self, namespace: str) -> None:
         scene, outcome = self._scene, self._scene.division.namespaces[namespace]
