@@ -133,6 +133,20 @@ def test_the_gate_is_lifted_from_as_many_pods_as_are_granted_the_most_important_
     scene(act)
 
 
+def test_a_pod_that_was_let_go_keeps_its_room_until_it_finds_a_node() -> None:
+    async def act(world: World) -> None:
+        await world.namespace("a", hard={"requests.cpu": "1"})
+        gates = [{"name": GATE}]
+        await world.pod("a", "picky", schedulingGates=gates, nodeSelector={"gpu": "true"})
+        await world.settle()
+        await world.pod("a", "other", schedulingGates=gates)
+        await world.settle(300)
+        gated = {pod["metadata"]["name"] for pod in await world.of("a") if pod["spec"].get("schedulingGates")}
+        assert gated == {"other"}
+
+    scene(act)
+
+
 def test_those_who_hold_what_they_reserve_keep_it_idle() -> None:
     """S2-05: `reservedPolicy: Hold`."""
 

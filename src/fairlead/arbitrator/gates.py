@@ -44,6 +44,7 @@ async def lift(api: Api, ledger: Ledger, pods: Iterable[Pod]) -> None:
     for pod in let_start(ledger, pods):
         try:
             await _lift(api, pod)
+            ledger.keep(pod)
         except ApiError as error:
             log.warning("cannot lift the gate of %s: %s", pod.metadata.key, error)
             ledger.release(pod)

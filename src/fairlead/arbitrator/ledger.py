@@ -90,6 +90,10 @@ class Ledger:
             self.refused.pop(pod.metadata.uid, None)
         return why
 
+    def keep(self, pod: Pod) -> None:
+        """The pod was let go for good: it may start at any time, however long it takes."""
+        self._until.pop(pod.metadata.uid, None)
+
     def expire(self) -> None:
         """Forget those that nothing was heard of again."""
         now = clock.monotonic()
