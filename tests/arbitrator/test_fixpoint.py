@@ -16,6 +16,7 @@ from fairlead.api.quantity import parse
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.objects import ALLOCATIONS
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components
 from fairlead.runtime.loops import run_virtual
@@ -108,9 +109,10 @@ class _Told:
             async with _in_the_background(world.watch()):
                 await self._happen(world)
                 await world.settle(_REST)
-                known = list(world.evicted)
+                known, written = list(world.evicted), await self._written(world)
                 await world.settle(_REST)
                 assert world.evicted == known
+                assert await self._written(world) == written
                 await self._check(world)
                 event(f"evicted {min(len(known), 5)}")
         finally:
@@ -131,6 +133,11 @@ class _Told:
                     self._running = await self._start()
                 case ("second",):
                     await self._running.enter_async_context(_second(self._server))
+
+    async def _written(self, world: World) -> list[str]:
+        """The versions of the Allocations."""
+        found = (await world.api.list(ALLOCATIONS)).items
+        return [one.obj()["metadata"]["resourceVersion"] for one in found]
 
     async def _start(self) -> AsyncExitStack:
         running = AsyncExitStack()

@@ -48,7 +48,7 @@ from fairlead.arbitrator.objects import (
 from fairlead.arbitrator.outcomes import Outcome
 from fairlead.arbitrator.publishing import Publisher, Report
 from fairlead.arbitrator.quotas import allowed_by
-from fairlead.arbitrator.reclaim import Plan, Room, plan
+from fairlead.arbitrator.reclaim import Alike, Plan, Room, plan
 from fairlead.arbitrator.spare import Holdings
 from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
@@ -103,6 +103,7 @@ class Arbitrator:
         self._notices = Notices()
         self._courtesy_ends = float("inf")
         self._stuck: Mapping[str, Mapping[Kind, int]] = {}
+        self._stuck_alike: frozenset[Alike] = frozenset()
         self._spared: dict[str, float] = {}  # uids of pods whose eviction was refused, and when
 
     async def run(self) -> None:
@@ -203,6 +204,7 @@ class Arbitrator:
                 frozenset(self._spared),
             ),
             self._room,
+            self._stuck_alike,
         )
         self._give_notice(found, consumers)
         for name, outcome in division.namespaces.items():
@@ -217,7 +219,8 @@ class Arbitrator:
         await self._evict(policy)
         self._look_again_at = self._next_look(found)
         # what nobody can use is lent in the next cycle
-        self._done, self._stuck = state if found.stuck == self._stuck else None, found.stuck
+        self._done = state if found.stuck == self._stuck else None
+        self._stuck, self._stuck_alike = found.stuck, found.stuck_alike
         if self._watch is not None:
             self._watch.cycle(clock.monotonic() - began, division.namespaces)
 

@@ -33,6 +33,10 @@ _PATIENCE_SECONDS: Final = 5.0
 _FOR_EVER: Final = frozenset({"NotHelpful", "Reserved"})
 
 
+#: Pods that no node tells from each other, but for what is on it: namespace, controller or constraints, requests.
+Alike: TypeAlias = tuple[str, str, Kind]
+
+
 class Room(Protocol):
     """The scheduler's view of the nodes."""
 
@@ -57,9 +61,11 @@ class Plan:
     takings: dict[str, Taking] = field(default_factory=dict)
     #: Why nothing can be taken, although somebody waits for it: reason and message.
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
-    #: How many deserved pods of each kind no eviction would help: no node has room for them, whoever goes. What they
-    #: deserve may be lent meanwhile.
+    #: How many pods of each kind no eviction would help: no node has room for them, whoever goes. What they deserve, or
+    #: were lent, may be lent to others meanwhile.
     stuck: dict[str, dict[Kind, int]] = field(default_factory=dict)
+    #: Which they are.
+    stuck_alike: frozenset[Alike] = frozenset()
 
     #: Whether it may be another one in a moment, although nothing happens.
     is_early: bool = False
@@ -69,10 +75,12 @@ class Plan:
         return [pod for one in self.takings.values() for pod in one.victims]
 
 
-def plan(scene: Holdings, room: Room) -> Plan:
-    """Whom to evict so that pods can start that are deserved."""
+def plan(scene: Holdings, room: Room, stuck: frozenset[Alike] = frozenset()) -> Plan:
+    """Whom to evict so that pods can start that are deserved. `stuck`: who was so in the last plan."""
     wanting = _neediest_first(scene)
-    return _Planning(scene, room, _most_overused_first(scene.division)).run(wanting) if wanting else Plan()
+    if not wanting and not stuck:
+        return Plan()
+    return _Planning(scene, room, _most_overused_first(scene.division)).run(wanting, stuck)
 
 
 def _most_overused_first(division: Division) -> list[str]:
@@ -111,10 +119,6 @@ def _has_waited(pod: Pod) -> bool:
     return clock.now() - clock.parse_timestamp(pod.metadata.creation_timestamp) >= _PATIENCE_SECONDS
 
 
-#: Pods that no node tells from each other, but for what is on it: namespace, controller or constraints, requests.
-_Alike: TypeAlias = tuple[str, str, Kind]
-
-
 class _Planning:
     """One plan in the making."""
 
@@ -133,16 +137,26 @@ class _Planning:
         self._held = {name: held for name in scene.consumers if (held := _held(scene, name))}
         self._trials = 0
         self._held_on: dict[str, dict[str, int]] | None = None
-        self._hopeless: set[_Alike] = set()
-        self._stuck: set[_Alike] = set()
+        self._hopeless: set[Alike] = set()
+        self._stuck: set[Alike] = set()
 
-    def run(self, wanting: Sequence[str]) -> Plan:
+    def run(self, wanting: Sequence[str], stuck: frozenset[Alike]) -> Plan:
         """For the pods of these namespaces in their order, as far as they are deserved."""
         for name in wanting:
             self._serve(name)
+        for alike in sorted(stuck - self._stuck):
+            self._look_again(alike)
+        self._plan.stuck_alike = frozenset(self._stuck)
         for name in {name for name, _, _ in self._stuck}:
             self._plan.stuck[name] = self._left_over(name)
         return self._plan
+
+    def _look_again(self, alike: Alike) -> None:
+        """Who was stuck, and is lent nothing for that reason, stays so until there is room."""
+        served = {pod.metadata.uid for pod, _ in self._placed}
+        waiting = [pod for pod in self._scene.waiting(alike[0]) if self._alike(pod) == alike]
+        if waiting and not any(pod.metadata.uid in served for pod in waiting) and not self._fits(waiting[0], []):
+            self._stuck.add(alike)
 
     def _left_over(self, namespace: str) -> dict[Kind, int]:
         """The pods that are like those that are stuck, but for those for whom there is room, or will be."""
@@ -182,7 +196,7 @@ class _Planning:
                 self._stuck.add(alike)
         return alike in self._stuck
 
-    def _alike(self, pod: Pod) -> _Alike:
+    def _alike(self, pod: Pod) -> Alike:
         owner, spec = pod.metadata.controller, pod.spec
         where = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, spec.volumes)
         told = owner.uid if owner is not None else msgspec.json.encode(where).decode()
