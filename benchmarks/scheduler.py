@@ -266,8 +266,10 @@ SCENARIOS: Final[dict[str, tuple[Callable[[], Any], str, str]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], default=list(SCENARIOS))
-    names: list[str] = parser.parse_args().scenarios
+    parser.add_argument("scenarios", nargs="*", help=f"any of {', '.join(SCENARIOS)}; all of them by default")
+    names: list[str] = parser.parse_args().scenarios or list(SCENARIOS)
+    if unknown := set(names) - set(SCENARIOS):
+        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
     if len(names) > 1:  # each in a process of its own, so that none inherits the memory of another
         print(f"{'scenario':<20} {'measured':>10} {'':<14} {'asked':>8} {'peak MB':>8}", flush=True)
         for name in names:
