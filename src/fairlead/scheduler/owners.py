@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
 from fairlead.api.labels import Labels, LabelSelector
 from fairlead.api.services import Service
 from fairlead.scheduler.company import REMEMBERED, Company
-
-#: The kinds of controllers whose selectors are asked for, by apiVersion and kind.
-SELECTING: Final = (("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
