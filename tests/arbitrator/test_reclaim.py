@@ -141,6 +141,25 @@ def test_what_was_lent_comes_back_from_the_borrower_alone() -> None:
     scene(act)
 
 
+def test_the_most_overused_give_first() -> None:
+    """S2-42."""
+
+    async def act(world: World) -> None:
+        await world.api.create(POLICIES, {"metadata": {"name": "default"}, "spec": {"maxEvictionsPerCycle": 2}})
+        for name, replicas in (("little", 4), ("much", 8)):
+            await world.namespace(name)
+            await world.controller(name, name, replicas)
+        await world.settle()
+        assert await world.running("little", "much") == [4, 8]
+        await world.namespace("owner", weight=10)
+        await world.controller("owner", "owner", 8)
+        await world.settle(3 * GRACE)
+        assert await world.running("little", "much", "owner") == [2, 2, 8]
+        assert all(one.startswith("much/") for one in world.evicted[:4])
+
+    scene(act, cpu="12")
+
+
 def test_a_bound_on_the_borrower_gives_room_to_the_other() -> None:
     """SC-59; S2-26."""
 

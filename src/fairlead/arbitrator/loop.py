@@ -276,6 +276,8 @@ class Arbitrator:
         """Evict those whose notice has run out, at most so many in a cycle."""
         left = policy.max_evictions_per_cycle
         for namespace, notice in self._notices.due(clock.now()):
+            if left <= 0:
+                return
             if not await self._publisher.confirm(namespace):
                 log.warning("somebody else arbitrates: nobody of %s is evicted", namespace)
                 continue

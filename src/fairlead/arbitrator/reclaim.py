@@ -24,7 +24,7 @@ from fairlead.fairshare.orders import Standing, by_need
 from fairlead.runtime import clock
 
 #: Placements that are tried in one cycle: each looks at every node.
-MOST_TRIALS: Final = 64
+MOST_TRIALS: Final = 128
 #: Nodes that are tried one by one for a pod.
 _MOST_NODES: Final = 8
 #: After so long, a pod that may start and does not has found no node.
@@ -169,8 +169,6 @@ class _Planning:
         held, kinds, limit = dict(outcome.staying), scene.books.account(namespace).waiting(), outcome.fair_or_lent
         waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
         for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
-            if len(self._plan.victims) >= scene.policy.max_evictions_per_cycle:
-                return
             kind = scene.books.kind(pod)
             is_deserved = _is_within(outcome.deserved, kind, held)
             if not is_deserved and not _is_within(limit, kind, held):
@@ -211,27 +209,35 @@ class _Planning:
         """Find the fewest that have to go for this pod; False if that cannot be."""
         if self._place(pod):
             return True
-        node, units = self._enough(pod)
+        on_node, units = self._enough(pod)
         if not units:
             self._tell_why(pod)
             return False
-        few, enough = 0, len(units)  # the first `enough` units suffice, the first `few` do not
-        while enough - few > 1:
-            middle = (few + enough) // 2
-            few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
-        chosen = units[:enough]
-        for unit in list(reversed(chosen)):
-            without = [one for one in chosen if one is not unit]
-            if without and self._fits(pod, without):
-                chosen = without
-        self._placed.append((pod, self._fits(pod, chosen)))
-        self._spare.send(chosen, from_one_node=bool(node))
+        chosen, node = self._fewest(pod, units)
+        self._placed.append((pod, node))
+        self._spare.send(chosen, from_one_node=on_node)
         for unit in chosen:
             taking = self._plan.takings.setdefault(unit[0].metadata.namespace, Taking())
             taking.victims += unit
             if pod.metadata.key not in taking.beneficiaries:
                 taking.beneficiaries.append(pod.metadata.key)
         return True
+
+    def _fewest(self, pod: Pod, units: Sequence[Unit]) -> tuple[Sequence[Unit], str]:
+        """Those of the first that have to go, and the node on which the pod fits then. All of them together suffice."""
+        few, size = 0, 1  # the first `few` do not suffice
+        while size < len(units) and not self._fits(pod, units[:size]):
+            few, size = size, 2 * size
+        enough = min(size, len(units))
+        while enough - few > 1:
+            middle = (few + enough) // 2
+            few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
+        chosen = units[:enough]
+        for unit in reversed(chosen) if enough > 1 else ():
+            without = [one for one in chosen if one is not unit]
+            if without and self._fits(pod, without):
+                chosen = without
+        return chosen, self._fits(pod, chosen)
 
     def _place(self, pod: Pod) -> bool:
         """Whether there is room for it as it is; then the scheduler will see to it."""
@@ -240,9 +246,9 @@ class _Planning:
             self._placed.append((pod, node))
         return bool(node)
 
-    def _enough(self, pod: Pod) -> tuple[str, list[Unit]]:
+    def _enough(self, pod: Pod) -> tuple[bool, list[Unit]]:
         """Who can be spared and would make room for this one, in the order in which they should go; nobody if that
-        cannot be. If those that should go first are on too many nodes, then it is those of the node that is told.
+        cannot be. If those that should go first are on too many nodes, then it is those of one node.
         """
         others = [name for name in self._overused if name != pod.metadata.namespace]  # nobody goes for his own
         for node in chain([""], self._nodes_to_try(pod)):
@@ -252,8 +258,8 @@ class _Planning:
                 if count in (look_at, len(others)):
                     look_at *= 2
                     if units and self._fits(pod, units):
-                        return node, units
-        return "", []
+                        return bool(node), units
+        return False, []
 
     def _nodes_to_try(self, pod: Pod) -> Iterator[str]:
         """Where the overused hold most of what the pod needs."""
