@@ -164,7 +164,8 @@ class _Told:
             assert one.held <= one.hard
             assert not one.is_on_notice
         free = await self._free(world)
-        nobody_holds = all(one.spec["reservedPolicy"] == "Lend" for one in self.story.tenants)
+        # what is held, or waited for until a budget gives way, may be idle
+        nobody_holds = all(one.spec["reservedPolicy"] == "Lend" and not one.budget for one in self.story.tenants)
         for one in states:
             if one.waits and nobody_holds:
                 assert one.held + one.cpu > one.hard or max(free) < one.cpu, "idle, and somebody waits"

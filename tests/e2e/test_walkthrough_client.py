@@ -127,8 +127,8 @@ def test_a_watch_tells_what_happens(terminal: Terminal) -> None:
     terminal.output("kubectl wait pod/p --for=condition=Ready --timeout=20s")
     terminal.prints(
         "timeout 10 kubectl get pod p --watch --output-watch-events --no-headers > ~/watched & "
-        "until grep -q ADDED ~/watched; do sleep 0.1; done; kubectl label pod p a=b; "
-        "until grep -q MODIFIED ~/watched; do sleep 0.1; done; kill $!; cut -c1-12 ~/watched",
+        "until grep -qs ADDED ~/watched; do sleep 0.1; done; kubectl label pod p a=b; "
+        "until grep -qs MODIFIED ~/watched; do sleep 0.1; done; kill $!; cut -c1-12 ~/watched",
         "pod/p labeled\nADDED  p\nMODIFIED  p",
     )
 

@@ -72,6 +72,14 @@ def test_the_cap_of_a_zone_holds_for_them_too() -> None:
     assert cpu(found) == {"system": 5, "zone": 5, "inside": 0, "hungry": 5}
 
 
+def test_what_their_zone_is_offered_and_they_cannot_use_is_not_counted_twice() -> None:
+    """There is a gpu for half of what it wants, so half of the processor is left to the other."""
+    picky = Claim("picky", {"gpu": 2, "cpu": 1}, is_unlimited=True)
+    zone = Zone("zone", [picky, Claim("other", {"cpu": 1})], hard={"cpu": 1})
+    found = cpu(tree_shares(Zone("root", [zone]), {"cpu": 1, "gpu": 1}))
+    assert found == {"picky": mpq(1, 2), "other": mpq(1, 2), "zone": 1}
+
+
 def test_a_zone_of_the_unlimited_alone_is_as_good_as_they_are() -> None:
     found = tree_shares(Zone("root", [Zone("zone", [SYSTEM], weight=0), HUNGRY]), CLUSTER)
     assert cpu(found) == {"system": 6, "zone": 6, "hungry": 4}

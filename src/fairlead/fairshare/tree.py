@@ -51,7 +51,8 @@ def tree_shares(root: Zone, capacity: Amounts, surplus: Surplus = Surplus.TOTAL)
     del found[_GONE]
     for zone in _zones(root):
         if zone.name in first:
-            found[zone.name] = _both(first[zone.name], found[zone.name], zone.weight, capacity)
+            taken = replace(first[zone.name], deserved=_taken(zone, first))  # a zone may be offered what is of no use
+            found[zone.name] = _both(taken, found[zone.name], zone.weight, capacity)
     return first | found
 
 
