@@ -4,16 +4,14 @@ process beside an API server whose scheduler asks it as an extender (SC-58; S2-0
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from fairlead.api import builtin
@@ -111,16 +109,5 @@ def _arbitrator(up: Up, *options: str) -> Iterator[subprocess.Popen[Any]]:
 async def _over_http(up: Up, act: Callable[[World], Awaitable[None]]) -> None:
     async with HttpApi(load(up.kubeconfig), user_agent="test") as api:
         world = World(api)
-        async with _watching(world):
+        async with world.watching():
             await act(world)
-
-
-@asynccontextmanager
-async def _watching(world: World) -> AsyncIterator[None]:
-    task = asyncio.create_task(world.watch())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task

@@ -106,7 +106,7 @@ class _Told:
         world = World(self._server.registry)
         self._running = await self._start()
         try:
-            async with _in_the_background(world.watch()):
+            async with world.watching():
                 await self._happen(world)
                 await world.settle(_REST)
                 known, written = list(world.evicted), await self._written(world)

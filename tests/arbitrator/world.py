@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from fairlead.api import builtin
 from fairlead.api.errors import NotFound
@@ -25,8 +28,18 @@ class World:
         #: The pods, `namespace/name`, that the Eviction API has sent away, in their order.
         self.evicted: list[str] = []
 
-    async def watch(self) -> None:
-        """Note evictions until cancelled."""
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Note evictions while the block runs."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    async def _watch(self) -> None:
         async for event in self.api.watch(builtin.PODS, "", WatchQuery()):
             pod = event.object.obj()
             key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -145,8 +158,7 @@ def scene(act: Callable[[World], Awaitable[None]], *, nodes: int = 1, cpu: str =
         async with simulation(settings) as (registry, _):
             await asyncio.sleep(5)
             world = World(registry)
-            watching = asyncio.create_task(world.watch())
-            await act(world)
-            watching.cancel()
+            async with world.watching():
+                await act(world)
 
     run_virtual(play())

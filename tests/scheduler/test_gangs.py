@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.api import builtin
+from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.gangs import GROUP_LABEL, POD_GROUPS
+from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
 from fairlead.testing.memory_api import MemoryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj

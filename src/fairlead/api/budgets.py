@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from fairlead.api.labels import LabelSelector
@@ -33,6 +35,10 @@ class BudgetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, om
 class PodDisruptionBudget(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
+
+    def guards(self, labels: Mapping[str, str]) -> bool:
+        """Whether pods of its namespace with these labels count. Without a selector none do, with an empty one all."""
+        return self.spec.selector is not None and self.spec.selector.matches(labels)
 
 
 class ScaleSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):

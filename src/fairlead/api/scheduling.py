@@ -13,6 +13,8 @@ from fairlead.api.meta import Condition, Object, View
 from fairlead.api.pods import FINISHED
 
 DEFAULT_SCHEDULER = "default-scheduler"
+#: The label of the pods of a gang, by scheduler-plugins.
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 class Part(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):

@@ -255,6 +255,11 @@ def total(counts: Mapping[Kind, int]) -> dict[str, int]:
     return amounts
 
 
+def in_line(pod: Pod) -> tuple[int, str, str]:
+    """For sorting pods that wait: the most important first, then the oldest."""
+    return -pod.priority, pod.metadata.creation_timestamp, pod.metadata.key
+
+
 def is_gated(pod: Pod) -> bool:
     """Whether the pod waits for the arbitrator to lift its gate."""
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates or ())

@@ -14,7 +14,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.books import Kind, is_held_back_by_others
+from fairlead.arbitrator.books import Kind, in_line, is_held_back_by_others
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.objects import GATE, GRANTED
 from fairlead.runtime import clock
@@ -29,7 +29,7 @@ def let_start(ledger: Ledger, pods: Iterable[Pod]) -> Iterator[Pod]:
     """
     waiting = [pod for pod in pods if not (pod.metadata.is_terminating or is_held_back_by_others(pod))]
     refused = set[tuple[str, Kind]]()
-    for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.key)):
+    for pod in sorted(waiting, key=in_line):
         equals = (pod.metadata.namespace, ledger.books.kind(pod))
         if equals in refused:
             continue

@@ -151,6 +151,7 @@ class Arbitrator:
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
         self._waiting = self._pods.index("waiting", lambda pod: (pod.metadata.namespace,) if is_waiting(pod) else ())
         self._by_node = self._pods.index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._budgets_of = self._budgets.index("namespace", lambda one: (one.metadata.namespace,))
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
         self._publisher = Publisher(self._api, self._allocations, self.books)
         self._pods.subscribe(self.books.pod_event)
@@ -200,7 +201,7 @@ class Arbitrator:
                 self._by_namespace.__getitem__,
                 self._waiting.__getitem__,
                 self._by_node.__getitem__,
-                list(self._budgets),
+                self._budgets_of.__getitem__,
                 frozenset(self._spared),
             ),
             self._room,

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.books import Kind
+from fairlead.arbitrator.books import Kind, in_line
 from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
 from fairlead.fairshare.claims import dominant
@@ -168,7 +168,7 @@ class _Planning:
         scene, outcome = self._scene, self._scene.division.namespaces[namespace]
         held, kinds, limit = dict(outcome.staying), scene.books.account(namespace).waiting(), outcome.fair_or_lent
         waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
-        for pod in sorted(waiting, key=lambda one: (-one.priority, one.metadata.creation_timestamp, one.metadata.name)):
+        for pod in sorted(waiting, key=in_line):
             kind = scene.books.kind(pod)
             is_deserved = _is_within(outcome.deserved, kind, held)
             if not is_deserved and not _is_within(limit, kind, held):
@@ -233,7 +233,7 @@ class _Planning:
             middle = (few + enough) // 2
             few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
         chosen = units[:enough]
-        for unit in reversed(chosen) if enough > 1 else ():
+        for unit in reversed(chosen):
             without = [one for one in chosen if one is not unit]
             if without and self._fits(pod, without):
                 chosen = without

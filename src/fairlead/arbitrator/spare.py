@@ -13,14 +13,13 @@ from typing import Final
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.durations import seconds_of
-from fairlead.api.scheduling import Pod
+from fairlead.api.scheduling import GROUP_LABEL, Pod
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.objects import Consumer, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.fairshare.victims import Budget, Holder, choose
 from fairlead.runtime import clock
 
-GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 MIRROR: Final = "kubernetes.io/config.mirror"
 
 #: Pods that go together, or none of them.
@@ -38,7 +37,7 @@ class Holdings:
     pods: Callable[[str], Sequence[Pod]]  # of a namespace
     waiting: Callable[[str], Sequence[Pod]]  # of them, those without a node
     pods_on: Callable[[str], Sequence[Pod]]  # a node
-    budgets: Sequence[PodDisruptionBudget]
+    budgets: Callable[[str], Sequence[PodDisruptionBudget]]  # of a namespace
     #: Uids of pods whose eviction was refused a moment ago.
     spared: frozenset[str] = frozenset()
 
@@ -70,8 +69,7 @@ class Spare:
     def obstacle(self, namespace: str, key: str) -> tuple[str, str]:
         """Reason and message: why nobody of the namespace can make room for that pod."""
         consumer, known = self._holdings.consumers[namespace], len(self._choice(namespace))
-        guarded = any(one.metadata.namespace == namespace for one in self._holdings.budgets)
-        if guarded and len(self._choice(namespace, budgets=False)) > known:
+        if self._holdings.budgets(namespace) and len(self._choice(namespace, budgets=False)) > known:
             return "DisruptionBudget", f"disruption budgets keep the pods that would make room for {key}"
         if any(pod.metadata.uid in self._holdings.spared for pod in self._holdings.pods(namespace)):
             return "DisruptionBudget", f"the API server refused evictions that would make room for {key}"
@@ -143,7 +141,8 @@ class Spare:
         known, uid, owner = self._holdings, pod.metadata.uid, pod.metadata.controller
         is_kept = (owner is not None and owner.kind == "DaemonSet") or MIRROR in pod.metadata.annotations
         is_young = clock.now() - _since(pod) < least_seconds
-        is_guarded_twice = len(_guards(known.budgets, pod)) > 1  # the Eviction API refuses such pods
+        budgets = [one for one in known.budgets(pod.metadata.namespace) if one.guards(pod.metadata.labels)]
+        is_guarded_twice = len(budgets) > 1  # the Eviction API refuses such pods
         return Holder(
             pod.metadata.name,
             {name: amount for name, amount in known.books.kind(pod) if name in counted},
@@ -158,23 +157,11 @@ class Spare:
         """What the budgets of the namespace still allow."""
         going = [pod for pod in self._going.values() if pod.metadata.namespace == namespace]
         found = []
-        for one in self._holdings.budgets:
-            if one.metadata.namespace == namespace:
-                names = frozenset(pod.metadata.name for pod in pods if _guards([one], pod))
-                spent = sum(bool(_guards([one], pod)) for pod in going)
-                found.append(Budget(names, max(one.status.disruptions_allowed - spent, 0)))
+        for one in self._holdings.budgets(namespace):
+            names = frozenset(pod.metadata.name for pod in pods if one.guards(pod.metadata.labels))
+            spent = sum(one.guards(pod.metadata.labels) for pod in going)
+            found.append(Budget(names, max(one.status.disruptions_allowed - spent, 0)))
         return found
-
-
-def _guards(budgets: Iterable[PodDisruptionBudget], pod: Pod) -> list[PodDisruptionBudget]:
-    """The budgets over a pod; one without a selector guards nobody, an empty selector everybody (S3-106)."""
-    return [
-        one
-        for one in budgets
-        if one.metadata.namespace == pod.metadata.namespace
-        and one.spec.selector is not None
-        and one.spec.selector.matches(pod.metadata.labels)
-    ]
 
 
 def _gang(pod: Pod) -> str:

@@ -15,11 +15,10 @@ from typing import Final
 
 from fairlead.api.meta import Object, View
 from fairlead.api.resources import Resource
-from fairlead.api.scheduling import Pod
+from fairlead.api.scheduling import GROUP_LABEL, Pod
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.framework import Plugin
 
-GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 POD_GROUPS: Final = Resource(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", singular="podgroup", short_names=("pg", "pgs")
 )

@@ -45,7 +45,7 @@ def _budgets_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]
     for pod in (old, new):
         if pod is not None:
             for budget in world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace):
-                if budget.spec.selector is not None and budget.spec.selector.matches(pod.metadata.labels):
+                if budget.guards(pod.metadata.labels):
                     yield budget.metadata.key
 
 
@@ -63,12 +63,7 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
     )
 
     def reconcile(self, obj: PodDisruptionBudget, world: World) -> Actions:
-        selector = obj.spec.selector
-        pods = [
-            pod
-            for pod in world.within(PODS, obj.metadata.namespace)
-            if selector is not None and selector.matches(pod.metadata.labels)
-        ]
+        pods = [pod for pod in world.within(PODS, obj.metadata.namespace) if obj.guards(pod.metadata.labels)]
         if not pods:
             yield Emit("NoPods", "No matching pods found")
         try:
@@ -82,7 +77,7 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
             yield from _write(obj, _failed(obj, str(error), timestamp(world.now)))
             return
         if expected.has_unmanaged:
-            yield Emit("UnmanagedPods", _UNMANAGED.format(_as_go(selector or LabelSelector())), WARNING)
+            yield Emit("UnmanagedPods", _UNMANAGED.format(_as_go(obj.spec.selector or LabelSelector())), WARNING)
         disrupted = yield from _disrupted(obj, pods, world.now)
         yield from _write(obj, _status(obj, pods, expected.pods, desired, disrupted, timestamp(world.now)))
         if disrupted:
