@@ -9,12 +9,13 @@ import asyncio
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import uvloop
 
 from benchmarks.api import cluster, rss_mb
-from benchmarks.client import connect, spread
+from benchmarks.client import Connection, connect, spread
 from fairlead.client.kubeconfig import load
 from fairlead.sim.openb import read_pods
 
@@ -22,35 +23,25 @@ TRACE = Path(__file__).parents[2] / "shared" / "data" / "openb"
 CONNECTIONS = 16
 
 
-class _Spec(msgspec.Struct):
-    node_name: str = msgspec.field(default="", name="nodeName")
+class _Items(msgspec.Struct):
+    items: list[msgspec.Raw]
 
 
-class _Pod(msgspec.Struct):
-    spec: _Spec
+async def count(connection: Connection, selector: str) -> int:
+    """How many pods a field selector finds."""
+    answer = await connection.request("GET", f"/api/v1/pods?fieldSelector={quote(selector)}")
+    return len(msgspec.json.decode(answer, type=_Items).items)
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-
-
-async def bound(kubeconfig: Path) -> tuple[int, int]:
-    """How many pods there are, and how many of them have a node."""
-    connection = await connect(load(kubeconfig))
-    pods = msgspec.json.decode(await connection.request("GET", "/api/v1/pods"), type=_Pods).items
-    connection.close()
-    return len(pods), sum(1 for pod in pods if pod.spec.node_name)
-
-
-async def settled(kubeconfig: Path) -> tuple[int, int, float]:
-    """Wait until two seconds pass without another pod being bound; the counts, and when the last change was seen."""
-    last, since = (0, 0), time.perf_counter()
-    while time.perf_counter() - since < 2:
-        counts = await bound(kubeconfig)
-        if counts != last:
-            last, since = counts, time.perf_counter()
-        await asyncio.sleep(0.1)
-    return *last, since
+async def settled(connection: Connection, selector: str) -> tuple[int, float]:
+    """Wait until a second passes in which no pod leaves the selection; how many stay, and when the last one left."""
+    left, since = -1, time.perf_counter()
+    while time.perf_counter() - since < 1:
+        asked = time.perf_counter()
+        if (now_left := await count(connection, selector)) != left:
+            left, since = now_left, asked
+        await asyncio.sleep(0.05)
+    return left, since
 
 
 async def main() -> list[tuple[str, str, str]]:
@@ -62,12 +53,16 @@ async def main() -> list[tuple[str, str, str]]:
         began = time.perf_counter()
         await spread(kubeconfig, CONNECTIONS, jobs)
         created = time.perf_counter() - began
-        pods, placed, at = await settled(kubeconfig)
-        took = at - began
+        connection = await connect(load(kubeconfig))
+        waiting, at = await settled(connection, "spec.nodeName=")
+        took, placed = at - began, len(jobs) - waiting
+        _, at = await settled(connection, "status.phase=Pending")
+        running = at - began
         return [
             ("ready with 1,523 nodes", f"{ready:.2f} s", ""),
-            ("pods created", f"{pods:,} in {created:.1f} s: {pods / created:,.0f}/s", ""),
+            ("pods created", f"{len(jobs):,} in {created:.1f} s: {len(jobs) / created:,.0f}/s", ""),
             ("pods bound", f"{placed:,} in {took:.1f} s: {placed / took:,.0f}/s", "1,000/s"),
+            ("the last of them running", f"after {running:.1f} s", ""),
             ("resident at the end", f"{rss_mb(process):.0f} MB", ""),
         ]
 

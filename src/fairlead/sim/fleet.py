@@ -30,8 +30,11 @@ from fairlead.sim.admission import Ledger, amounts
 from fairlead.sim.containers import Place, Pod, step
 from fairlead.sim.nodes import Node, address_of, registered
 
-#: How many writes the fleet has under way at once.
-WORKERS = 64
+#: How many nodes are registered at once: each waits for the disk.
+REGISTERING = 64
+#: How many pods the fleet works on at once. A real kubelet has a machine of its own; these nodes take their time from the
+#: server and the scheduler, and that nobody has to wait for them, few of their writes are under way at any moment.
+WORKERS = 4
 #: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
@@ -120,7 +123,7 @@ class Fleet:
                     self._tell_lease_trouble(await self._renewed(name))
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(WORKERS, len(self._manifests))):
+            for _ in range(min(REGISTERING, len(self._manifests))):
                 group.create_task(register(), name="node registration")
 
     async def _register(self, manifest: Obj) -> None:
