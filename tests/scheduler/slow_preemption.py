@@ -59,10 +59,12 @@ def violating_budgets(victims: list[Obj], budgets: list[Obj]) -> list[Obj]:
 
 
 def protects(budget: Obj, pod: Obj) -> bool:
-    """An empty selector protects nobody (S3-106), and who was let go already is no longer protected."""
+    """An empty selector protects nobody (S3-106), no selector a pod without labels (default_preemption.go), and who was
+    let go already is no longer protected."""
     selector = budget["spec"].get("selector")
     return (
-        budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
+        bool(pod["metadata"]["labels"])
+        and budget["metadata"]["namespace"] == pod["metadata"]["namespace"]
         and bool(selector)
         and selects(selector, pod["metadata"]["labels"])
         and pod["metadata"]["name"] not in budget["status"].get("disruptedPods", {})

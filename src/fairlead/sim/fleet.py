@@ -32,8 +32,8 @@ from fairlead.sim.nodes import Node, address_of, registered
 
 #: How many nodes are registered at once: each waits for the disk.
 REGISTERING = 64
-#: How many pods the fleet works on at once. A real kubelet has a machine of its own; these nodes take their time from the
-#: server and the scheduler, and that nobody has to wait for them, few of their writes are under way at any moment.
+#: How many pods the fleet works on at once. A real kubelet has a machine of its own; these nodes take their time from
+#: the server and the scheduler, and that nobody has to wait for them, few of their writes are under way at any moment.
 WORKERS = 4
 #: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
