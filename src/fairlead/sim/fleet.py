@@ -29,12 +29,10 @@ from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import Ledger, amounts
 from fairlead.sim.containers import Place, Pod, step
 from fairlead.sim.nodes import Node, address_of, registered
+from fairlead.sim.pace import MOST, Pace
 
 #: How many nodes are registered at once: each waits for the disk.
 REGISTERING = 64
-#: How many pods the fleet works on at once. A real kubelet has a machine of its own; these nodes take their time from
-#: the server and the scheduler, and that nobody has to wait for them, few of their writes are under way at any moment.
-WORKERS = 4
 #: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
@@ -59,6 +57,7 @@ class Fleet:
         self._recorder = EventRecorder(api, "kubelet") if events else None
         self._budget = _Budget()
         self._queue: WorkQueue[str] = WorkQueue()
+        self._pace = Pace()
         self._seen: dict[str, float] = {}  # uid -> when its node first saw it
         self._deleted: dict[str, float] = {}  # uid -> when its node first saw it deleted
         self._addresses: dict[str, int] = {}  # uid -> number of its address
@@ -79,7 +78,7 @@ class Fleet:
         self._nodes.subscribe(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
-            for _ in range(WORKERS):
+            for _ in range(MOST):
                 group.create_task(self._work(), name="node worker")
             if self._heartbeats:
                 group.create_task(self._renew(), name="node leases")
@@ -153,6 +152,7 @@ class Fleet:
                 await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
             except NotFound:
                 await self._create_lease(name)
+            self._pace.wrote(self._pods.revision)
         except ApiError as error:
             return f"{type(error).__name__}: {error}"
         return ""
@@ -212,7 +212,8 @@ class Fleet:
         while True:
             key = await self._queue.get()
             try:
-                await self._sync(key)
+                async with self._pace:
+                    await self._sync(key)
             except (NotFound, Conflict):
                 pass  # it changed under our hands: the informer will tell
             except (ApiError, OSError) as error:
@@ -267,6 +268,7 @@ class Fleet:
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": status}
         await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        self._pace.wrote(self._pods.revision)
         if self._recorder and status.get("phase") == "Running" and pod.status.phase != "Running":
             self._announce(pod)
 
@@ -286,6 +288,7 @@ class Fleet:
         meta = pod.metadata
         options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
         await self._api.delete(PODS, meta.name, meta.namespace, options)
+        self._pace.wrote(self._pods.revision)
 
     def _place(self, pod: Pod) -> Place:
         number = self._addresses.get(pod.metadata.uid)
