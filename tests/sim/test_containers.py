@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
 from fairlead.sim.containers import (
     EXIT_CODE,
     LIFETIME_SECONDS,
@@ -15,7 +17,6 @@ from fairlead.sim.containers import (
     STOP_SECONDS,
     Behaviour,
     Place,
-    Pod,
     Step,
     step,
 )
@@ -31,7 +32,7 @@ def pod(annotations: dict[str, str] | None = None, status: Obj | None = None, **
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], **spec},
         "status": status or {},
     }
-    return msgspec.convert(obj, Pod)
+    return encoded(obj).view(Pod)
 
 
 def running(restarts: int = 0, since: str = MOMENT) -> Obj:

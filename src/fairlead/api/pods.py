@@ -1,9 +1,11 @@
-"""Pods as controllers see them. Tens of thousands are held at a time: declare only what is read.
+"""Pods as controllers and simulated nodes see them. Tens of thousands are held at a time: declare only what is read.
 
 What only few controllers look at, and seldom, stays undecoded: a slice of the pod's bytes, which exist anyway.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -53,8 +55,11 @@ class ContainerPort(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
 
 class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    image: str = ""
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    resources: dict[str, Any] | None = None
 
 
 class Toleration(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -65,6 +70,7 @@ class Toleration(View, frozen=True, rename="camel", gc=False, kw_only=True):
     toleration_seconds: int | None = None
 
 
+_mapping = msgspec.json.Decoder(dict[str, Any]).decode
 _volumes = msgspec.json.Decoder(tuple[Volume, ...]).decode
 _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
 _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
@@ -75,6 +81,10 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
+    restart_policy: str = "Always"
+    host_network: bool = False
+    overhead: dict[str, str] | None = None
+    resources: dict[str, Any] | None = None
     raw_affinity: msgspec.Raw = msgspec.field(default=ABSENT, name="affinity")
     raw_volumes: msgspec.Raw = msgspec.field(default=ABSENT, name="volumes")
     raw_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="containers")
@@ -112,7 +122,12 @@ class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):
     finished_at: str | None = None
 
 
+class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    started_at: str | None = None
+
+
 class ContainerState(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    running: Running | None = None
     terminated: Terminated | None = None
 
 
@@ -120,6 +135,17 @@ class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True)
     name: str = ""
     restart_count: int = 0
     state: ContainerState = ContainerState()
+    raw_last_state: msgspec.Raw = msgspec.field(default=ABSENT, name="lastState")
+    raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
+
+    @property
+    def last_state(self) -> dict[str, Any]:
+        return _mapping(self.raw_last_state) if self.raw_last_state else {}
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """What the node has given to the container."""
+        return _mapping(self.raw_resources) if self.raw_resources else {}
 
 
 class PodIP(View, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -13,13 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
-from fairlead.api.pods import FINISHED
+from fairlead.api.pods import FINISHED, Container, ContainerStatus, Pod
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 START_SECONDS = "sim.fairlead.dev/start-seconds"
@@ -31,58 +28,6 @@ STOP_SECONDS = "sim.fairlead.dev/stop-seconds"
 LONGEST_SECONDS = 100 * 366 * 86_400.0
 #: The kubelet's restart back-off: the first restart at once, then 10 s doubling to 300 s (S0-64).
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 300.0
-
-
-class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    name: str = ""
-    image: str = ""
-    restart_policy: str | None = None
-    resources: dict[str, Any] | None = None
-
-
-class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    node_name: str = ""
-    restart_policy: str = "Always"
-    host_network: bool = False
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    overhead: dict[str, str] | None = None
-    resources: dict[str, Any] | None = None
-
-
-class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    started_at: str | None = None
-
-
-class State(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    running: Running | None = None
-
-
-class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    name: str = ""
-    restart_count: int = 0
-    state: State = State()
-    last_state: dict[str, Any] | None = None
-    resources: dict[str, Any] | None = None
-
-
-class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    phase: str = ""
-    start_time: str | None = None
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A pod as a simulated node sees it."""
-
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-    @property
-    def is_finished(self) -> bool:
-        return self.status.phase in FINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +190,7 @@ def _crashed(pod: Pod, behaviour: Behaviour, place: Place, began: str, now: floa
 def _is_resized(pod: Pod) -> bool:
     """Whether a running container has other resources than the ones that were asked for (KEP-1287)."""
     known = {one.name: one for one in pod.status.container_statuses if one.state.running}
-    return any(
-        one.name in known and (one.resources or {}) != (known[one.name].resources or {}) for one in pod.spec.containers
-    )
+    return any(one.name in known and (one.resources or {}) != known[one.name].resources for one in pod.spec.containers)
 
 
 def _resized(pod: Pod, place: Place, now: float) -> Step:
@@ -255,11 +198,16 @@ def _resized(pod: Pod, place: Place, now: float) -> Step:
     status = _status(pod, "Running", timestamp(now), place, is_ready=True)
     known = {one.name: one for one in pod.status.container_statuses}
     status["containerStatuses"] = [
-        _container(one, msgspec.to_builtins(old.state), old.restart_count, is_ready=True, last=old.last_state)
+        _container(one, _state(old), old.restart_count, is_ready=True, last=old.last_state)
         for one in pod.spec.containers
         if (old := known.get(one.name))
     ]
     return Step(status, is_resized=True)
+
+
+def _state(status: ContainerStatus) -> Obj:
+    running = status.state.running
+    return {"running": {"startedAt": running.started_at}} if running else {}
 
 
 def _restarted(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:

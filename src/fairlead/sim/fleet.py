@@ -17,9 +17,11 @@ from types import MappingProxyType
 import msgspec
 
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
+from fairlead.api.encoded import encode
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
+from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.client.events import EventRecorder
@@ -27,7 +29,7 @@ from fairlead.client.informer import Informers
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import Ledger, amounts
-from fairlead.sim.containers import Place, Pod, step
+from fairlead.sim.containers import Place, step
 from fairlead.sim.nodes import Node, address_of, registered
 from fairlead.sim.pace import MOST, Pace
 
@@ -323,13 +325,14 @@ def _allocatable(node: Obj) -> dict[str, int]:
 def wants(pod: Pod) -> Mapping[str, int]:
     """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
     spec = pod.spec
-    return _wanted(msgspec.json.encode((spec.containers, spec.init_containers, spec.overhead, spec.resources)))
+    parts = (spec.raw_containers, spec.raw_init_containers, encode(spec.overhead), encode(spec.resources))
+    return _wanted(*(bytes(part) for part in parts))
 
 
 @lru_cache(maxsize=1024)
-def _wanted(decisive: bytes) -> Mapping[str, int]:
+def _wanted(*decisive: bytes) -> Mapping[str, int]:
     """The same of the parts of a spec that decide, for many pods come from few templates."""
     fields = ("containers", "initContainers", "overhead", "resources")
-    spec: Obj = dict(zip(fields, msgspec.json.decode(decisive), strict=True))
+    spec: Obj = {field: msgspec.json.decode(part) for field, part in zip(fields, decisive, strict=True) if part}
     amounts = {name: amount.milli if name == "cpu" else amount.units for name, amount in pod_requests(spec).items()}
     return MappingProxyType(amounts)

@@ -13,10 +13,11 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.patches.bodies import copied
+from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import monotonic
-from fairlead.sim.containers import Behaviour, Pod
+from fairlead.sim.containers import Behaviour
 from fairlead.sim.openb import Arrival
 
 #: When nothing happened for this long, nothing will: twice the scheduler's longest patience (5 minutes).

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
-from fairlead.api.pods import FINISHED
+from fairlead.api.pods import FINISHED, Pod
 from fairlead.client.informer import Informers
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
 from fairlead.sim.admission import amounts
-from fairlead.sim.containers import Pod
 from fairlead.sim.fleet import wants
 from fairlead.sim.nodes import Node
 
