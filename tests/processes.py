@@ -1,7 +1,8 @@
-"""Real `fairlead up` processes for tests."""
+"""Real processes for tests: `fairlead up`, and single components beside it."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+#: What a component says first.
+_BEGINNINGS = {"arbitrator": "Arbitrating", "scheduler": "Scheduling"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,19 @@ def fairlead_up(data_dir: Path, *options: str) -> Iterator[Up]:
             process.kill()
             process.wait()
             raise
+
+
+@contextmanager
+def component(up: Up, name: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `fairlead NAME` against that cluster while the block runs; it must begin, and end well unless killed."""
+    command = [sys.executable, "-m", "fairlead", name, "--kubeconfig", str(up.kubeconfig), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline().startswith(_BEGINNINGS[name])
+        yield process
+    finally:
+        process.terminate()
+        assert process.wait(15) in (0, -signal.SIGKILL)
 
 
 def _greeting(process: subprocess.Popen[str], log: Path) -> str:

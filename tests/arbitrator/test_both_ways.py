@@ -5,10 +5,7 @@ process beside an API server whose scheduler asks it as an extender (SC-58; S2-0
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from fairlead.runtime.loops import run
 from tests.arbitrator.world import World, scene
-from tests.processes import Up, fairlead_up, free_port
+from tests.processes import Up, component, fairlead_up, free_port
 
 ONE_NODE = ("--nodes", "1", "--node-cpu", "2", "--node-memory", "2Gi")
 
@@ -57,7 +54,10 @@ def test_over_http_with_an_extender(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(yaml.safe_dump(config))
     asked = ("--scheduler-config", str(file))
-    with fairlead_up(tmp_path / "data", *ONE_NODE, *asked) as up, _arbitrator(up, "--listen", f"127.0.0.1:{port}"):
+    with (
+        fairlead_up(tmp_path / "data", *ONE_NODE, *asked) as up,
+        component(up, "arbitrator", "--listen", f"127.0.0.1:{port}"),
+    ):
         run(_over_http(up, _t1_to_t3))
 
 
@@ -77,9 +77,9 @@ def test_another_arbitrator_takes_over_what_the_first_began(tmp_path: Path) -> N
         await world.settle()
         assert len(world.evicted) == 1
 
-    with fairlead_up(tmp_path / "data", *ONE_NODE) as up, _arbitrator(up) as first:
+    with fairlead_up(tmp_path / "data", *ONE_NODE) as up, component(up, "arbitrator") as first:
         run(_over_http(up, _until_led))
-        with _arbitrator(up):
+        with component(up, "arbitrator"):
             run(_over_http(up, act))
 
 
@@ -93,17 +93,6 @@ async def _until_led(world: World) -> None:
 
 async def _has_notice(world: World) -> bool:
     return bool((await world.status("consumer-1")).get("proposal"))
-
-
-@contextmanager
-def _arbitrator(up: Up, *options: str) -> Iterator[subprocess.Popen[Any]]:
-    command = [sys.executable, "-m", "fairlead", "arbitrator", "--kubeconfig", str(up.kubeconfig), *options]
-    with subprocess.Popen(command) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait(10)
 
 
 async def _over_http(up: Up, act: Callable[[World], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fairlead.api.objects import Obj
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
-from tests.processes import Up, free_port
+from tests.processes import Up, component, free_port
 
 ENDPOINT = "kubectl get endpointslice extender-ipv4 -n default -o jsonpath='{.endpoints[*].addresses}{.ports[0].port}'"
 
@@ -57,14 +57,8 @@ class Replica:
 def replica(up: Up, pod_ip: str) -> Iterator[Replica]:
     port = free_port()
     options = ["--listen", f"127.0.0.1:{port}", "--extender-service", "default/extender", "--pod-ip", pod_ip]
-    command = [sys.executable, "-m", "fairlead", "arbitrator", "--kubeconfig", str(up.kubeconfig), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline().startswith("Arbitrating at")
+    with component(up, "arbitrator", *options) as process:
         yield Replica(process, port)
-    finally:
-        process.terminate()
-        assert process.wait(15) == 0
 
 
 def asking(namespace: str, name: str) -> Obj:

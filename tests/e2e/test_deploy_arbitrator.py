@@ -3,10 +3,7 @@ there."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
@@ -14,7 +11,7 @@ import pytest
 
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
-from tests.processes import Up, free_port
+from tests.processes import Up, component, free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "arbitrator"
 REFUSED = "kubectl get pod {} -o jsonpath='{{.status.conditions[?(@.type==\"PodScheduled\")].message}}'"
@@ -27,19 +24,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     options = ("--components", "controllers,nodes")
     with cluster_of(tmp_path_factory.mktemp("cluster"), node("node-1", cpu="8"), options=options) as up:
         yield up
-
-
-@contextmanager
-def fairlead(up: Up, greeting: str, *command: str) -> Iterator[None]:
-    """A component of that cluster, as a process."""
-    line = [sys.executable, "-m", "fairlead", *command, "--kubeconfig", str(up.kubeconfig)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None and process.stdout.readline().startswith(greeting)
-        yield
-    finally:
-        process.terminate()
-        assert process.wait(15) == 0
 
 
 def test_everything_can_be_applied_and_schedulers_are_told(
@@ -68,8 +52,8 @@ def test_everything_can_be_applied_and_schedulers_are_told(
     listen = ("--listen", f"0.0.0.0:{port}", "--client-ca-file", str(pki / "ca.crt"))
     tls = ("--tls-cert-file", str(pki / "server.crt"), "--tls-private-key-file", str(pki / "server.key"))
     with (
-        fairlead(cluster, "Arbitrating", "arbitrator", *listen, *tls),
-        fairlead(cluster, "Scheduling", "scheduler", "--config", str(file), "--port", "0"),
+        component(cluster, "arbitrator", *listen, *tls),
+        component(cluster, "scheduler", "--config", str(file), "--port", "0"),
     ):
         terminal.output("kubectl wait --for=create consumer/defaults --timeout=20s")
         terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":2}}}\'')

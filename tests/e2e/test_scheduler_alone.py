@@ -14,7 +14,7 @@ import yaml
 
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
-from tests.processes import Up, free_port
+from tests.processes import Up, component, free_port
 
 NAMES = ("default-scheduler", "tight")
 
@@ -41,16 +41,8 @@ def config(tmp_path: Path) -> Path:
 def scheduler(up: Up, config: Path) -> Iterator[int]:
     """A scheduler process; yields its port."""
     port = free_port()
-    command = [sys.executable, "-m", "fairlead", "scheduler", "--kubeconfig", str(up.kubeconfig)]
-    process = subprocess.Popen(
-        [*command, "--config", str(config), "--port", str(port)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None and process.stdout.readline().startswith("Scheduling for")
+    with component(up, "scheduler", "--config", str(config), "--port", str(port)):
         yield port
-    finally:
-        process.terminate()
-        assert process.wait(10) == 0
 
 
 def asked(port: int, path: str) -> str:

@@ -12,6 +12,8 @@ import msgspec
 from fairlead.api.meta import Condition, Object, View
 
 FINISHED = ("Succeeded", "Failed")
+#: The annotation of a pod that only shows what a kubelet runs from a file.
+MIRROR = "kubernetes.io/config.mirror"
 
 #: A field that is kept undecoded, and is not there.
 ABSENT = msgspec.Raw(b"")

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.pods import MIRROR
 from fairlead.server.kinds.podspec.paths import validate_descending_path
 from fairlead.server.kinds.podspec.windows import each_with_path
 
-MIRROR = "kubernetes.io/config.mirror"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
@@ -30,7 +30,7 @@ _INTEGER = re.compile("-[0-9]+|0|[1-9][0-9]*")
 
 
 def is_mirror(pod: Obj) -> bool:
-    """It only shows what a kubelet runs from a file; changing it would make the kubelet delete it."""
+    """Changing it would make its kubelet delete it."""
     return MIRROR in (metadata(pod).get("annotations") or {})
 
 
