@@ -7,7 +7,7 @@ and go with their CustomResourceDefinitions, and so do the informers here. Event
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from fairlead.api import builtin
 from fairlead.api.crds import CustomResourceDefinition
@@ -16,8 +16,7 @@ from fairlead.api.resources import Resource
 from fairlead.client.informer import Informer
 from fairlead.controllers.actions import Kind
 
-if TYPE_CHECKING:
-    from fairlead.controllers.base import World
+T = TypeVar("T", bound=Object)
 
 DEFINITIONS: Final = Kind(builtin.CUSTOM_RESOURCE_DEFINITIONS, CustomResourceDefinition)
 
@@ -28,14 +27,22 @@ _UNFOLLOWED: Final = frozenset({builtin.EVENTS.qualified, builtin.EVENTS_K8S_IO.
 _NEEDED_VERBS: Final = frozenset({"delete", "list", "watch"})
 
 
-def served(world: World) -> Iterable[Resource]:
+class Copies(Protocol):
+    """Who keeps a copy of every kind that anybody reads (`base.World`)."""
+
+    def of(self, kind: Kind[T]) -> Informer[T]: ...
+
+    def forget(self, kind: Kind[Any]) -> None: ...
+
+
+def served(world: Copies) -> Iterable[Resource]:
     """Every group, version and kind that is served now."""
     yield from builtin.RESOURCES
     for definition in sorted(world.of(DEFINITIONS), key=lambda one: one.metadata.name):
         yield from definition.resources()
 
 
-def deletable(world: World) -> list[Resource]:
+def deletable(world: Copies) -> list[Resource]:
     """Every kind that can be deleted and watched, each once."""
     found: dict[str, Resource] = {}
     for resource in served(world):
@@ -44,7 +51,7 @@ def deletable(world: World) -> list[Resource]:
     return list(found.values())
 
 
-def resource_of(world: World, api_version: str, kind: str) -> Resource | None:
+def resource_of(world: Copies, api_version: str, kind: str) -> Resource | None:
     """The kind that an object or a reference names, if it is served."""
     found = _BUILTIN.get((api_version, kind))
     if found is not None:
@@ -62,7 +69,7 @@ _BUILTIN = {(one.api_version, one.kind): one for one in builtin.RESOURCES if _NE
 class Everything:
     """One informer for each kind; ask for it before the informers run."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Copies) -> None:
         self._world = world
         self._followers: list[Follower] = []
         self._followed: dict[str, tuple[Resource, Informer[Object]]] = {}
