@@ -17,7 +17,7 @@ from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.clock import monotonic
-from fairlead.runtime.loops import run_virtual
+from fairlead.runtime.loops import VirtualLoop, run_virtual
 from fairlead.testing.memory_api import MemoryApi
 
 SECRETS, MAPS = Kind(builtin.SECRETS, Object), Kind(builtin.CONFIG_MAPS, Object)
@@ -42,10 +42,13 @@ class Keeper(Controller[Object]):
 
     def __init__(self) -> None:
         self.turns: list[tuple[float, str]] = []
+        self.thinks = 0.0  # for how many seconds, at every turn
 
     def reconcile(self, obj: Object, world: World) -> Actions:
         self.turns.append((monotonic(), obj.metadata.name))
-        wanted = obj.metadata.annotations["wanted"]
+        wanted, loop = obj.metadata.annotations["wanted"], asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.pass_by(self.thinks)
         if wanted == "a bug":
             raise KeyError(wanted)
         if wanted == "a refusal" and len(self.turns) < 4:
@@ -106,6 +109,30 @@ def test_changes_of_many_dependents_are_one_turn() -> None:
             await api.patch(builtin.CONFIG_MAPS, item.view(Object).metadata.name, "n", {"data": {"a": "b"}})
         await asyncio.sleep(1)
         assert len(keeper.turns) == 1
+
+    run(test, MemoryApi())
+
+
+def test_who_thinks_for_long_is_woken_the_less_often_but_for_what_is_wanted_of_it() -> None:
+    """Thousands of pods that become ready one after the other must not take all the time there is."""
+
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "1"), "n")
+        keeper.thinks = 0.05
+        for number in range(100):
+            await asyncio.sleep(0.02)
+            [item] = (await api.list(builtin.CONFIG_MAPS, "n")).items
+            name = item.view(Object).metadata.name
+            await api.patch(builtin.CONFIG_MAPS, name, "n", {"data": {"a": str(number)}})
+            await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
+        assert 3 <= len(keeper.turns) <= 6  # in two seconds, each after half a second
+        keeper.turns.clear()
+        await asyncio.sleep(2)
+        keeper.turns.clear()
+        began = monotonic()
+        await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"generation": 2}})
+        await asyncio.sleep(2)
+        assert keeper.turns[0][0] == began
 
     run(test, MemoryApi())
 

@@ -26,6 +26,10 @@ WORKERS = 5
 #: How long changes of dependents are gathered before their owner is woken: a thousand pods that become ready
 #: together are one reconcile, not a thousand. Creations and deletions wake at once.
 SETTLE_SECONDS = 0.01
+#: Where a reconcile takes long, they are gathered for so many times as long: else an owner of thousands, of whom one
+#: after the other becomes ready, would take all the time of this process.
+SETTLE_TURNS = 10
+LONGEST_SETTLE_SECONDS = 1.0
 
 
 class World:

@@ -37,6 +37,7 @@ from fairlead.controllers.actions import (
     Update,
 )
 from fairlead.controllers.landing import Landing
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.workqueue import WorkQueue
 
 FIELD_MANAGER = WriteOptions(field_manager="kube-controller-manager")
@@ -67,19 +68,26 @@ class Executor:
             Together: self._together,
         }
 
-    async def carry_out(self, key: str, obj: Object | None, actions: Actions) -> None:
-        """Drive one reconcile to its end; what it does not catch is raised."""
+    async def carry_out(self, key: str, obj: Object | None, actions: Actions) -> float:
+        """Drive one reconcile to its end; what it does not catch is raised.
+
+        Returns for how many seconds it thought. What it waited for is not counted.
+        """
+        thought, began = 0.0, monotonic()
         try:
             action = next(actions)
             while True:
+                thought += monotonic() - began
                 try:
                     outcome = await self._perform(key, obj, action)
                 except ApiError as error:
+                    began = monotonic()
                     action = actions.throw(error)
                 else:
+                    began = monotonic()
                     action = actions.send(outcome)
         except StopIteration:
-            return
+            return thought + monotonic() - began
 
     async def _perform(self, key: str, obj: Object | None, action: Action) -> Any:
         return await self._performers[type(action)](key, obj, action)

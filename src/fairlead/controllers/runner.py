@@ -18,7 +18,15 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.controllers.actions import Actions
-from fairlead.controllers.base import SETTLE_SECONDS, Controller, Sweeper, Watch, World
+from fairlead.controllers.base import (
+    LONGEST_SETTLE_SECONDS,
+    SETTLE_SECONDS,
+    SETTLE_TURNS,
+    Controller,
+    Sweeper,
+    Watch,
+    World,
+)
 from fairlead.controllers.executor import Executor
 from fairlead.controllers.landing import Landing
 from fairlead.runtime.workqueue import WorkQueue
@@ -35,6 +43,7 @@ class Runner(Generic[T]):
         self._controller, self._world = controller, world
         self._queue: WorkQueue[str] = WorkQueue()
         self._landing = Landing(world)
+        self._settling: dict[str, float] = {}  # for how long changes are gathered, where that is longer than usual
         self._executor = Executor(api, controller.kind, self._queue, self._landing, recorder)
         self._own = world.of(controller.kind)
         self._watched = [(watch, world.of(watch.kind)) for watch in controller.watches]
@@ -70,8 +79,11 @@ class Runner(Generic[T]):
     def _changed(self, old: T | None, new: T | None) -> None:
         either = new or old
         assert either is not None
-        if self._controller.concerns(old, new):
-            self._queue.add(either.metadata.key)
+        if not self._controller.concerns(old, new):
+            return
+        key = either.metadata.key
+        is_report = old is not None and new is not None and old.metadata.generation == new.metadata.generation
+        self._queue.add_after(key, self._settling.get(key, 0.0) if is_report else 0.0)
 
     def _dependent_changed(self, watch: Watch, old: Object | None, new: Object | None) -> None:
         if watch.wakes_known and not self._own:
@@ -80,7 +92,7 @@ class Runner(Generic[T]):
         is_update = old is not None and new is not None
         for key in watch.wakes(self._world, old, new):
             if is_update:
-                self._queue.add_after(key, SETTLE_SECONDS)
+                self._queue.add_after(key, self._settling.get(key, SETTLE_SECONDS))
             else:
                 self._queue.add(key)
 
@@ -98,7 +110,7 @@ class Runner(Generic[T]):
         try:
             await self._landing.seen(key)
             obj = self._own.get(key)
-            await self._executor.carry_out(key, obj, self._decide(key, obj))
+            self._settle(key, obj, await self._executor.carry_out(key, obj, self._decide(key, obj)))
         except (Conflict, NotFound) as error:  # somebody was faster; the next turn sees what they did
             log.debug("%s %s: %s", name, key, error)
             self._queue.retry(key)
@@ -110,6 +122,14 @@ class Runner(Generic[T]):
             self._queue.retry(key)
         else:
             self._queue.forget(key)
+
+    def _settle(self, key: str, obj: T | None, thought: float) -> None:
+        """Remember what a turn of that key costs."""
+        seconds = min(SETTLE_TURNS * thought, LONGEST_SETTLE_SECONDS)
+        if obj is not None and seconds > SETTLE_SECONDS:
+            self._settling[key] = seconds
+        else:
+            self._settling.pop(key, None)
 
     def _decide(self, key: str, obj: T | None) -> Actions:
         if isinstance(self._controller, Sweeper):

@@ -69,6 +69,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.elapsed
 
+    def pass_by(self, seconds: float) -> None:
+        """As if what runs now took so long; otherwise thinking takes no time."""
+        self._jumping.elapsed += seconds
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run in real time, on uvloop."""
