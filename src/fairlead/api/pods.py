@@ -85,8 +85,8 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     subdomain: str = ""
     restart_policy: str = "Always"
     host_network: bool = False
-    overhead: dict[str, str] | None = None
-    resources: dict[str, Any] | None = None
+    raw_overhead: msgspec.Raw = msgspec.field(default=ABSENT, name="overhead")
+    raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
     raw_affinity: msgspec.Raw = msgspec.field(default=ABSENT, name="affinity")
     raw_volumes: msgspec.Raw = msgspec.field(default=ABSENT, name="volumes")
     raw_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="containers")

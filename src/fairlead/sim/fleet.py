@@ -17,7 +17,6 @@ from types import MappingProxyType
 import msgspec
 
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
-from fairlead.api.encoded import encode
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
@@ -325,7 +324,7 @@ def _allocatable(node: Obj) -> dict[str, int]:
 def wants(pod: Pod) -> Mapping[str, int]:
     """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
     spec = pod.spec
-    parts = (spec.raw_containers, spec.raw_init_containers, encode(spec.overhead), encode(spec.resources))
+    parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_overhead, spec.raw_resources)
     return _wanted(*(bytes(part) for part in parts))
 
 
