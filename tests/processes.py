@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: What a component says first.
-_BEGINNINGS = {"arbitrator": "Arbitrating", "scheduler": "Scheduling"}
+_BEGINNINGS = {"arbitrator": "Arbitrating at", "scheduler": "Scheduling for"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +36,30 @@ def fairlead_up(data_dir: Path, *options: str) -> Iterator[Up]:
     try:
         yield Up(process, data_dir, _greeting(process, Path(log.name)))
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
+        _stopped(process)
 
 
 @contextmanager
-def component(up: Up, name: str, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Run `fairlead NAME` against that cluster while the block runs; it must begin, and end well unless killed."""
+def component(up: Up, name: str, *options: str, ends_with: int = 0) -> Iterator[subprocess.Popen[str]]:
+    """Run `fairlead NAME` against that cluster while the block runs; it must begin, and end with that exit code."""
     command = [sys.executable, "-m", "fairlead", name, "--kubeconfig", str(up.kubeconfig), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline().startswith(_BEGINNINGS[name])
         yield process
     finally:
-        process.terminate()
-        assert process.wait(15) in (0, -signal.SIGKILL)
+        assert _stopped(process) == ends_with
+
+
+def _stopped(process: subprocess.Popen[str]) -> int:
+    """Tell the process to stop, which it must; its exit code."""
+    process.terminate()
+    try:
+        return process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _greeting(process: subprocess.Popen[str], log: Path) -> str:

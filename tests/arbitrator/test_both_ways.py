@@ -77,7 +77,10 @@ def test_another_arbitrator_takes_over_what_the_first_began(tmp_path: Path) -> N
         await world.settle()
         assert len(world.evicted) == 1
 
-    with fairlead_up(tmp_path / "data", *ONE_NODE) as up, component(up, "arbitrator") as first:
+    with (
+        fairlead_up(tmp_path / "data", *ONE_NODE) as up,
+        component(up, "arbitrator", ends_with=-signal.SIGKILL) as first,
+    ):
         run(_over_http(up, _until_led))
         with component(up, "arbitrator"):
             run(_over_http(up, act))
