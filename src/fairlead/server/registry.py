@@ -11,18 +11,10 @@ write names the revision that it replaces, and whoever did not insist on one tri
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from fairlead.api.encoded import Encoded, encoded
-from fairlead.api.errors import (
-    MODIFIED,
-    AlreadyExists,
-    BadRequest,
-    Conflict,
-    MethodNotSupported,
-    NotFound,
-    ServiceUnavailable,
-)
+from fairlead.api.errors import MODIFIED, AlreadyExists, BadRequest, Conflict, MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -39,36 +31,27 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
-from fairlead.runtime.clock import now
-from fairlead.server import deletion, writing
-from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server import writing
+from fairlead.server.admission.base import Admission, Attributes, Operation
 from fairlead.server.apply.bodies import check_merged, judge_repeated
 from fairlead.server.apply.ownership import apply, mark_reset, settle, track
 from fairlead.server.apply.writers import writer_of
-from fairlead.server.deletion import Outcome
 from fairlead.server.kinds.meta import validate_meta
 from fairlead.server.listing import check_list, list_page
 from fairlead.server.patching import unreadable, wish_of
-from fairlead.server.request import Caller, Patch, Wish, Write
+from fairlead.server.records import Records
+from fairlead.server.removal import Removal
+from fairlead.server.request import Caller, Patch, Wish, Write, attributes_of
 from fairlead.server.selection import matcher
 from fairlead.server.served import Catalogue, Served
 from fairlead.server.views import View, Views, view_of
 from fairlead.server.watching import events
-from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store, StoreUnavailable, unstamped
+from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store
 
 #: How often a create with a generated name tries another name (KEP-4420).
 NAME_ATTEMPTS = 8
 #: Patches that ask nothing of what they do not change.
 _MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
-
-
-class Admission(Protocol):
-    """The chain of admission plugins (server/admission/chain.py)."""
-
-    async def admit(self, attributes: Attributes) -> None: ...
-
-    async def validate(self, attributes: Attributes) -> None: ...
-
 
 #: A POST to a subresource: binding, eviction. Gets (registry, served, namespace, name, body, write).
 Action = Callable[["Registry", Served, str, str, Obj, Write], Awaitable[Encoded]]
@@ -87,6 +70,7 @@ class Registry:
         self.admission: Admission
         self.observers: dict[str, Observer] = {}
         self._views, self._actions = views, actions
+        self._records = Records(store)
 
     async def open(self, admission: Admission) -> None:
         """Load what the store holds. Nothing older than this moment can be watched."""
@@ -170,7 +154,7 @@ class Registry:
         strategy.default(obj)
         if write.is_tracked and not write.is_apply:
             track(obj, None, writer_of(served, write))
-        attributes = self._attributes(served, obj, None, write, Operation.CREATE)
+        attributes = attributes_of(served, obj, None, write, Operation.CREATE)
         try:
             await self.admission.admit(attributes)
             is_generated = not metadata(obj).get("name")
@@ -196,13 +180,13 @@ class Registry:
             key = served.key(meta.get("namespace", ""), meta["name"])
             try:
                 if write.options.dry_run:
-                    if await self.store.get(key) is not None:
+                    if await self._records.get(key) is not None:
                         raise RevisionMismatch(key, 0)
-                    return self._answer(served, _unstored(served, obj), write)
-                record = await self._put(key, served.encode(obj), 0)
+                    return write.version.shown(_unstored(served, obj))
+                record = await self._records.put(key, served.encode(obj), 0)
             except RevisionMismatch:
                 continue
-            return self._answer(served, Encoded(record.value), write)
+            return write.version.shown(Encoded(record.value))
         raise AlreadyExists.of(row.plural, meta["name"], row.group)
 
     # -- changing
@@ -250,7 +234,7 @@ class Registry:
         view = view_of(self._views, write.version.resource, write.subresource)
         row, key = served.resource, served.key(namespace, name)
         while True:
-            record = await self.store.get(key)
+            record = await self._records.get(key)
             if record is None:
                 may_create = patch is None and served.strategy.allows_create_on_update
                 if write.subresource or not (may_create or write.is_apply):
@@ -301,7 +285,7 @@ class Registry:
             track(sent, view.edited(served, old), view.writer(served, write))
         new = view.merged(served, sent, old)
         settle(new, old)
-        attributes = self._attributes(served, new, old, write, Operation.UPDATE)
+        attributes = attributes_of(served, new, old, write, Operation.UPDATE)
         try:
             await self.admission.admit(attributes)
             errors = Errors()
@@ -309,54 +293,20 @@ class Registry:
             self._refuse(served, new, errors)
             write.caller.warnings.extend(view.warnings(served, new, old))
             await self.admission.validate(attributes)
-            stored = await self._store(served, key, new, record, write)
+            stored = await self._records.replace(served, key, new, record, dry_run=write.options.dry_run)
         except BaseException:
             await self._undo(attributes)
             raise
         if view.is_whole:
-            return self._answer(served, stored, write)
-        return encoded(view.shown(served, stored.obj()))
-
-    async def _store(self, served: Served, key: str, new: Obj, record: Record, write: Write) -> Encoded:
-        """Write the object if it changed, or remove it if it was only waiting for this change."""
-        value = served.encode(new)
-        if _is_same(value, unstamped(record.value, record.revision)):
-            return Encoded(record.value)
-        if write.options.dry_run:
-            return Encoded(value.replace(MARKER, b'"resourceVersion":"%d"' % record.revision, 1))
-        if deletion.is_finished(new, served.strategy):
-            await self._remove(key, record.revision)
-            return Encoded(value.replace(MARKER, b'"resourceVersion":"%d"' % record.revision, 1))
-        return Encoded((await self._put(key, value, record.revision)).value)
+            return write.version.shown(Encoded(stored.value))
+        return encoded(view.shown(served, Encoded(stored.value).obj()))
 
     async def guaranteed_update(
         self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
     ) -> Obj | None:
         """The server's own read-modify-write, past admission and validation (admission.base.Writer)."""
         served = self.catalogue.stored(resource)
-        if served is None:
-            return None
-        key = served.key(namespace, name)
-        while True:
-            record = await self.store.get(key)
-            if record is None:
-                return None
-            current = Encoded(record.value).obj()
-            new = change(current)
-            if new is None:
-                return current
-            try:
-                if deletion.is_finished(new, served.strategy):
-                    await self._remove(key, record.revision)
-                    return new
-                value = served.encode(new)
-                if _is_same(value, unstamped(record.value, record.revision)):
-                    return current
-                record = await self._put(key, value, record.revision)
-            except RevisionMismatch:
-                continue
-            metadata(new)["resourceVersion"] = str(record.revision)
-            return new
+        return await self._records.guaranteed_update(served, name, namespace, change) if served else None
 
     # -- deleting
 
@@ -370,43 +320,7 @@ class Registry:
     ) -> Encoded:
         served, version = self.catalogue.of(resource)
         write = Write(WriteOptions(dry_run=options.dry_run), caller or Caller(), version)
-        row, key = served.resource, served.key(namespace, name)
-        while True:
-            record = await self.store.get(key)
-            if record is None:
-                raise NotFound.of(row.plural, name, row.group)
-            obj = Encoded(record.value).obj()
-            deletion.check_preconditions(obj, row.kind, options)
-            attributes = self._attributes(served, obj, obj, write, Operation.DELETE)
-            await self.admission.admit(attributes)
-            await self.admission.validate(attributes)
-            try:
-                return await self._delete(served, key, obj, record, options, write)
-            except RevisionMismatch:
-                continue
-
-    async def _delete(
-        self, served: Served, key: str, obj: Obj, record: Record, options: DeleteOptions, write: Write
-    ) -> Encoded:
-        outcome = deletion.decide(obj, served.strategy, options, now())
-        if outcome is Outcome.PENDING:
-            return self._answer(served, Encoded(record.value), write)
-        if options.dry_run:
-            last = encoded(obj)
-        elif outcome is Outcome.REMOVE:
-            last = Encoded(record.value)
-        else:
-            value = served.encode(obj)
-            if not _is_same(value, unstamped(record.value, record.revision)):
-                record = await self._put(key, value, record.revision)
-            last = Encoded(record.value)
-        if outcome is Outcome.MARK:
-            return self._answer(served, last, write)
-        if not options.dry_run:
-            await self._remove(key, record.revision)
-        if served.strategy.returns_deleted:
-            return self._answer(served, last, write)
-        return encoded(_deleted(served, obj))
+        return await Removal(self._records, self.admission, served, options, write).of(namespace, name)
 
     async def delete_collection(
         self,
@@ -441,22 +355,6 @@ class Registry:
         return obj
 
     @staticmethod
-    def _attributes(served: Served, obj: Obj, old: Obj | None, write: Write, operation: Operation) -> Attributes:
-        meta = metadata(obj)
-        return Attributes(
-            operation,
-            served.resource,
-            meta.get("namespace", ""),
-            meta.get("name", ""),
-            obj,
-            old,
-            write.subresource,
-            write.options.dry_run,
-            write.caller.user,
-            write.caller.warnings,
-        )
-
-    @staticmethod
     async def _undo(attributes: Attributes) -> None:
         for undo in attributes.on_failure:
             await undo()
@@ -465,22 +363,6 @@ class Registry:
     def _refuse(served: Served, obj: Obj, errors: Errors) -> None:
         row = served.resource
         errors.raise_invalid(row.kind, metadata(obj).get("name", ""), row.group)
-
-    @staticmethod
-    def _answer(served: Served, stored: Encoded, write: Write) -> Encoded:
-        return write.version.shown(stored)
-
-    async def _put(self, key: str, value: bytes, expected: int) -> Record:
-        try:
-            return await self.store.put(key, value, expected)
-        except StoreUnavailable as error:
-            raise ServiceUnavailable(f"the store cannot write: {error}") from error
-
-    async def _remove(self, key: str, expected: int) -> None:
-        try:
-            await self.store.delete(key, expected)
-        except StoreUnavailable as error:
-            raise ServiceUnavailable(f"the store cannot write: {error}") from error
 
 
 def _apply_of(served: Served, view: View, config: Obj, name: str, namespace: str, write: Write) -> Wish:
@@ -496,11 +378,6 @@ def _apply_of(served: Served, view: View, config: Obj, name: str, namespace: str
     return wish
 
 
-def _is_same(value: bytes, stored: bytes) -> bool:
-    """Whether two encoded objects say the same; clients are free to order keys as they like."""
-    return value == stored or (len(value) == len(stored) and Encoded(value).obj() == Encoded(stored).obj())
-
-
 def _reason_within(message: str) -> str:
     """`Pod in version "v1" cannot be handled as a Pod: WHY`."""
     return message.partition(": ")[2] if " cannot be handled as a " in message else message
@@ -509,16 +386,3 @@ def _reason_within(message: str) -> str:
 def _unstored(served: Served, obj: Obj) -> Encoded:
     """The answer to a dry run: no version, for there is none."""
     return Encoded(served.encode(obj).replace(MARKER + b",", b"", 1))
-
-
-def _deleted(served: Served, obj: Obj) -> Obj:
-    """The `Status` of a deletion that is complete."""
-    meta, row = metadata(obj), served.resource
-    details = {"name": meta["name"], "group": row.group, "kind": row.plural, "uid": meta.get("uid", "")}
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {key: value for key, value in details.items() if value},
-    }

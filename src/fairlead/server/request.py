@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.api.errors import BadRequest
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType, WriteOptions
-from fairlead.server.admission.base import User
-from fairlead.server.served import Version
+from fairlead.server.admission.base import Attributes, Operation, User
+from fairlead.server.served import Served, Version
 
 #: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
 Wish = Callable[[Obj], Obj]
@@ -72,3 +72,20 @@ class Write:
             )
         if self.options.field_validation == "Warn":
             self.caller.warnings.extend(problems)
+
+
+def attributes_of(served: Served, obj: Obj, old: Obj | None, write: Write, operation: Operation) -> Attributes:
+    """What admission sees of a write."""
+    meta = metadata(obj)
+    return Attributes(
+        operation,
+        served.resource,
+        meta.get("namespace", ""),
+        meta.get("name", ""),
+        obj,
+        old,
+        write.subresource,
+        write.options.dry_run,
+        write.caller.user,
+        write.caller.warnings,
+    )

@@ -120,3 +120,11 @@ class AdmissionPlugin:
 
     async def validate(self, attributes: Attributes) -> None:
         """Refuse, or charge for what is about to be written; the object is final."""
+
+
+class Admission(Protocol):
+    """All plugins that are switched on (server/admission/chain.py)."""
+
+    async def admit(self, attributes: Attributes) -> None: ...
+
+    async def validate(self, attributes: Attributes) -> None: ...
