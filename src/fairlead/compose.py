@@ -29,7 +29,7 @@ from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
-from fairlead.client.kubeconfig import load, render
+from fairlead.client.kubeconfig import load, read, render
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.configuration import Configuration
@@ -247,7 +247,7 @@ def _give_access(path: Path, address: str, ca: bytes, token: str) -> None:
             return
     except (OSError, ValueError):
         pass  # there is none, or it leads nowhere yet
-    existing = path.read_text() if path.exists() else ""
+    existing = read(path) if path.exists() else None
     write_private(path.resolve(), render(address, ca, token, existing).encode())
 
 

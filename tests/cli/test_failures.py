@@ -70,8 +70,8 @@ def test_up_knows_its_parts_before_it_starts(options: list[str], said: str) -> N
         ("--pods-from", "kind: List\nitems: []", "holds no Pod"),
         ("--pods-from", POD.replace("Pod", "Deployment"), "holds Deployment p, but only pods arrive"),
         ("--pods-from", POD.replace("name: p", "name: P_P"), "Pod default/P_P cannot be stored"),
-        ("--pods-from", "a: [", "is not valid YAML"),
-        ("--pods-from", "\x00", "is not valid YAML"),
+        ("--pods-from", "a: [", "yaml: line 1: "),
+        ("--pods-from", "\x00", "yaml: control characters are not allowed"),
         ("--import", POD.replace("containers", "nothing"), "Pod default/p cannot be stored: spec.containers"),
     ],
 )
@@ -99,6 +99,17 @@ def test_dates_in_manifests_stay_texts(tmp_path: Path) -> None:
     (pod,) = read(path)
     assert pod["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
     assert pod["metadata"]["labels"] == {"day": "2026-01-01"}
+
+
+def test_manifests_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text("kind: Pod\nmetadata: {name: p}\nspec: {priority: 012, started: 12:30:00}\n---\nkind: Pod\n")
+    first, second = read(path)
+    assert first["spec"] == {"priority": 10, "started": "12:30:00"}
+    assert second == {"kind": "Pod"}
+    path.write_text("kind: Pod\nspec: {a: 1, a: 2}\n")
+    with pytest.raises(ValueError, match=r'pod.yaml: yaml: .*\n.*key "a" already set in map'):
+        list(read(path))
 
 
 @pytest.mark.parametrize("option", ["--port", "--http-port"])

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import yaml
-
+from fairlead.api import goyaml
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.patches.bodies import copied
-from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue
 from fairlead.server.restore import Unrestorable, check
@@ -86,12 +84,11 @@ def scheduling(file: Path | None) -> Configuration | None:
     if file is None:
         return None
     try:
-        document = yaml.safe_load(file.read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file} is not valid YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{file} is not a KubeSchedulerConfiguration")
-    try:
+        document, problems = goyaml.parse(file.read_bytes())
+        if problems:
+            raise ValueError("; ".join(problems))
+        if not isinstance(document, dict):
+            raise ValueError("not a KubeSchedulerConfiguration")
         return load(document)
-    except ConfigurationError as error:
+    except ValueError as error:
         raise ValueError(f"{file}: {error}") from None

@@ -18,7 +18,7 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, node_objects, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
-from fairlead.client.kubeconfig import parsed
+from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import tune_collector
@@ -123,7 +123,10 @@ def _check(settings: Settings) -> None:
         raise WrongUsage(f"--port and --http-port are both {settings.port}: give one of them another number")
     kubeconfig = settings.kubeconfig or (settings.data_dir and settings.data_dir / "kubeconfig")
     if kubeconfig and kubeconfig.exists():
-        parsed(kubeconfig.read_text())  # refuses what is no kubeconfig
+        try:
+            kubeconfigs.read(kubeconfig)
+        except ValueError as error:
+            raise WrongUsage(f"{error}; name another one with --kubeconfig") from None
 
 
 def _chosen(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import yaml
 
+from fairlead.api import goyaml
+
 #: Where a pod finds its service account.
 POD_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -29,15 +31,14 @@ class Access:
     token_file: Path | None = None
 
 
-def render(server: str, ca: bytes | None, token: str, existing: str = "", name: str = "fairlead") -> str:
-    """A kubeconfig whose current context leads to the server; the other entries of an existing one stay.
-
-    Raises ValueError if what exists is no kubeconfig.
-    """
+def render(
+    server: str, ca: bytes | None, token: str, existing: Mapping[str, Any] | None = None, name: str = "fairlead"
+) -> str:
+    """A kubeconfig whose current context leads to the server; the other entries of an existing one stay."""
     cluster: dict[str, Any] = {"server": server}
     if ca:
         cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
-    config = {"apiVersion": "v1", "kind": "Config"} | parsed(existing)
+    config = {"apiVersion": "v1", "kind": "Config", **(existing or {})}
     _put(config, "clusters", name, "cluster", cluster)
     _put(config, "users", name, "user", {"token": token} if token else {})
     _put(config, "contexts", name, "context", {"cluster": name, "user": name}, keeps_more=True)
@@ -45,14 +46,16 @@ def render(server: str, ca: bytes | None, token: str, existing: str = "", name: 
     return yaml.safe_dump(config, sort_keys=False)
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """What a kubeconfig says, before another entry is put into it; ValueError if it is none."""
+def read(path: Path) -> dict[str, Any]:
+    """What a kubeconfig says; ValueError if the file is none."""
     try:
-        config = yaml.safe_load(text) or {}
-    except yaml.YAMLError:
-        config = None
+        config, _ = goyaml.parse(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if config is None:
+        return {}
     if not isinstance(config, dict) or config.get("kind", "Config") != "Config":
-        raise ValueError("the kubeconfig to write to is a file of another kind: name another one with --kubeconfig")
+        raise ValueError(f"{path} is not a kubeconfig")
     return config
 
 
@@ -62,7 +65,7 @@ def _put(
     """Set the entry of that name; with `keeps_more`, what else was said in it (a namespace) stays."""
     entries = config[section] = list(config.get(section) or ())
     for entry in entries:
-        if entry.get("name") == name:
+        if isinstance(entry, dict) and entry.get("name") == name:
             entry[key] = {**(entry.get(key) or {}), **value} if keeps_more else value
             return
     entries.append({"name": name, key: value})
@@ -70,7 +73,7 @@ def _put(
 
 def load(path: Path, context: str = "") -> Access:
     """The current (or named) context of a kubeconfig; ValueError says what is wrong with it."""
-    config = _read(path)
+    config = read(path)
     wanted = context or config.get("current-context") or ""
     chosen = _named(config, "contexts", wanted).get("context") or {}
     cluster = _named(config, "clusters", chosen.get("cluster", "")).get("cluster") or {}
@@ -110,16 +113,6 @@ def in_cluster(environment: Mapping[str, str], account: Path = POD_ACCOUNT) -> A
 def read_token(file: Path) -> str:
     """The bearer token in a file."""
     return file.read_text().strip()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        config = yaml.safe_load(path.read_text()) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not YAML: {error}") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} is not a kubeconfig")
-    return config
 
 
 def _named(config: dict[str, Any], section: str, name: str) -> dict[str, Any]:

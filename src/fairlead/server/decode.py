@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from fairlead.api import goyaml
 from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
 from fairlead.api.golang import unmarshal_error
+from fairlead.api.goyaml import MalformedYaml
 from fairlead.api.objects import Obj
-from fairlead.server import duplicates, goyaml, protobuf, wire
+from fairlead.server import duplicates, protobuf, wire
 from fairlead.server.gojson import MalformedJson, may_have_duplicates, parse, parse_pairs
-from fairlead.server.goyaml import MalformedYaml
 from fairlead.server.normalise import normalise
 from fairlead.server.protobuf import MalformedProtobuf
 from fairlead.server.targets import Target, definition_of, target_of

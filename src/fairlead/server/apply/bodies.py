@@ -13,11 +13,11 @@ from typing import Final
 
 from fairlead.api.errors import BadRequest, Conflict, Unknown
 from fairlead.api.fields import Errors
+from fairlead.api.goyaml import MalformedYaml, parse
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.apply.forms import Form
 from fairlead.server.apply.validate import problems_of, told
-from fairlead.server.goyaml import MalformedYaml, parse
 
 #: Longer names of managers are refused.
 _LONGEST_MANAGER: Final = 128

@@ -7,6 +7,8 @@ alone. Keys of any type become strings, as they must in JSON.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import yaml
@@ -15,7 +17,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class MalformedYaml(ValueError):
-    """The body is no YAML; `str()` of it is go-yaml's message."""
+    """The text is no YAML; `str()` of it is go-yaml's message."""
 
 
 #: What PyYAML would resolve and go-yaml does not, or not in this way.
@@ -100,13 +102,31 @@ _Loader.yaml_constructors = {
 
 
 def parse(body: bytes) -> tuple[Any, list[str]]:
-    """The JSON value of the first document, and what strict decoding says about keys that come twice."""
-    try:
+    """The JSON value of the first document, and what strict decoding says about keys that come twice.
+
+    Raises `MalformedYaml`.
+    """
+    return next(documents(body), (None, []))
+
+
+def documents(body: bytes) -> Iterator[tuple[Any, list[str]]]:
+    """The same of every document, one after the other."""
+    with _told_as_go_does():
         _check_depth(body)
         loader = _Loader(body)
-        value = loader.get_data() if loader.check_data() else None
-        if b"&" in body:
-            value = _Copy().of(value)
+        while loader.check_data():
+            loader.repeated = []
+            value = loader.get_data()
+            if b"&" in body:
+                value = _Copy().of(value)
+            problems = ["yaml: unmarshal errors:\n" + "\n".join(loader.repeated)] if loader.repeated else []
+            yield value, problems
+
+
+@contextmanager
+def _told_as_go_does() -> Iterator[None]:
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         raise MalformedYaml(_told(error)) from None
     except yaml.reader.ReaderError as error:
@@ -115,8 +135,6 @@ def parse(body: bytes) -> tuple[Any, list[str]]:
         raise MalformedYaml(f"yaml: {error}") from None
     except RecursionError:
         raise MalformedYaml("yaml: exceeded max depth") from None
-    repeated = ["yaml: unmarshal errors:\n" + "\n".join(loader.repeated)] if loader.repeated else []
-    return value, repeated
 
 
 def _check_depth(body: bytes) -> None:
