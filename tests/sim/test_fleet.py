@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -13,10 +14,11 @@ from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components, simulation
 from fairlead.runtime import chance
+from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry import Registry
-from fairlead.sim.fleet import LEASE_NAMESPACE
+from fairlead.sim.fleet import LEASE_NAMESPACE, RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.memory import MemoryStore
 
@@ -149,3 +151,22 @@ def test_the_namespace_of_the_leases_comes_back(caplog: pytest.LogCaptureFixture
 
     run_virtual(main())
     assert sum("leases of nodes cannot be renewed" in one for one in caplog.messages) <= 1
+
+
+def test_leases_are_renewed_some_at_a_time_and_each_in_time() -> None:
+    """All at once would hold up everybody else, one after the other would wait for the disk at each."""
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        settings = Settings(nodes=tuple(uniform(100, NodeShape())))
+        async with components(running, settings, heartbeats=True):
+            for _ in range(4):
+                await asyncio.sleep(20)
+                leases = server.registry.each("leases.coordination.k8s.io", LEASE_NAMESPACE)
+                renewed = [parse_timestamp(one.obj()["spec"]["renewTime"]) for one in leases]
+                assert len(renewed) == 100
+                assert min(renewed) >= now() - 10.1
+                assert max(Counter(renewed).values()) < 2 * RENEWING
+
+    run_virtual(main())
