@@ -27,7 +27,8 @@ class WorkQueue(Generic[K]):
         self._waiting: OrderedDict[K, None] = OrderedDict()
         self._working: set[K] = set()
         self._again: set[K] = set()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        #: When a key is due, on the loop's clock. (uvloop's handle does not say it for less than a millisecond.)
+        self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait, each to be woken by one key
 
@@ -52,12 +53,13 @@ class WorkQueue(Generic[K]):
             self.add(key)
             return
         loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= loop.time() + seconds:
+        due = loop.time() + seconds
+        if (timer := self._timers.get(key)) is not None:
+            earlier, handle = timer
+            if earlier <= due:
                 return
-            timer.cancel()
-        self._timers[key] = loop.call_later(seconds, self._timed, key)
+            handle.cancel()
+        self._timers[key] = due, loop.call_later(seconds, self._timed, key)
 
     def _timed(self, key: K) -> None:
         del self._timers[key]
