@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.loops import run as real
 from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.workqueue import WorkQueue
 
@@ -73,6 +74,18 @@ def test_a_delay_that_is_over_adds_at_once() -> None:
         assert len(queue) == 1
 
     run(test)
+
+
+def test_a_moment_less_than_the_loop_can_tell_is_a_delay_like_any_other() -> None:
+    """uvloop runs what is due within half a millisecond at once, with a handle that knows no time."""
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        queue.add_after("a", 0.0003)
+        queue.add_after("a", 0.005)
+        assert await queue.get() == "a"
+
+    real(main())
 
 
 def test_retries_back_off_until_the_key_succeeds() -> None:

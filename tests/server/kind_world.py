@@ -60,7 +60,7 @@ def updated(old: Obj, change: Callable[[Obj], Any]) -> tuple[Obj, list[str]]:
     obj = _changed(old, change, row, strategy)
     strategy.prepare_update(obj, old)
     errors = Errors()
-    validate_meta_update(obj, old, errors)
+    validate_meta_update(obj, old, errors, resource=row, again=strategy.meta_checks)
     strategy.validate_update(obj, old, errors)
     return obj, told(errors)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.builtin import CONFIG_MAPS
 from fairlead.api.errors import BadRequest, Conflict, Invalid
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
@@ -192,10 +193,10 @@ def test_a_marked_object_goes_with_the_last_thing_that_kept_it(obj: Obj, strateg
 )
 def test_preconditions(options: DeleteOptions, refusal: str | None) -> None:
     if refusal is None:
-        check_preconditions(thing(), "Thing", options)
+        check_preconditions(thing(), CONFIG_MAPS, options)
         return
     with pytest.raises(Conflict) as refused:
-        check_preconditions(thing(), "Thing", options)
+        check_preconditions(thing(), CONFIG_MAPS, options)
     assert refusal in refused.value.message
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api import builtin
 from fairlead.api.errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
@@ -28,7 +29,7 @@ class Cluster(World):
         self.deleted: list[tuple[str, DeleteOptions]] = []
 
     async def delete(self, name: str, namespace: str, options: DeleteOptions) -> None:
-        check_preconditions(self.get("pods", name, namespace), "Pod", options)
+        check_preconditions(self.get("pods", name, namespace), builtin.PODS, options)
         self.deleted.append((name, options))
 
     def pod(self, name: str = "p", phase: str = "Running", ready: Obj = READY, **meta: Any) -> Cluster:

@@ -129,8 +129,16 @@ class AlreadyExists(ApiError):
     code, reason = 409, "AlreadyExists"
 
     @classmethod
-    def of(cls, plural: str, name: str, group: str = "") -> AlreadyExists:
-        return cls(f'{qualified(plural, group)} "{name}" already exists', name=name, group=group, kind=plural)
+    def of(
+        cls, plural: str, name: str, group: str = "", *, is_generated: bool = False, is_going: bool = False
+    ) -> AlreadyExists:
+        """`is_generated`: the server was asked to make up the name. `is_going`: what has it is being deleted."""
+        text = f'{qualified(plural, group)} "{name}" already exists'
+        if is_generated:
+            text += ", the server was not able to generate a unique name for the object"
+        if is_going:
+            text = f"object is being deleted: {text}"
+        return cls(text, name=name, group=group, kind=plural, retry_after_seconds=int(is_generated))
 
 
 class Conflict(ApiError):

@@ -14,6 +14,7 @@ from fairlead.api.errors import BadRequest, Conflict
 from fairlead.api.fields import Errors
 from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime.clock import parse_timestamp, timestamp
 from fairlead.server.gonumbers import parse_bool, parse_int
@@ -31,20 +32,20 @@ class Outcome(Enum):
     PENDING = auto()  # somebody is deleting it already: nothing to do
 
 
-def check_preconditions(obj: Obj, kind: str, options: DeleteOptions) -> None:
-    """Raise `Conflict` unless the object is the one that the client means."""
+def check_preconditions(obj: Obj, row: Resource, options: DeleteOptions) -> None:
+    """Raise `Conflict` unless the object is the one that the client means; upstream names its kind here."""
     meta = metadata(obj)
     uid, version = options.precondition_uid, options.precondition_resource_version
     advice = "The object might have been deleted and then recreated"
     if uid is not None and uid != meta.get("uid"):
         why = f"the UID in the precondition ({uid}) does not match the UID in record ({meta.get('uid')}). {advice}"
-        raise Conflict.of(kind, meta["name"], why)
+        raise Conflict.of(row.kind, meta["name"], why, row.group)
     if version is not None and version != meta.get("resourceVersion"):
         why = (
             f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
             f"({meta.get('resourceVersion')}). The object might have been modified"
         )
-        raise Conflict.of(kind, meta["name"], why)
+        raise Conflict.of(row.kind, meta["name"], why, row.group)
 
 
 def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> Outcome:

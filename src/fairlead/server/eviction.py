@@ -22,6 +22,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TypeAlias
 
+from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, BadRequest, Cause, Conflict, Forbidden, NotFound, TooManyRequests, Unknown
 from fairlead.api.objects import Obj, metadata, name_of
@@ -229,7 +230,7 @@ def _without_room(status: Obj, now: str) -> list[Obj]:
 
 def _targeted(options: DeleteOptions, now: str, pod: Obj) -> Obj | None:
     """The pod with the condition that announces its end; None if it has that already."""
-    check_preconditions(pod, "Pod", options)
+    check_preconditions(pod, builtin.PODS, options)
     status = _status(pod)
     old = _condition(status, _CONDITION["type"])
     since = old.get("lastTransitionTime") if old and old.get("status") == "True" else now

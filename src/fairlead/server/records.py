@@ -50,7 +50,13 @@ class Records:
         return await self.put(key, value, record.revision)
 
     async def guaranteed_update(
-        self, served: Served, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+        self,
+        served: Served,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
     ) -> Obj | None:
         """Read, change, write back, and repeat while somebody else is faster (admission.base.Writer)."""
         key = served.key(namespace, name)
@@ -63,7 +69,7 @@ class Records:
             if new is None:
                 return current
             try:
-                stored = await self.replace(served, key, new, record)
+                stored = await self.replace(served, key, new, record, dry_run=dry_run)
             except RevisionMismatch:
                 continue
             metadata(new)["resourceVersion"] = str(stored.revision)

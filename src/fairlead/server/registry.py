@@ -52,6 +52,10 @@ from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store
 NAME_ATTEMPTS = 8
 #: Patches that ask nothing of what they do not change.
 _MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
+_REPEATED_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
 
 #: A POST to a subresource: binding, eviction. Gets (registry, served, namespace, name, body, write).
 Action = Callable[["Registry", Served, str, str, Obj, Write], Awaitable[Encoded]]
@@ -145,10 +149,12 @@ class Registry:
             return await action(self, served, namespace, name, obj, write)
         if subresource or "create" not in resource.verbs:
             raise MethodNotSupported("the server does not allow this method on the requested resource")
-        return await self._create(served, namespace, self._normal(served, obj, write), write)
+        obj = self._normal(served, obj, write)
+        return await self._create(served, namespace, obj, write, metadata(obj).get("resourceVersion", ""))
 
-    async def _create(self, served: Served, namespace: str, obj: Obj, write: Write) -> Encoded:
+    async def _create(self, served: Served, namespace: str, obj: Obj, write: Write, revision: str = "") -> Encoded:
         strategy = served.strategy
+        _merge_owners(obj, write)
         writing.place(served, obj, namespace)
         writing.check_birth(served, obj)
         strategy.default(obj)
@@ -167,6 +173,8 @@ class Registry:
             write.caller.warnings.extend(strategy.warnings(obj, None))
             attributes.name = metadata(obj)["name"]
             await self.admission.validate(attributes)
+            if not write.options.dry_run:
+                writing.check_no_revision(revision)
             return await self._insert(served, obj, write, NAME_ATTEMPTS if is_generated else 1)
         except BaseException:
             await self._undo(attributes)
@@ -187,7 +195,13 @@ class Registry:
             except RevisionMismatch:
                 continue
             return write.version.shown(Encoded(record.value))
-        raise AlreadyExists.of(row.plural, meta["name"], row.group)
+        raise await self._taken(row, key, meta)
+
+    async def _taken(self, row: Resource, key: str, meta: Obj) -> AlreadyExists:
+        there = await self._records.get(key)
+        is_going = there is not None and bool(metadata(Encoded(there.value).obj()).get("deletionTimestamp"))
+        is_generated = bool(meta.get("generateName"))
+        return AlreadyExists.of(row.plural, meta["name"], row.group, is_generated=is_generated, is_going=is_going)
 
     # -- changing
 
@@ -219,65 +233,64 @@ class Registry:
         caller: Caller | None = None,
     ) -> Encoded:
         served, version = self.catalogue.of(resource)
-        write = Write(options, caller or Caller(), version, subresource, type_ is PatchType.APPLY)
+        write = Write(options, caller or Caller(), version, subresource, Patch(patch, type_))
         view = view_of(self._views, resource, subresource)
         if write.is_apply:
             wish = _apply_of(served, view, patch, name, namespace, write)
         else:
             wish = wish_of(view.definition(version), patch, type_)
-        return await self.change(served, namespace, name, wish, write, patch=Patch(patch, type_))
+        return await self.change(served, namespace, name, wish, write)
 
-    async def change(
-        self, served: Served, namespace: str, name: str, wish: Wish, write: Write, patch: Patch | None = None
-    ) -> Encoded:
+    async def change(self, served: Served, namespace: str, name: str, wish: Wish, write: Write) -> Encoded:
         """Read, change, write; again while somebody else is faster and the client did not insist on a version."""
         view = view_of(self._views, write.version.resource, write.subresource)
         row, key = served.resource, served.key(namespace, name)
         while True:
             record = await self._records.get(key)
             if record is None:
-                may_create = patch is None and served.strategy.allows_create_on_update
+                may_create = write.patch is None and served.strategy.allows_create_on_update
                 if write.subresource or not (may_create or write.is_apply):
                     raise NotFound.of(row.plural, name, row.group)
                 write.caller.created = True
-                sent = self._understood(served, view, wish({}), write, patch)
+                sent = self._understood(served, view, wish({}), write)
                 return await self._create(served, namespace, sent, write)
             old = Encoded(record.value).obj()
-            sent = self._sent(served, view, old, wish, write, patch)
-            insists = writing.expected_revision(served, sent, record.revision)
-            if not patch:
+            sent = self._sent(served, view, old, wish, write)
+            insists = writing.expected_revision(served, sent, record.revision, is_whole=view.is_whole)
+            if not write.patch:
                 writing.check_uid(served, sent, old)
             try:
                 return await self._replace(served, view, key, old, sent, record, write)
             except RevisionMismatch:
-                if insists and not patch:
+                if insists and not write.patch:
                     raise Conflict.of(row.plural, name, MODIFIED, row.group) from None
 
-    def _sent(self, served: Served, view: View, old: Obj, wish: Wish, write: Write, patch: Patch | None) -> Obj:
+    def _sent(self, served: Served, view: View, old: Obj, wish: Wish, write: Write) -> Obj:
         """What the client wants, in the stored version and in normal form."""
         version = write.version
         shown = view.edited(served, old)
-        if patch and patch.type in _MERGES and not write.is_tracked:
+        if write.patch and write.patch.type in _MERGES and not write.is_tracked:
             shown = view.narrowed(shown)
         if view.is_whole and version.from_stored:
             shown = version.from_stored(shown)
-        sent = self._understood(served, view, wish(shown), write, patch)
+        sent = self._understood(served, view, wish(shown), write)
         was = metadata(old)
         writing.check_identity(sent, version.resource, was["name"], was.get("namespace", ""))
         return sent
 
-    def _understood(self, served: Served, view: View, sent: Obj, write: Write, patch: Patch | None) -> Obj:
+    def _understood(self, served: Served, view: View, sent: Obj, write: Write) -> Obj:
         """The object in normal form; if that fails, a patch is to blame in its own words."""
         try:
             return self._normal(served, sent, write, view)
         except BadRequest as error:
-            if patch is None:
+            if write.patch is None:
                 raise
-            raise unreadable(patch.body, patch.type, sent, _reason_within(error.message)) from None
+            raise unreadable(write.patch.body, write.patch.type, sent, _reason_within(error.message)) from None
 
     async def _replace(
         self, served: Served, view: View, key: str, old: Obj, sent: Obj, record: Record, write: Write
     ) -> Encoded:
+        _merge_owners(sent, write)
         view.default(served, sent)
         if not write.is_tracked:
             writing.keep_managers(sent, old)
@@ -302,11 +315,19 @@ class Registry:
         return encoded(view.shown(served, Encoded(stored.value).obj()))
 
     async def guaranteed_update(
-        self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
     ) -> Obj | None:
         """The server's own read-modify-write, past admission and validation (admission.base.Writer)."""
         served = self.catalogue.stored(resource)
-        return await self._records.guaranteed_update(served, name, namespace, change) if served else None
+        if served is None:
+            return None
+        return await self._records.guaranteed_update(served, name, namespace, change, dry_run=dry_run)
 
     # -- deleting
 
@@ -318,9 +339,7 @@ class Registry:
         options: DeleteOptions = DELETE,
         caller: Caller | None = None,
     ) -> Encoded:
-        served, version = self.catalogue.of(resource)
-        write = Write(WriteOptions(dry_run=options.dry_run), caller or Caller(), version)
-        return await Removal(self._records, self.admission, served, options, write).of(namespace, name)
+        return await self._removal(resource, options, caller).of(namespace, name)
 
     async def delete_collection(
         self,
@@ -331,13 +350,19 @@ class Registry:
         caller: Caller | None = None,
     ) -> Listing:
         listing = await self.list(resource, namespace, query)
+        removal = self._removal(resource, options, caller)
         for item in listing.items:
             meta = metadata(item.obj())
             try:
-                await self.delete(resource, meta["name"], meta.get("namespace", ""), options, caller)
+                await removal.of(meta.get("namespace", ""), meta["name"], is_one_of_many=True)
             except NotFound:
                 continue
         return listing
+
+    def _removal(self, resource: Resource, options: DeleteOptions, caller: Caller | None) -> Removal:
+        served, version = self.catalogue.of(resource)
+        write = Write(WriteOptions(dry_run=options.dry_run), caller or Caller(), version)
+        return Removal(self._records, self.admission, served, options, write)
 
     # -- the steps that all writes share
 
@@ -363,6 +388,13 @@ class Registry:
     def _refuse(served: Served, obj: Obj, errors: Errors) -> None:
         row = served.resource
         errors.raise_invalid(row.kind, metadata(obj).get("name", ""), row.group)
+
+
+def _merge_owners(obj: Obj, write: Write) -> None:
+    """Say each owner once, and tell the client that it did not."""
+    if repeated := writing.without_repeated_owners(obj):
+        when = " after mutating admission happens" if write.patch else ""
+        write.caller.warnings.append(_REPEATED_OWNERS.format(when, ", ".join(repeated)))
 
 
 def _apply_of(served: Served, view: View, config: Obj, name: str, namespace: str, write: Write) -> Wish:

@@ -28,8 +28,8 @@ class Removal:
         self._records, self._admission = records, admission
         self._served, self._options, self._write = served, options, write
 
-    async def of(self, namespace: str, name: str) -> Encoded:
-        """Delete that object, and again while somebody else is faster."""
+    async def of(self, namespace: str, name: str, *, is_one_of_many: bool = False) -> Encoded:
+        """Delete that object, and again while somebody else is faster. What guards one guards no collection."""
         served, row = self._served, self._served.resource
         key = served.key(namespace, name)
         while True:
@@ -37,7 +37,9 @@ class Removal:
             if record is None:
                 raise NotFound.of(row.plural, name, row.group)
             obj = Encoded(record.value).obj()
-            deletion.check_preconditions(obj, row.kind, self._options)
+            if not is_one_of_many:
+                served.strategy.check_deletion(obj, self._options)
+            deletion.check_preconditions(obj, row, self._options)
             attributes = attributes_of(served, obj, obj, self._write, Operation.DELETE)
             await self._admission.admit(attributes)
             await self._admission.validate(attributes)

@@ -50,7 +50,11 @@ class Write:
     caller: Caller
     version: Version
     subresource: str = ""
-    is_apply: bool = False
+    patch: Patch | None = None
+
+    @property
+    def is_apply(self) -> bool:
+        return self.patch is not None and self.patch.type is PatchType.APPLY
 
     @property
     def is_tracked(self) -> bool:

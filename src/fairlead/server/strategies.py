@@ -11,12 +11,21 @@ quantities are canonical. They change the dict in place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import DeleteOptions
 
 #: Reads one selectable field off an object; an absent field reads as "".
 FieldGetter = Callable[[Obj], str]
+
+
+class MetaCheck(Enum):
+    """A look at changed metadata that upstream's rules of a kind take once more; a cause is told at every look."""
+
+    CHANGE = auto()  # ValidateObjectMetaUpdate
+    WHOLE = auto()  # ValidateObjectMeta
 
 
 class Strategy:
@@ -30,6 +39,8 @@ class Strategy:
     has_status: bool = False
     #: Whether an update may come without a resourceVersion.
     allows_unconditional_update: bool = True
+    #: What the kind's own rules look at again when it is updated.
+    meta_checks: tuple[MetaCheck, ...] = (MetaCheck.CHANGE,)
     #: Whether a PUT to a name that does not exist creates the object.
     allows_create_on_update: bool = False
     #: Whether somebody else (a node agent) finishes a deletion within a grace period.
@@ -72,6 +83,9 @@ class Strategy:
     def grace_period_seconds(self, obj: Obj, asked: int | None) -> int:
         """How long a deletion waits where `deletes_gracefully`; 0 removes the object at once."""
         return 0
+
+    def check_deletion(self, obj: Obj, options: DeleteOptions) -> None:
+        """Raise what speaks against a DELETE of this object, before anything else is asked."""
 
     def mark_deleted(self, obj: Obj) -> None:
         """More to write down when a deletion begins (a namespace becomes Terminating)."""

@@ -46,7 +46,7 @@ class FinalizeView(View):
         return finalized(sent, old)
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
-        validate_meta_update(new, old, errors)
+        validate_meta_update(new, old, errors, resource=served.resource)
         validate_finalize(new, errors)
 
 
@@ -63,7 +63,7 @@ class PodView(View):
         return sent
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
-        validate_meta_update(new, old, errors)
+        validate_meta_update(new, old, errors, resource=served.resource)
         self._rules.validate(new, old, errors)
 
 
@@ -136,28 +136,26 @@ def _custom_scale(strategy: CustomStrategy, obj: Obj) -> Scale:
 
 async def bind(registry: Registry, served: Served, namespace: str, name: str, binding: Obj, write: Write) -> Encoded:
     """`pods/NAME/binding`, and the old `POST bindings`, which names the pod in the body alone."""
-    _understand(binding, write)
+    _understand(served, namespace, binding, write)
     name = name or name_of(binding)
     check_binding(binding, name)
     attributes = await _admitted(registry, namespace, name, binding, "binding", write)
-    if write.options.dry_run:
-        return encoded(_SUCCESS)
-    wanted_uid = metadata(binding).get("uid")
+
+    pods, _ = registry.catalogue.of(PODS)
 
     def change(pod: Obj) -> Obj:
-        if wanted_uid and metadata(pod)["uid"] != wanted_uid:
-            raise NotFound.of("pods", name)
+        writing.check_is_meant(pods, attributes.obj, pod)
         assign(pod, attributes.obj)
         return pod
 
-    if await registry.guaranteed_update("pods", name, namespace, change) is None:
+    if await registry.guaranteed_update("pods", name, namespace, change, dry_run=write.options.dry_run) is None:
         raise NotFound.of("pods", name)
     return encoded(_SUCCESS)
 
 
 async def evict_pod(registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write) -> Encoded:
     """`pods/NAME/eviction`."""
-    _understand(body, write)
+    _understand(served, namespace, body, write)
     await _admitted(registry, namespace, name, body, "eviction", write)
 
     async def delete(pod: str, space: str, options: DeleteOptions) -> object:
@@ -166,10 +164,11 @@ async def evict_pod(registry: Registry, served: Served, namespace: str, name: st
     return encoded(await evict(registry, registry, delete, namespace, name, body, dry_run=write.options.dry_run))
 
 
-def _understand(body: Obj, write: Write) -> None:
-    """Make the body normal; its types are right after that."""
+def _understand(served: Served, namespace: str, body: Obj, write: Write) -> None:
+    """Make the body normal; its types are right after that, and it means what the path says."""
     target = target_of(write.version.resource, write.subresource)
     write.judge(target.normalise(body), target.kind, target.version)
+    writing.place(served, body, namespace)
 
 
 async def _admitted(

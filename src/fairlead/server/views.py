@@ -75,7 +75,7 @@ class View:
             writing.count_generation(new, old)
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
-        validate_meta_update(new, old, errors, is_builtin=served.crd is None)
+        validate_meta_update(new, old, errors, resource=served.resource, again=served.strategy.meta_checks)
         served.strategy.validate_update(new, old, errors)
 
     def warnings(self, served: Served, new: Obj, old: Obj) -> list[str]:
@@ -95,7 +95,7 @@ class StatusView(View):
         return new
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
-        validate_meta_update(new, old, errors, is_builtin=served.crd is None)
+        validate_meta_update(new, old, errors, resource=served.resource)
         served.strategy.validate_status(new, old, errors)
 
     def warnings(self, served: Served, new: Obj, old: Obj) -> list[str]:

@@ -7,6 +7,7 @@ apiserver `registry/rest/{create,update}.go`.
 from __future__ import annotations
 
 from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
+from fairlead.api.fields import Errors, invalid
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
 from fairlead.runtime import chance
@@ -38,8 +39,6 @@ def check_birth(served: Served, obj: Obj) -> None:
 def begin(served: Served, obj: Obj) -> None:
     """Metadata of an object about to be born."""
     meta = metadata(obj)
-    if meta.get("resourceVersion"):
-        raise Unknown("resourceVersion should not be set on objects to be created")
     for key in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(key, None)
     if not meta.get("name") and meta.get("generateName"):
@@ -56,35 +55,75 @@ def begin(served: Served, obj: Obj) -> None:
             obj["status"] = dict(served.zero_status)
 
 
+def check_no_revision(text: str) -> None:
+    """Refuse to create what claims to be a version already; what cannot be read claims nothing."""
+    try:
+        revision = parse_uint(text) if text else 0
+    except ValueError:
+        return
+    if revision:
+        raise Unknown("resourceVersion should not be set on objects to be created")
+
+
 def rename(meta: Obj) -> None:
     """Make up a name from `generateName`."""
     meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + chance.name_suffix()
 
 
-def expected_revision(served: Served, obj: Obj, current: int) -> bool:
-    """Check the resourceVersion that an update came with; False if it came without one."""
+def expected_revision(served: Served, obj: Obj, current: int, *, is_whole: bool) -> bool:
+    """Check the resourceVersion that an update came with; False if it came without one.
+
+    Some kinds are never updated without, but what is not the object itself (`is_whole` false) need not carry one.
+    """
+    row, name = served.resource, metadata(obj).get("name", "")
     text = metadata(obj).get("resourceVersion") or ""
     if not text or text == "0":
-        return False
+        if served.strategy.allows_unconditional_update or not is_whole:
+            return False
+        errors = Errors()
+        errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(row.plural, name, errors, row.group)  # of the resource: upstream's error has no place for it
     try:
         expected = parse_uint(text)
     except ValueError as error:
         raise Unknown(str(error)) from None
     if expected != current:
-        row = served.resource
-        raise Conflict.of(row.plural, metadata(obj).get("name", ""), MODIFIED, row.group)
+        raise Conflict.of(row.plural, name, MODIFIED, row.group)
     return True
 
 
+def without_repeated_owners(obj: Obj) -> list[str]:
+    """Leave each owner reference in the object once; the UIDs of those that came again."""
+    meta = metadata(obj)
+    owners = meta.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return []
+    kept: list[Obj] = []
+    repeated = []
+    for owner in owners:
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    meta["ownerReferences"] = kept
+    return repeated
+
+
 def carry_over(served: Served, obj: Obj, old: Obj) -> None:
-    """Server-owned metadata of an update: taken from the old object where the client may not or need not say."""
+    """Server-owned metadata of an update: taken from the old object where the client may not or need not say.
+
+    What a client may not say, and cannot have read, is left for the rules to refuse: that a live object is going.
+    """
     meta, was = metadata(obj), metadata(old)
     if served.strategy.allows_unconditional_update:
         meta["resourceVersion"] = was["resourceVersion"]
-    for key in ("name", "namespace", "uid", "creationTimestamp", "generateName"):
+    for key in ("name", "namespace", "uid", "deletionGracePeriodSeconds"):
         if key in was and not meta.get(key):
             meta[key] = was[key]
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
+    for key in ("creationTimestamp", "deletionTimestamp"):
+        if key in was:
+            meta[key] = was[key]
+    for key in ("generation", "selfLink"):
         if key in was:
             meta[key] = was[key]
         else:
@@ -93,15 +132,27 @@ def carry_over(served: Served, obj: Obj, old: Obj) -> None:
 
 def check_uid(served: Served, obj: Obj, old: Obj) -> None:
     """Refuse an update that means another object of the same name."""
-    uid, was = metadata(obj).get("uid"), metadata(old)
-    if uid and uid != was["uid"]:
-        row, name = served.resource, was["name"]
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {served.path(was.get('namespace', ''), name)}, "
-            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-            f"UID in object meta: {was['uid']}"
-        )
-        raise Conflict.of(row.plural, name, why, row.group)
+    _check_precondition(served, "UID", metadata(obj).get("uid"), metadata(old)["uid"], old)
+
+
+def check_is_meant(served: Served, binding: Obj, pod: Obj) -> None:
+    """Refuse a binding that means another pod of the same name, or another version of it."""
+    check_uid(served, binding, pod)
+    asked, found = metadata(binding).get("resourceVersion"), metadata(pod)["resourceVersion"]
+    _check_precondition(served, "ResourceVersion", asked, found, pod)
+
+
+def _check_precondition(served: Served, what: str, asked: str | None, found: str, old: Obj) -> None:
+    """`Preconditions.Check` of apiserver's pkg/storage."""
+    if not asked or asked == found:
+        return
+    row, was = served.resource, metadata(old)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {served.path(was.get('namespace', ''), was['name'])}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, "
+        f"{what} in object meta: {found}"
+    )
+    raise Conflict.of(row.plural, was["name"], why, row.group)
 
 
 def check_identity(obj: Obj, resource: Resource, name: str, namespace: str) -> None:

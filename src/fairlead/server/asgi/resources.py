@@ -122,7 +122,7 @@ class Resources:
         stored = await self._registry.update(
             row, obj, subresource=target.subresource, options=options, caller=request.caller
         )
-        return show.one(stored)
+        return show.one(stored, 201 if request.caller.created else 200)
 
     async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show = Presenter(served, version, request)

@@ -29,6 +29,7 @@ from fairlead.server.kinds.others import (
     PodTemplateStrategy,
     ReportedStrategy,
     RuntimeClassStrategy,
+    VersionedStrategy,
 )
 from fairlead.server.kinds.pods import PodStrategy
 from fairlead.server.kinds.policy import PodDisruptionBudgetStrategy
@@ -89,13 +90,20 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "rolebindings.rbac.authorization.k8s.io": RoleBindingStrategy(is_namespaced=True),
     "priorityclasses.scheduling.k8s.io": PriorityClassStrategy(),
     "storageclasses.storage.k8s.io": StorageClassStrategy(),
-    "volumeattachments.storage.k8s.io": ReportedStrategy(),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(has_status=True),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(),
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(),
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(),
+    "csidrivers.storage.k8s.io": VersionedStrategy(),
+    "csinodes.storage.k8s.io": VersionedStrategy(),
+    "csistoragecapacities.storage.k8s.io": VersionedStrategy(),
+    "volumeattachments.storage.k8s.io": ReportedStrategy(allows_unconditional_update=False),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(
+        has_status=True, allows_unconditional_update=False
+    ),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(
+        allows_unconditional_update=False
+    ),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
     "resourceclaims.resource.k8s.io": ReportedStrategy(),
     "deviceclasses.resource.k8s.io": CountedStrategy(),
 }

@@ -16,7 +16,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.kinds.rules import check, validate_unchanged
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 MAX_BYTES: Final = 1024 * 1024
 SERVICE_ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
@@ -37,6 +37,8 @@ def validate_immutability(obj: Obj, old: Obj, fields: Iterable[str], errors: Err
 
 
 class ConfigMapStrategy(Strategy):
+    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
+
     def validate(self, obj: Obj, errors: Errors) -> None:
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         size = 0
@@ -49,7 +51,7 @@ class ConfigMapStrategy(Strategy):
             check(errors, f"binaryData[{key}]", key, names.config_map_key)
             size += _decoded_size(value)
         if size > MAX_BYTES:
-            errors.too_long("", MAX_BYTES)
+            errors.too_long("[]", MAX_BYTES)  # how Go prints a path without a name
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_immutability(obj, old, ("data", "binaryData"), errors)
@@ -57,6 +59,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class SecretStrategy(Strategy):
+    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
     selectable = {"type": lambda secret: str(secret.get("type", ""))}
 
     def default(self, obj: Obj) -> None:

@@ -33,7 +33,7 @@ from fairlead.server.kinds.workloads import (
     validate_same_selector,
     workload_warnings,
 )
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 ROLLING, ON_DELETE = "RollingUpdate", "OnDelete"
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -53,6 +53,7 @@ _COUNTS: Final = (
 
 
 class DaemonSetStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     has_status = True
     has_generation = True
 

@@ -27,7 +27,7 @@ from fairlead.server.kinds.rules import (
     validate_unchanged,
 )
 from fairlead.server.kinds.workloads import labels_of, workload_warnings
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 JOB_NAME, CONTROLLER_UID = "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"
 OLD_JOB_NAME, OLD_CONTROLLER_UID = "job-name", "controller-uid"
@@ -50,6 +50,7 @@ _NEVER_MUTABLE: Final = (
 
 
 class JobStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     orphans_by_default = True
     has_status = True
     has_generation = True

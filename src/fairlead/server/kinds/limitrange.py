@@ -18,7 +18,7 @@ from fairlead.server.kinds.resource_names import (
     validate_container_resource_name,
     validate_resource_name,
 )
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 POD, CONTAINER, CLAIM = "Pod", "Container", "PersistentVolumeClaim"
 
@@ -32,6 +32,9 @@ _OVER_LIMIT: Final = "default request value {} is greater than default limit val
 
 
 class LimitRangeStrategy(Strategy):
+    allows_create_on_update = True
+    meta_checks = (MetaCheck.WHOLE,)
+
     def default(self, obj: Obj) -> None:
         for item in obj["spec"]["limits"] or ():
             for field in _LISTS:

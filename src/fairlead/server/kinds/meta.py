@@ -16,6 +16,7 @@ from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import validate_labels
+from fairlead.server.strategies import MetaCheck
 
 #: How the objects of a kind may be called; `dns1123_subdomain` where a kind is not listed.
 NAME_RULES: Final[Mapping[str, names.Rule]] = {
@@ -52,43 +53,61 @@ def name_rule(qualified: str) -> names.Rule:
     return NAME_RULES.get(qualified, names.dns1123_subdomain)
 
 
-def validate_meta(obj: Obj, errors: Errors, *, resource: Resource, path: str = "metadata") -> None:
+def validate_meta(obj: Obj, errors: Errors, *, resource: Resource) -> None:
     """The metadata of a new object, after its name was generated."""
-    meta = metadata(obj)
-    rule = name_rule(resource.qualified)
-    if generate := meta.get("generateName"):
-        for text in rule(names.without_trailing_dash(generate)):
-            errors.invalid(f"{path}.generateName", generate, text)
-    if name := meta.get("name"):
-        for text in rule(name):
-            errors.invalid(f"{path}.name", name, text)
-    else:
-        errors.required(f"{path}.name", "name or generateName is required")
-    _validate_namespace(meta.get("namespace") or "", resource.namespaced, path, errors)
-    if meta.get("generation", 0) < 0:
-        errors.invalid(f"{path}.generation", meta["generation"], "must be greater than or equal to 0")
-    validate_labels(meta.get("labels"), errors, f"{path}.labels")
-    validate_annotations(meta.get("annotations"), errors, f"{path}.annotations")
-    _validate_owners(meta.get("ownerReferences") or (), f"{path}.ownerReferences", errors)
-    _validate_finalizers(meta.get("finalizers") or (), f"{path}.finalizers", errors)
-    _validate_managed_fields(meta.get("managedFields") or (), f"{path}.managedFields", errors)
+    _validate_whole(obj, errors, resource, name_rule(resource.qualified))
     if resource.definition:
-        _validate_finalizer_names(meta.get("finalizers") or (), f"{path}.finalizers", errors)
+        _validate_finalizer_names(metadata(obj).get("finalizers") or (), errors)
 
 
 def validate_meta_update(
-    obj: Obj, old: Obj, errors: Errors, *, path: str = "metadata", is_builtin: bool = True
+    obj: Obj, old: Obj, errors: Errors, *, resource: Resource, again: Iterable[MetaCheck] = (MetaCheck.CHANGE,)
 ) -> None:
     """What a change of metadata may not do.
 
-    Upstream asks twice, in `rest.BeforeUpdate` and in the strategy of the kind, so every cause is told twice.
+    Upstream asks in `rest.BeforeUpdate`, about the whole and about the change, and then `again` in the rules of the
+    kind, so every cause is told several times.
     """
-    found = Errors()
-    _validate_change(metadata(obj), metadata(old), found, path)
-    errors += found
-    errors += found
-    if is_builtin:
-        _validate_finalizer_names(metadata(obj).get("finalizers") or (), f"{path}.finalizers", errors)
+    meta, was = metadata(obj), metadata(old)
+    change = Errors()
+    _validate_change(meta, was, change)
+    if not change and meta.get("finalizers") == was.get("finalizers"):
+        return  # nothing else of a stored object can have become wrong
+    whole = Errors()
+    _validate_whole(obj, whole, resource, names.path_segment_name)
+    errors += whole
+    errors += change
+    for check in again:
+        if check is MetaCheck.CHANGE:
+            errors += change
+        else:
+            _validate_whole(obj, errors, resource, name_rule(resource.qualified))
+        if resource.definition:
+            _validate_finalizer_names(meta.get("finalizers") or (), errors)
+
+
+def _validate_whole(obj: Obj, errors: Errors, resource: Resource, rule: names.Rule) -> None:
+    meta = metadata(obj)
+    if generate := meta.get("generateName"):
+        for text in rule(names.without_trailing_dash(generate)):
+            errors.invalid("metadata.generateName", generate, text)
+    if name := meta.get("name"):
+        for text in rule(name):
+            errors.invalid("metadata.name", name, text)
+    else:
+        errors.required("metadata.name", "name or generateName is required")
+    _validate_namespace(meta.get("namespace") or "", resource.namespaced, errors)
+    if meta.get("generation", 0) < 0:
+        errors.invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
+    _validate_what_may_change(meta, errors)
+    _validate_finalizers(meta.get("finalizers") or (), "metadata.finalizers", errors)
+
+
+def _validate_what_may_change(meta: Obj, errors: Errors) -> None:
+    validate_labels(meta.get("labels"), errors, "metadata.labels")
+    validate_annotations(meta.get("annotations"), errors, "metadata.annotations")
+    _validate_owners(meta.get("ownerReferences") or (), "metadata.ownerReferences", errors)
+    _validate_managed_fields(meta.get("managedFields") or (), "metadata.managedFields", errors)
 
 
 def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, path: str) -> None:
@@ -101,42 +120,39 @@ def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, 
         errors.too_long(path, names.ANNOTATIONS_MAX_BYTES)
 
 
-def _validate_change(meta: Obj, old: Obj, errors: Errors, path: str) -> None:
+def _validate_change(meta: Obj, old: Obj, errors: Errors) -> None:
     if old.get("deletionTimestamp"):
-        _validate_no_new_finalizers(meta, old, errors, path)
+        _validate_no_new_finalizers(meta, old, errors)
     if not meta.get("resourceVersion"):
-        errors.invalid(f"{path}.resourceVersion", "", "must be specified for an update")
+        errors.invalid("metadata.resourceVersion", "", "must be specified for an update")
     if meta.get("generation", 0) < old.get("generation", 0):
-        errors.invalid(f"{path}.generation", meta.get("generation", 0), "must not be decremented")
+        errors.invalid("metadata.generation", meta.get("generation", 0), "must not be decremented")
     for field in _IMMUTABLE:
         value = meta.get(field)
         if value != old.get(field):
             missing = None if field.startswith("deletion") else ""
-            errors.invalid(f"{path}.{field}", missing if value is None else value, "field is immutable")
-    validate_labels(meta.get("labels"), errors, f"{path}.labels")
-    validate_annotations(meta.get("annotations"), errors, f"{path}.annotations")
-    _validate_owners(meta.get("ownerReferences") or (), f"{path}.ownerReferences", errors)
-    _validate_managed_fields(meta.get("managedFields") or (), f"{path}.managedFields", errors)
+            errors.invalid(f"metadata.{field}", missing if value is None else value, "field is immutable")
+    _validate_what_may_change(meta, errors)
 
 
-def _validate_no_new_finalizers(meta: Obj, old: Obj, errors: Errors, path: str) -> None:
+def _validate_no_new_finalizers(meta: Obj, old: Obj, errors: Errors) -> None:
     added = set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added:
         listed = ", ".join(go_quote(one) for one in sorted(added))
         errors.forbidden(
-            f"{path}.finalizers",
+            "metadata.finalizers",
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}",
         )
 
 
-def _validate_namespace(namespace: str, namespaced: bool, path: str, errors: Errors) -> None:
+def _validate_namespace(namespace: str, namespaced: bool, errors: Errors) -> None:
     if namespaced and not namespace:
-        errors.required(f"{path}.namespace")
+        errors.required("metadata.namespace")
     elif namespaced:
         for text in names.dns1123_label(namespace):
-            errors.invalid(f"{path}.namespace", namespace, text)
+            errors.invalid("metadata.namespace", namespace, text)
     elif namespace:
-        errors.forbidden(f"{path}.namespace", "not allowed on this type")
+        errors.forbidden("metadata.namespace", "not allowed on this type")
 
 
 def _validate_owners(owners: Sequence[Obj], path: str, errors: Errors) -> None:
@@ -182,10 +198,10 @@ def _validate_finalizers(finalizers: Sequence[str], path: str, errors: Errors) -
         errors.invalid(path, list(finalizers), f"finalizer {names.ORPHAN} and {names.FOREGROUND} cannot be both set")
 
 
-def _validate_finalizer_names(finalizers: Sequence[str], path: str, errors: Errors) -> None:
+def _validate_finalizer_names(finalizers: Sequence[str], errors: Errors) -> None:
     for index, finalizer in enumerate(finalizers):
         for text in names.kube_finalizer(finalizer):
-            errors.invalid(f"{path}[{index}]", finalizer, text)
+            errors.invalid(f"metadata.finalizers[{index}]", finalizer, text)
 
 
 def _validate_managed_fields(entries: Iterable[Obj], path: str, errors: Errors) -> None:

@@ -2,7 +2,8 @@
 
     Active ──DELETE──▶ Terminating ──finalizers gone──▶ removed
 
-Sources: pkg/registry/core/namespace/strategy.go, pkg/apis/core/{v1/defaults,validation/validation}.go (1.36), S0-22 ff.
+Sources: pkg/registry/core/namespace/{strategy,storage/storage}.go, pkg/apis/core/{v1/defaults,validation}
+(1.36), S0-22 ff.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api import names
+from fairlead.api.errors import Conflict
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.verbs import DeleteOptions
 from fairlead.server.kinds.rules import check
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 FINALIZER: Final = "kubernetes"
 
 
 class NamespaceStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     has_status = True
     selectable = {"status.phase": lambda namespace: str((namespace.get("status") or {}).get("phase", ""))}
 
@@ -53,6 +57,15 @@ class NamespaceStrategy(Strategy):
             errors.invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")
         elif is_going and phase != "Terminating":
             errors.invalid("status.Phase", phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")
+
+    def check_deletion(self, obj: Obj, options: DeleteOptions) -> None:
+        """The preconditions, in the words of this kind's own storage."""
+        meta = metadata(obj)
+        asked = (("UID", options.precondition_uid), ("ResourceVersion", options.precondition_resource_version))
+        for (what, wanted), found in zip(asked, (meta["uid"], meta["resourceVersion"]), strict=True):
+            if wanted is not None and wanted != found:
+                why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                raise Conflict.of("namespaces", meta["name"], why)
 
     def mark_deleted(self, obj: Obj) -> None:
         obj.setdefault("status", {})["phase"] = "Terminating"

@@ -19,7 +19,7 @@ from fairlead.api.taints import EFFECTS
 from fairlead.server.kinds.ips import cidr_warnings, family_of, validate_cidr
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount
 from fairlead.server.kinds.rules import check, validate_choice
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
 _FEATURE: Final = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
@@ -27,6 +27,7 @@ _ONLY_FROM_NOTHING: Final = 'node updates may not change {} except from "" to va
 
 
 class NodeStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     selectable = {
         "spec.unschedulable": lambda node: "true" if (node.get("spec") or {}).get("unschedulable") else "false",
     }

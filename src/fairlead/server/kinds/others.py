@@ -18,14 +18,24 @@ class CountedStrategy(Strategy):
 
     has_generation = True
 
-    def __init__(self, *, has_status: bool = False) -> None:
+    def __init__(self, *, has_status: bool = False, allows_unconditional_update: bool = True) -> None:
         self.has_status = has_status
+        self.allows_unconditional_update = allows_unconditional_update
 
 
 class ReportedStrategy(Strategy):
     """There is a status, and its own endpoint to write it."""
 
     has_status = True
+
+    def __init__(self, *, allows_unconditional_update: bool = True) -> None:
+        self.allows_unconditional_update = allows_unconditional_update
+
+
+class VersionedStrategy(Strategy):
+    """Whoever updates it must say which version of it he knows."""
+
+    allows_unconditional_update = False
 
 
 class CertificateSigningRequestStrategy(ReportedStrategy):
@@ -47,7 +57,10 @@ class PodTemplateStrategy(Strategy):
 
 
 class RuntimeClassStrategy(Strategy):
-    """Source: pkg/apis/node/validation (1.36)."""
+    """Source: pkg/apis/node/validation, pkg/registry/node/runtimeclass (1.36)."""
+
+    allows_create_on_update = True
+    allows_unconditional_update = False
 
     def default(self, obj: Obj) -> None:
         round_up((obj.get("overhead") or {}).get("podFixed"))

@@ -38,7 +38,7 @@ from fairlead.server.kinds.podspec.status import (
 )
 from fairlead.server.kinds.podspec.update import validate_spec_update
 from fairlead.server.kinds.podspec.warnings import USE_APPARMOR_FIELD, pod_warnings
-from fairlead.server.strategies import FieldGetter, Strategy
+from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 
 __all__ = ["SUBRESOURCES", "PodStrategy", "PodSubresource", "assign", "check_binding"]
 
@@ -63,6 +63,8 @@ def _host_network(pod: Obj) -> str:
 
 class PodStrategy(Strategy):
     """Pods: mostly fixed at birth, finished by their node, deleted with grace."""
+
+    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
 
     selectable = {
         "spec.nodeName": _spec_field("nodeName"),

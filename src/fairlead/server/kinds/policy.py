@@ -25,6 +25,8 @@ _COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "exp
 
 
 class PodDisruptionBudgetStrategy(Strategy):
+    allows_unconditional_update = False
+    meta_checks = ()
     has_status = True
     has_generation = True
 

@@ -22,7 +22,7 @@ from fairlead.server.kinds.workloads import (
     validate_same_selector,
     workload_warnings,
 )
-from fairlead.server.strategies import FieldGetter, Strategy
+from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 
 _PARTS: Final = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 _COUNTS: Final = ("replicas", *_PARTS, "observedGeneration")
@@ -35,6 +35,8 @@ def status_count(field: str) -> FieldGetter:
 
 class _Replicas(Strategy):
     """What the two kinds share."""
+
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
 
     has_status = True
     has_generation = True

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fairlead.api.errors import Forbidden
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
+from fairlead.api.verbs import DeleteOptions
 from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_choice, validate_unchanged
 from fairlead.server.strategies import Strategy
 
@@ -44,6 +46,11 @@ class PriorityClassStrategy(Strategy):
         if obj["value"] != old["value"]:
             errors.forbidden("value", "may not be changed in an update.")
         validate_unchanged(obj["preemptionPolicy"], old.get("preemptionPolicy"), "preemptionPolicy", errors)
+
+    def check_deletion(self, obj: Obj, options: DeleteOptions) -> None:
+        if name_of(obj) in SYSTEM_CLASSES:
+            why = "this is a system priority class and cannot be deleted"
+            raise Forbidden.of("priorityclasses", name_of(obj), why, "scheduling.k8s.io")
 
 
 def _not_a_system_class(name: str, obj: Obj) -> str:

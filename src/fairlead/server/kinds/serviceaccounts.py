@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api.objects import Obj, metadata
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 _ADVICE: Final = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
 
 
 class ServiceAccountStrategy(Strategy):
+    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
     returns_deleted = True
 
     def prepare_create(self, obj: Obj) -> None:

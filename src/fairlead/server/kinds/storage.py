@@ -20,7 +20,7 @@ from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MO
 from fairlead.server.kinds.podspec.differences import difference
 from fairlead.server.kinds.resource_names import in_order, round_up
 from fairlead.server.kinds.rules import check, validate_unchanged
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
@@ -55,6 +55,7 @@ VOLUME_SOURCES: Final = (
 
 
 class PersistentVolumeClaimStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     returns_deleted = True
     has_status = True
 
