@@ -13,6 +13,7 @@ from fairlead.api.builtin import (
 )
 from fairlead.api.errors import (
     Forbidden,
+    Invalid,
     NotFound,
 )
 from fairlead.api.objects import Obj
@@ -114,3 +115,19 @@ def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_
             assert await made.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
 
     run_virtual(main())
+
+
+def test_an_object_of_another_kind_is_told_nothing_else() -> None:
+    async def test(world: World) -> None:
+        widgets = await served_widgets(world)
+        api_version = "example.com/v1"
+        with pytest.raises(Invalid) as refused:
+            await world.create(widgets, {"apiVersion": api_version, "kind": "Foo", "metadata": {"name": "bad name"}})
+        assert refused.value.message == (
+            'Foo.example.com "bad name" is invalid: kind: Invalid value: "Foo": must be Widget'
+        )
+        await world.create(widgets, {"apiVersion": api_version, "kind": "Widget", "metadata": {"name": "w"}})
+        with pytest.raises(Invalid, match="must be Widget"):
+            await world.api.patch(widgets, "w", NAMESPACE, {"kind": "Foo"})
+
+    run(test)

@@ -15,7 +15,7 @@ from fairlead.api.builtin import SCALE
 from fairlead.api.errors import BadRequest, Cause
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.names import qualified_name
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
 from fairlead.server.crds import naming
 from fairlead.server.crds.columns import Columns
@@ -192,10 +192,21 @@ class CustomStrategy(Strategy):
             metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
 
     def validate(self, obj: Obj, errors: Errors) -> None:
+        self._check_kind(obj)
         errors.extend(self.of(obj).problems(obj, None))
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        self._check_kind(obj)
         errors.extend(self.of(obj).problems(obj, old))
+
+    def _check_kind(self, obj: Obj) -> None:
+        """Nothing else is said of an object of another kind (customresource/validator.go, `ValidateTypeMeta`)."""
+        row = self.stored.resource
+        sent = obj.get("kind", row.kind)
+        if sent != row.kind:
+            errors = Errors()
+            errors.invalid("kind", sent, f"must be {row.kind}")
+            errors.raise_invalid(sent, name_of(obj), row.group)
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
         """The status endpoint of a custom kind writes no metadata."""
