@@ -25,7 +25,7 @@ from fairlead.server.kinds.podspec.annotations import (
 from fairlead.server.kinds.podspec.binding import assign, check_binding
 from fairlead.server.kinds.podspec.containers import validate_image_is_trimmed
 from fairlead.server.kinds.podspec.creation import OLD_INIT_CONTAINERS, copy_apparmor_annotations, merge_label_keys
-from fairlead.server.kinds.podspec.defaults import default_pod, each_container, sync_service_account
+from fairlead.server.kinds.podspec.defaults import default_pod, sync_service_account
 from fairlead.server.kinds.podspec.ephemeral import keep_only_ephemeral_containers, validate_ephemeral_update
 from fairlead.server.kinds.podspec.known import KnownSpecs
 from fairlead.server.kinds.podspec.resize import keep_only_resize, validate_resize
@@ -37,6 +37,7 @@ from fairlead.server.kinds.podspec.status import (
     validate_status_update,
 )
 from fairlead.server.kinds.podspec.update import validate_spec_update
+from fairlead.server.kinds.podspec.visiting import each_container
 from fairlead.server.kinds.podspec.warnings import USE_APPARMOR_FIELD, pod_warnings
 from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 

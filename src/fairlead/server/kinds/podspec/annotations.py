@@ -13,7 +13,7 @@ from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import MIRROR
 from fairlead.server.kinds.podspec.paths import validate_descending_path
-from fairlead.server.kinds.podspec.windows import each_with_path
+from fairlead.server.kinds.podspec.visiting import each_with_path
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"

@@ -8,8 +8,8 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.kinds.podspec.affinity import PREFERRED, REQUIRED
 from fairlead.server.kinds.podspec.annotations import APPARMOR, LOCALHOST
-from fairlead.server.kinds.podspec.defaults import each_container
 from fairlead.server.kinds.podspec.security import validate_apparmor
+from fairlead.server.kinds.podspec.visiting import each_container
 
 #: Annotations in which pods kept their init containers before there was a field for them.
 OLD_INIT_CONTAINERS = (

@@ -7,8 +7,6 @@ Reference: pkg/apis/core/v1/{defaults,conversion}.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import (
     aggregate_container_limits,
@@ -18,19 +16,13 @@ from fairlead.api.podresources import (
     is_pod_level_resource,
 )
 from fairlead.server.kinds.podspec.images import default_pull_policy
+from fairlead.server.kinds.podspec.visiting import each_container
 from fairlead.server.kinds.podspec.volume_defaults import default_volume
 from fairlead.server.kinds.resource_names import round_up
 
-CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
 _PROBE_NUMBERS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-
-
-def each_container(spec: Obj) -> Iterator[Obj]:
-    """All containers of a pod, of whatever kind, in the order in which upstream visits them."""
-    for kind in CONTAINER_LISTS:
-        yield from spec.get(kind) or ()
 
 
 def default_pod(pod: Obj) -> None:

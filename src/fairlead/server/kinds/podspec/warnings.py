@@ -16,7 +16,7 @@ from fairlead.api.quantity import is_integer
 from fairlead.server.kinds.ips import ip_warnings
 from fairlead.server.kinds.podspec.affinity import PREFERRED, REQUIRED
 from fairlead.server.kinds.podspec.annotations import APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD
-from fairlead.server.kinds.podspec.windows import each_with_path
+from fairlead.server.kinds.podspec.visiting import each_with_path
 
 _DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

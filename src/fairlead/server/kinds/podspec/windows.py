@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
+from fairlead.server.kinds.podspec.visiting import each_with_path
 from fairlead.server.kinds.rules import check
 
 OPERATING_SYSTEMS = frozenset({"linux", "windows"})
@@ -53,13 +53,6 @@ _CONTAINER_FIELDS = (
     "runAsUser",
     "runAsGroup",
 )
-
-
-def each_with_path(spec: Obj, path: str) -> Iterator[tuple[Obj, str]]:
-    """Every container with its path, in the order of upstream's VisitContainersWithPath."""
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(kind) or ()):
-            yield container, f"{path}.{kind}[{i}]"
 
 
 def validate_windows_options(options: Obj | None, path: str, errors: Errors) -> None:
