@@ -135,6 +135,18 @@ def test_resize_changes_resources_and_nothing_else() -> None:
     assert resources_of(old)["requests"]["cpu"] == "100m"
 
 
+@pytest.mark.parametrize("subresource", ["resize", "ephemeralcontainers"])
+def test_labels_and_the_like_are_not_changed_on_the_way(subresource: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    metadata = {"labels": {"a": "c"}, "annotations": {"x": "y"}, "finalizers": ["a/b"], "ownerReferences": [owner]}
+    old = created(labels={"a": "b"})
+    new, refused = through(subresource, old, lambda pod: pod["metadata"].update(metadata))
+    assert refused == []
+    assert new["metadata"] == old["metadata"]
+    new, _ = through(subresource, old, lambda pod: pod["metadata"].pop("labels"))
+    assert new["metadata"] == old["metadata"]
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -159,6 +171,20 @@ def test_resize_changes_resources_and_nothing_else() -> None:
 def test_resize_has_bounds(change: Change, expected: list[str]) -> None:
     old = created(containers=[container(resources=SMALL)])
     assert through("resize", old, change)[1] == expected
+
+
+def test_container_with_claims_is_not_resized() -> None:
+    """Upstream compares without the claims, so that what has some always looks changed."""
+    claiming = container(name="c", resources={**SMALL, "claims": [{"name": "gpu"}]})
+    old = created(
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "g"}],
+        containers=[claiming],
+        initContainers=[{**claiming, "name": "i"}],
+    )
+    assert through("resize", old, lambda pod: resources_of(pod)["requests"].update(cpu="150m"))[1] == [
+        "spec: Forbidden: only cpu and memory resources are mutable",
+        "spec.initContainers[0]: Forbidden: only cpu and memory resources for init or sidecar containers are mutable",
+    ]
 
 
 def test_ephemeral_containers_come_and_never_go() -> None:

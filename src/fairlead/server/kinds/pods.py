@@ -43,6 +43,8 @@ from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 
 __all__ = ["SUBRESOURCES", "PodStrategy", "PodSubresource", "assign", "check_binding"]
 
+#: What subresources leave alone, beside the metadata that no update changes (metav1.ResetObjectMetaForStatus).
+_META_OF_OTHERS = ("labels", "annotations", "finalizers", "ownerReferences")
 _TOKEN_WITHOUT_ACCOUNT = "must not be specified when serviceAccountName is not set"
 _HOST_NAME = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
@@ -200,20 +202,27 @@ class PodSubresource:
     `new` is defaulted before `prepare`, which changes it in place; the rules of metadata are the registry's.
     """
 
-    prepare: Callable[[Obj, Obj], None]
+    _keep_only: Callable[[Obj, Obj], None]
     _rules: Callable[[Obj, Obj, Errors], None]
-    _checks_annotations: bool = False
+
+    def prepare(self, new: Obj, old: Obj) -> None:
+        """Set back everything that this way does not change."""
+        self._keep_only(new, old)
+        if "status" in old:
+            new["status"] = old["status"]
+        meta, before = metadata(new), metadata(old)
+        for field in _META_OF_OTHERS:
+            if field in before:
+                meta[field] = before[field]
+            else:
+                meta.pop(field, None)
 
     def validate(self, new: Obj, old: Obj, errors: Errors) -> None:
         _validate_pod(new, errors)
-        if self._checks_annotations:
-            validate_annotation_updates(new, old, errors)
         self._rules(new, old, errors)
 
 
 SUBRESOURCES: Mapping[str, PodSubresource] = {
     "resize": PodSubresource(keep_only_resize, validate_resize),
-    "ephemeralcontainers": PodSubresource(
-        keep_only_ephemeral_containers, validate_ephemeral_update, _checks_annotations=True
-    ),
+    "ephemeralcontainers": PodSubresource(keep_only_ephemeral_containers, validate_ephemeral_update),
 }

@@ -16,8 +16,6 @@ def keep_only_ephemeral_containers(new: Obj, old: Obj) -> None:
     new["spec"] = {field: value for field, value in old["spec"].items() if field != "ephemeralContainers"}
     if containers:
         new["spec"]["ephemeralContainers"] = containers
-    if "status" in old:
-        new["status"] = old["status"]
 
 
 def validate_ephemeral_update(new: Obj, old: Obj, errors: Errors) -> None:

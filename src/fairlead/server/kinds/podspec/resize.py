@@ -34,8 +34,6 @@ def keep_only_resize(new: Obj, old: Obj) -> None:
             kept[kind] = _with_resources_of(spec[kind], before[kind])
     _take(kept, spec, ("resources",))
     new["spec"] = kept
-    if "status" in old:
-        new["status"] = old["status"]
 
 
 def _with_resources_of(containers: list[Obj], old: list[Obj]) -> list[Obj]:
@@ -124,13 +122,13 @@ def _validate_nothing_removed(resources: Obj, old: Obj, path: str, what: str, er
 
 def _validate_only_cpu_and_memory(spec: Obj, old: Obj, errors: Errors) -> None:
     for container, was in zip(spec.get("containers") or (), old.get("containers") or (), strict=True):
-        if not is_same(_set_back(container, was), was):
+        if not is_same(_set_back_container(container, was), was):
             errors.forbidden("spec", "only cpu and memory resources are mutable")
     for i, (container, was) in enumerate(
         zip(spec.get("initContainers") or (), old.get("initContainers") or (), strict=True)
     ):
         path = f"spec.initContainers[{i}]"
-        if not is_same(_set_back(container, was), was):
+        if not is_same(_set_back_container(container, was), was):
             errors.forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
         if not is_same(container, was) and not is_sidecar(container) and _restarts_on_resize(container):
             errors.forbidden(path, _NOT_BY_RESTART)
@@ -138,6 +136,14 @@ def _validate_only_cpu_and_memory(spec: Obj, old: Obj, errors: Errors) -> None:
 
 def _restarts_on_resize(container: Obj) -> bool:
     return any(policy.get("restartPolicy") == "RestartContainer" for policy in container.get("resizePolicy") or ())
+
+
+def _set_back_container(container: Obj, old: Obj) -> Obj:
+    """Upstream forgets the claims here, so that a container that has some cannot be resized at all."""
+    merged = _set_back(container, old)
+    if "claims" in merged.get("resources", ()):
+        merged["resources"] = {kind: value for kind, value in merged["resources"].items() if kind != "claims"}
+    return merged
 
 
 def _set_back(owner: Obj, old: Obj) -> Obj:
