@@ -254,14 +254,101 @@ def test_class_of_service_is_fixed_at_birth() -> None:
 
 def test_terminated_container_that_is_not_to_be_restarted_stays_so() -> None:
     old = created(restartPolicy="OnFailure")
-    done = {"name": "c", "state": {"terminated": {"exitCode": 0}}}
-    old["status"]["containerStatuses"] = [done]
-    running = [{"name": "c", "state": {"running": {}}}]
-    assert status_refusals(old, containerStatuses=running) == [
+    old["status"]["containerStatuses"] = [terminated(0)]
+    assert status_refusals(old, containerStatuses=[running()]) == [
         "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
     ]
-    done["state"] = {"terminated": {"exitCode": 1}}
-    assert status_refusals(old, containerStatuses=running) == []
+    old["status"]["containerStatuses"] = [terminated(1)]
+    assert status_refusals(old, containerStatuses=[running()]) == []
+
+
+def terminated(exit_code: int, name: str = "c") -> Obj:
+    return {"name": name, "state": {"terminated": {"exitCode": exit_code}}}
+
+
+def running(name: str = "c") -> Obj:
+    return {"name": name, "state": {"running": {}}}
+
+
+def rule(action: str, *codes: int, operator: str = "In") -> Obj:
+    return {"action": action, "exitCodes": {"operator": operator, "values": list(codes)}}
+
+
+@pytest.mark.parametrize(
+    ("pod_policy", "fields", "exit_code", "is_allowed"),
+    [
+        ("Always", {}, 0, True),
+        ("Never", {}, 1, False),
+        ("Always", {"restartPolicy": "Never"}, 1, False),
+        ("Never", {"restartPolicy": "Always"}, 0, True),
+        ("Never", {"restartPolicy": "OnFailure"}, 0, False),
+        ("Never", {"restartPolicy": "OnFailure"}, 1, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": [rule("Restart", 42)]}, 42, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": [rule("Restart", 42)]}, 1, False),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": [rule("Restart", 42, operator="NotIn")]}, 1, True),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": [rule("RestartAllContainers", 42)]}, 1, True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["container", "initContainer"])
+def test_container_comes_back_where_its_policy_says_so(
+    kind: str, pod_policy: str, fields: Obj, exit_code: int, is_allowed: bool
+) -> None:
+    """KEP-5307: rules of the container first, then its policy, then that of the pod."""
+    others = {} if kind == "container" else {"containers": [container(name="other")]}
+    old = created(restartPolicy=pod_policy, **{**others, f"{kind}s": [container(**fields)]})
+    old["status"][f"{kind}Statuses"] = [terminated(exit_code)]
+    refused = f"status.{kind}Statuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    assert status_refusals(old, **{f"{kind}Statuses": [running()]}) == ([] if is_allowed else [refused])
+
+
+def test_container_that_nobody_knows_does_not_come_back() -> None:
+    old = created()
+    old["status"]["containerStatuses"] = [terminated(1, "stranger")]
+    assert status_refusals(old, containerStatuses=[running("stranger")]) == [
+        "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    ]
+
+
+def test_debugger_does_not_come_back() -> None:
+    old = created(ephemeralContainers=[{"name": "e", "image": "dbg"}])
+    old["status"]["ephemeralContainerStatuses"] = [terminated(1, "e")]
+    assert status_refusals(old, ephemeralContainerStatuses=[running("e")]) == [
+        "status.ephemeralContainerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    ]
+
+
+def test_bound_pod_is_not_nominated() -> None:
+    """KEP-5278. What it was nominated for before may stay."""
+    old = created(nodeName="n1")
+    assert status_refusals(old, nominatedNodeName="n2") == [
+        "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"
+    ]
+    assert status_refusals(created(), nominatedNodeName="n2") == []
+    old["status"]["nominatedNodeName"] = "n1"
+    assert status_refusals(old, nominatedNodeName="n1") == []
+    assert status_refusals(old, nominatedNodeName="") == []
+
+
+def test_conditions_have_names_and_generations() -> None:
+    wrong = [{"type": "PodScheduled", "observedGeneration": -2}, {"type": "a b", "status": "True"}]
+    assert status_refusals(created(), conditions=wrong, observedGeneration=-1) == [
+        "status.conditions[0].observedGeneration: Invalid value: -2: must be a non-negative integer",
+        'status.conditions[1].Type: Invalid value: "a b": name part must consist of alphanumeric characters, '
+        "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  "
+        "or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        "status.observedGeneration: Invalid value: -1: must be a non-negative integer",
+    ]
+
+
+def test_users_of_containers_have_numbers_of_users() -> None:
+    user = {"user": {"linux": {"uid": -1, "gid": 0}}}
+    assert status_refusals(created(), containerStatuses=[{"name": "c", **user}]) == [
+        "status.containerStatuses[0].user.linux.uid: Invalid value: -1: must be between 0 and 2147483647, inclusive"
+    ]
+    windows = created(os={"name": "windows"})
+    assert status_refusals(windows, initContainerStatuses=[{"name": "c", **user}]) == [
+        "status.initContainerStatuses[0].user.linux: Forbidden: cannot be set for a windows pod"
+    ]
 
 
 def test_addresses_of_a_pod_are_one_of_a_family() -> None:
@@ -270,6 +357,22 @@ def test_addresses_of_a_pod_are_one_of_a_family() -> None:
         "may specify no more than one IP for each IP family"
     ]
     assert status_refusals(created(), podIPs=[{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]) == []
+    for field in ("podIPs", "hostIPs"):
+        twice = {field: [{"ip": "1.2.3.4"}] * 2, "hostIP": "1.2.3.4"}
+        assert status_refusals(created(), **twice) == [
+            f'status.{field}: Invalid value: [{{"IP":"1.2.3.4"}},{{"IP":"1.2.3.4"}}]: '
+            "may specify no more than one IP for each IP family"
+        ]
+
+
+def test_address_that_was_let_in_once_may_stay() -> None:
+    old = created()
+    old["status"] |= {"podIP": "010.0.0.1", "podIPs": [{"ip": "010.0.0.1"}]}
+    assert status_refusals(old, phase="Running") == []
+    old["status"] = {"qosClass": old["status"]["qosClass"]}
+    assert status_refusals(old, podIPs=[{"ip": "010.0.0.1"}]) == [
+        'status.podIPs[0]: Invalid value: "010.0.0.1": must not have leading 0s'
+    ]
 
 
 def test_pod_ip_is_the_first_of_its_addresses() -> None:

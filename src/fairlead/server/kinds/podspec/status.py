@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_subdomain, group_id, qualified_name, user_id
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import is_sidecar
 from fairlead.api.qos import qos_class
 from fairlead.runtime.clock import timestamp
 from fairlead.server.kinds.ips import parse_ip, validate_ip
-from fairlead.server.kinds.podspec.structs import IP, all_as_go, as_go
+from fairlead.server.kinds.podspec.restarts import may_restart_all, should_restart
+from fairlead.server.kinds.podspec.structs import IP, all_as_go
 from fairlead.server.kinds.rules import check
 
 _GATED = {
@@ -22,12 +22,13 @@ _GATED = {
 }
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _HEALTHS = frozenset({"Healthy", "Unhealthy", "Unknown"})
+_STAYS_TERMINATED = "may not be transitioned to non-terminated state"
 _ONE_OF_A_FAMILY = "may specify no more than one IP for each IP family"
 _CLAIM = (
     "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' "
     "or 'claim:<claimName>' if request is empty"
 )
-#: List of container statuses → the list of containers whose resources may be reported.
+#: List of container statuses → the list of containers that it is about.
 _STATUSES = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
 
 
@@ -84,20 +85,22 @@ def keep_observed(status: Obj, old: Obj) -> None:
 def validate_status_update(pod: Obj, old: Obj, errors: Errors) -> None:
     """ValidatePodStatusUpdate."""
     status, before, spec = pod.get("status") or {}, old.get("status") or {}, pod["spec"]
-    for i, condition in enumerate(status.get("conditions") or ()):
-        if (kind := condition.get("type", "")) not in _SYSTEM_CONDITIONS:
-            check(errors, f"metadata.conditions[{i}].Type", kind, qualified_name)
+    _validate_conditions(status.get("conditions") or (), errors)
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         check(errors, "status.nominatedNodeName", nominated, dns1123_subdomain)
+        if old["spec"].get("nodeName"):
+            errors.forbidden("status.nominatedNodeName", "may not be set on pods that are already bound to a node")
+    _validate_observed(status, "status", errors)
     if status.get("qosClass", "") != before.get("qosClass", ""):
         errors.invalid("status.qosClass", status.get("qosClass", ""), "field is immutable")
     _validate_transitions(status, before, old["spec"], errors)
     _validate_claim_statuses(status.get("resourceClaimStatuses") or (), spec, errors)
-    if ips := status.get("podIPs"):
-        _validate_pod_ips(ips, errors)
-    if ips := status.get("hostIPs"):
-        _validate_host_ips(ips, status.get("hostIP", ""), errors)
+    _validate_ips(status, before, "podIPs", errors)
+    if hosts := status.get("hostIPs"):
+        if status.get("hostIP", "") != (first := hosts[0].get("ip", "")):
+            errors.invalid("status.hostIPs[0].ip", first, "must be equal to `hostIP`")
+        _validate_ips(status, before, "hostIPs", errors)
     system = (spec.get("os") or {}).get("name", "linux")
     for kind in (*_STATUSES, "ephemeralContainerStatuses"):
         _validate_users(status.get(kind) or (), f"status.{kind}", system, errors)
@@ -109,32 +112,41 @@ def validate_status_update(pod: Obj, old: Obj, errors: Errors) -> None:
             errors.forbidden(where, "must not be specified in container status")
 
 
+def _validate_conditions(conditions: Iterable[Obj], errors: Errors) -> None:
+    for i, condition in enumerate(conditions):
+        path = f"status.conditions[{i}]"
+        _validate_observed(condition, path, errors)
+        if (kind := condition.get("type", "")) not in _SYSTEM_CONDITIONS:
+            check(errors, f"{path}.Type", kind, qualified_name)
+
+
+def _validate_observed(owner: Obj, path: str, errors: Errors) -> None:
+    if (generation := owner.get("observedGeneration", 0)) < 0:
+        errors.invalid(f"{path}.observedGeneration", generation, "must be a non-negative integer")
+
+
 def _validate_transitions(status: Obj, old: Obj, spec: Obj, errors: Errors) -> None:
-    """Containers that are not to be restarted stay terminated; ephemeral ones never are, sidecars always."""
-    policy = spec.get("restartPolicy", "")
-    sidecars = {container.get("name") for container in spec.get("initContainers") or () if is_sidecar(container)}
-    rules = {one.get("name") for one in spec.get("containers") or () if "restartPolicy" in one}
-    for kind, how, restartable in (
-        ("containerStatuses", policy, rules),
-        ("initContainerStatuses", policy, sidecars),
-        ("ephemeralContainerStatuses", "Never", set()),
-    ):
-        if how != "Always":
-            _validate_stays_terminated(status, old, kind, how, restartable, errors)
+    """Containers that are not to be restarted stay terminated, as ephemeral ones do and those that the spec lacks."""
+    for kind, containers in _STATUSES.items():
+        for i, name, exit_code in _revived(status, old, kind):
+            container = next((one for one in spec.get(containers) or () if one.get("name") == name), None)
+            is_restarted = container is not None and should_restart(container, spec, exit_code)
+            if not is_restarted and not may_restart_all(spec):
+                errors.forbidden(f"status.{kind}[{i}].state", _STAYS_TERMINATED)
+    kind = "ephemeralContainerStatuses"
+    for i, _, _ in _revived(status, old, kind):
+        errors.forbidden(f"status.{kind}[{i}].state", _STAYS_TERMINATED)
 
 
-def _validate_stays_terminated(
-    status: Obj, old: Obj, kind: str, policy: str, restartable: set[str | None], errors: Errors
-) -> None:
-    for i, was in enumerate(old.get(kind) or ()):
+def _revived(status: Obj, old: Obj, kind: str) -> Iterator[tuple[int, str | None, int]]:
+    """Where the old status has a container that was terminated and is no longer; its name; its exit code then."""
+    if not (before := old.get(kind)):
+        return
+    alive = {one.get("name") for one in status.get(kind) or () if "terminated" not in (one.get("state") or {})}
+    for i, was in enumerate(before):
         terminated = (was.get("state") or {}).get("terminated")
-        if terminated is None or was.get("name") in restartable:
-            continue
-        if terminated.get("exitCode") and policy == "OnFailure":
-            continue
-        for one in status.get(kind) or ():
-            if one.get("name") == was.get("name") and "terminated" not in (one.get("state") or {}):
-                errors.forbidden(f"status.{kind}[{i}].state", "may not be transitioned to non-terminated state")
+        if terminated is not None and was.get("name") in alive:
+            yield i, was.get("name"), terminated.get("exitCode", 0)
 
 
 def _validate_claim_statuses(statuses: Iterable[Obj], spec: Obj, errors: Errors) -> None:
@@ -151,22 +163,14 @@ def _validate_claim_statuses(statuses: Iterable[Obj], spec: Obj, errors: Errors)
             check(errors, path, claim, dns1123_subdomain)
 
 
-def _validate_pod_ips(ips: list[Obj], errors: Errors) -> None:
+def _validate_ips(status: Obj, old: Obj, field: str, errors: Errors) -> None:
+    """`podIPs` or `hostIPs`: one of a family. What was there before stays right."""
+    ips: list[Obj] = status.get(field) or []
+    known = {ip.get("ip", "") for ip in old.get(field) or ()}
     for i, ip in enumerate(ips):
-        validate_ip(ip.get("ip", ""), f"status.podIPs[{i}]", errors)
+        validate_ip(ip.get("ip", ""), f"status.{field}[{i}]", errors, known)
     if len(ips) > 1:
-        _validate_families(ips, "status.podIPs", errors)
-        _validate_distinct(ips, "status.podIPs", errors)
-
-
-def _validate_host_ips(ips: list[Obj], host_ip: str, errors: Errors) -> None:
-    if host_ip != (first := ips[0].get("ip", "")):
-        errors.invalid("status.hostIPs[0].ip", first, "must be equal to `hostIP`")
-    for i, ip in enumerate(ips):
-        validate_ip(ip.get("ip", ""), f"status.hostIPs[{i}]", errors)
-    if len(ips) > 1:
-        _validate_distinct(ips, "status.hostIPs", errors)
-        _validate_families(ips, "status.hostIPs", errors)
+        _validate_families(ips, f"status.{field}", errors)
 
 
 def _validate_families(ips: list[Obj], path: str, errors: Errors) -> None:
@@ -179,20 +183,12 @@ def _validate_families(ips: list[Obj], path: str, errors: Errors) -> None:
         errors.invalid(path, all_as_go(ips, IP), _ONE_OF_A_FAMILY)
 
 
-def _validate_distinct(ips: list[Obj], path: str, errors: Errors) -> None:
-    seen: set[str] = set()
-    for i, ip in enumerate(ips):
-        if ip.get("ip", "") in seen:
-            errors.duplicate(f"{path}[{i}]", as_go(ip, IP))
-        seen.add(ip.get("ip", ""))
-
-
 def _validate_users(statuses: Iterable[Obj], path: str, system: str, errors: Errors) -> None:
     for i, status in enumerate(statuses):
         user = (status.get("user") or {}).get("linux")
         if user is None:
             continue
-        here = f"{path}[{i}].linux"
+        here = f"{path}[{i}].user.linux"
         if system == "windows":
             errors.forbidden(here, "cannot be set for a windows pod")
             continue
