@@ -114,6 +114,22 @@ def test_gated_pod_may_become_choosier_about_nodes() -> None:
     ]
 
 
+def test_feature_that_is_off_is_not_heard_of_in_an_update_unless_it_is_used() -> None:
+    def stopping(**fields: Any) -> Obj:
+        return container(lifecycle={"stopSignal": "SIGTERM"}, **fields)
+
+    old = created(os={"name": "linux"})
+    assert update_refusals(old, lambda pod: pod["spec"]["containers"][0].update(stopping())) == []
+    old["spec"]["containers"][0].update(stopping())
+    assert update_refusals(old, lambda pod: pod["metadata"].update(labels={"a": "b"})) == []
+    debuggers = [stopping(name="e")]
+    new, refused = through(
+        "ephemeralcontainers", created(), lambda pod: pod["spec"].update(ephemeralContainers=debuggers)
+    )
+    assert refused == []
+    assert "lifecycle" not in new["spec"]["ephemeralContainers"][0]
+
+
 def test_mirror_annotation_is_not_taken_back() -> None:
     old = created(annotations={"kubernetes.io/config.mirror": "x"}, nodeName="n")
     assert update_refusals(old, lambda pod: pod["metadata"].pop("annotations")) == [

@@ -42,6 +42,32 @@ def test_template_keeps_limits_without_requests() -> None:
     assert "enableServiceLinks" not in template["spec"]
 
 
+def unfinished() -> dict[str, Any]:
+    """A spec that uses features that are off."""
+    sources = [{"clusterTrustBundle": {"name": "b", "path": "p"}}, {"podCertificate": {"signerName": "a/b"}}]
+    sources.append({"secret": {"name": "s"}})
+    stopping = {"stopSignal": "SIGTERM", "preStop": {"sleep": {"seconds": 1}}}
+    return {
+        "schedulingGroup": {"podGroupName": "g"},
+        "volumes": [{"name": "v", "projected": {"sources": sources}}],
+        "containers": [container(lifecycle={"stopSignal": "SIGTERM"}), container(name="d", lifecycle=stopping)],
+    }
+
+
+def of_template(spec: dict[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = {"spec": spec}
+    default_pod_template(template)
+    return spec
+
+
+@pytest.mark.parametrize("spec", [created(**unfinished())["spec"], of_template(unfinished())], ids=["pod", "template"])
+def test_features_that_are_off_are_not_heard_of(spec: dict[str, Any]) -> None:
+    assert "schedulingGroup" not in spec
+    assert spec["volumes"][0]["projected"]["sources"] == [{}, {}, {"secret": {"name": "s"}}]
+    assert "lifecycle" not in spec["containers"][0]
+    assert spec["containers"][1]["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
+
+
 def test_pod_level_requests_come_from_the_containers_first_and_the_limits_second() -> None:
     """KEP-2837."""
     spec = created(

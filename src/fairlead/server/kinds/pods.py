@@ -26,6 +26,7 @@ from fairlead.server.kinds.podspec.binding import assign, check_binding
 from fairlead.server.kinds.podspec.containers import validate_image_is_trimmed
 from fairlead.server.kinds.podspec.creation import OLD_INIT_CONTAINERS, copy_apparmor_annotations, merge_label_keys
 from fairlead.server.kinds.podspec.defaults import default_pod, sync_service_account
+from fairlead.server.kinds.podspec.disabled import drop_disabled
 from fairlead.server.kinds.podspec.ephemeral import keep_only_ephemeral_containers, validate_ephemeral_update
 from fairlead.server.kinds.podspec.known import KnownSpecs
 from fairlead.server.kinds.podspec.resize import keep_only_resize, validate_resize
@@ -94,9 +95,13 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Obj) -> None:
         sync_service_account(obj["spec"])  # admission may have chosen one
+        drop_disabled(obj["spec"])
         obj["status"] = initial_status(obj["spec"])
         merge_label_keys(obj)
         copy_apparmor_annotations(obj)
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        drop_disabled(obj["spec"], old["spec"])
 
     def __init__(self) -> None:
         self._known = KnownSpecs()
@@ -208,6 +213,7 @@ class PodSubresource:
     def prepare(self, new: Obj, old: Obj) -> None:
         """Set back everything that this way does not change."""
         self._keep_only(new, old)
+        drop_disabled(new["spec"], old["spec"])
         if "status" in old:
             new["status"] = old["status"]
         meta, before = metadata(new), metadata(old)

@@ -15,6 +15,7 @@ from fairlead.api.podresources import (
     is_overcommit_allowed,
     is_pod_level_resource,
 )
+from fairlead.server.kinds.podspec.disabled import drop_disabled
 from fairlead.server.kinds.podspec.images import default_pull_policy
 from fairlead.server.kinds.podspec.visiting import each_container
 from fairlead.server.kinds.podspec.volume_defaults import default_volume
@@ -43,9 +44,11 @@ def default_pod(pod: Obj) -> None:
 
 
 def default_pod_template(template: Obj) -> None:
-    """Everything that is filled into the template of a workload."""
+    """Everything that is filled into the template of a workload, and what is taken out of it."""
     template.setdefault("metadata", {})
-    default_pod_spec(template.setdefault("spec", {}))
+    spec = template.setdefault("spec", {})
+    drop_disabled(spec)
+    default_pod_spec(spec)
 
 
 def default_pod_spec(spec: Obj) -> None:
