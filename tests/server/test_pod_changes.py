@@ -114,6 +114,19 @@ def test_gated_pod_may_become_choosier_about_nodes() -> None:
     ]
 
 
+def test_rules_that_came_late_spare_what_was_there_before() -> None:
+    restarting = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    old = created(
+        hostUsers=False,
+        hostNetwork=True,
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
+        containers=[container(volumeDevices=[{"name": "v", "devicePath": "/dev/x"}])],
+        initContainers=[container(name="i", resizePolicy=restarting)],
+    )
+    assert update_refusals(old, lambda pod: pod["metadata"].update(labels={"a": "b"})) == []
+    assert through("ephemeralcontainers", old, lambda pod: None)[1] == []
+
+
 def test_feature_that_is_off_is_not_heard_of_in_an_update_unless_it_is_used() -> None:
     def stopping(**fields: Any) -> Obj:
         return container(lifecycle={"stopSignal": "SIGTERM"}, **fields)

@@ -10,6 +10,11 @@ from fairlead.api.fields import Errors
 from fairlead.server.kinds.podspec import default_pod_template, validate_pod_template
 from tests.server.pod_world import container, created, refusals, texts
 
+
+def from_file(volume: str, path: str) -> dict[str, Any]:
+    return {"name": "A", "valueFrom": {"fileKeyRef": {"key": "K", "volumeName": volume, "path": path}}}
+
+
 RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an ordinary pod", {}, []),
     ("no containers", {"containers": []}, ["spec.containers: Required value"]),
@@ -189,7 +194,80 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "own users on the host's network",
         {"hostUsers": False, "hostPID": True},
-        ["spec.HostPID: Forbidden: when `pod.Spec.HostUsers` is false"],
+        ["spec.HostPID: Forbidden: when `hostUsers` is false"],
+    ),
+    (
+        "own users and raw devices",
+        {
+            "hostUsers": False,
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}],
+            "initContainers": [container(name="i", volumeDevices=[{"name": "v", "devicePath": "/dev/x"}])],
+            "containers": [container(volumeDevices=[{"name": "v", "devicePath": "/dev/x"}])],
+        },
+        [
+            "spec.initContainers[0].volumeDevices: Forbidden: when `hostUsers` is false",
+            "spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false",
+        ],
+    ),
+    (
+        "a host name beside the host's",
+        {
+            "hostNetwork": True,
+            "setHostnameAsFQDN": True,
+            "hostnameOverride": "a" * 65,
+            "serviceAccountName": "a b",
+        },
+        [
+            "spec.hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+            "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
+            "spec.hostnameOverride: Too long: may not be more than 64 bytes",
+            'spec.serviceAccountName: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of lower case '
+            "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. "
+            "'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+        ],
+    ),
+    ("a system without a name", {"os": {"name": ""}}, ["spec.os.name: Required value"]),
+    (
+        "variables from files that nobody can write",
+        {
+            "volumes": [{"name": "v", "hostPath": {"path": "/x"}}, {"name": "w"}],
+            "initContainers": [container(name="i", env=[from_file("nope", "/etc/x")])],
+            "containers": [container(env=[from_file("v", "a/../b"), from_file("w", "..x")])],
+        },
+        [
+            "spec.containers[0].env[0].valueFrom.fileKeyRef.path: Invalid value: \"a/../b\": must not contain '..'",
+            'spec.initContainers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: "nope"',
+            'spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Invalid value: "v": '
+            "referenced volume must be of type emptyDir",
+        ],
+    ),
+    (
+        "an init container that a resize would restart",
+        {
+            "initContainers": [
+                container(name="i", resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+                container(
+                    name="s",
+                    restartPolicy="Always",
+                    resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+                ),
+            ]
+        },
+        [
+            'spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": '
+            "must not be set to 'RestartContainer' for non-sidecar initContainers"
+        ],
+    ),
+    (
+        "claims of a pod that its node made",
+        {
+            "annotations": {"kubernetes.io/config.mirror": "x"},
+            "nodeName": "n",
+            "resourceClaims": [{"name": "gpu"}, {"name": "gpu"}],
+            "containers": [container(resources={"claims": [{"name": "gpu"}]})],
+        },
+        ["[]: Forbidden: static pods do not support resource claims"] * 2,
     ),
     (
         "Linux things on Windows",

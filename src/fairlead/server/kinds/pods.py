@@ -46,6 +46,7 @@ __all__ = ["SUBRESOURCES", "PodStrategy", "PodSubresource", "assign", "check_bin
 
 #: What subresources leave alone, beside the metadata that no update changes (metav1.ResetObjectMetaForStatus).
 _META_OF_OTHERS = ("labels", "annotations", "finalizers", "ownerReferences")
+_NEW: Obj = {}
 _TOKEN_WITHOUT_ACCOUNT = "must not be specified when serviceAccountName is not set"
 _HOST_NAME = (
     "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
@@ -128,7 +129,7 @@ class PodStrategy(Strategy):
             validate_apparmor_matches(annotations, spec, "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        _validate_pod(obj, errors)
+        _validate_pod(obj, errors, old["spec"])
         validate_annotation_updates(obj, old, errors)
         validate_spec_update(obj["spec"], old["spec"], errors)
 
@@ -179,12 +180,12 @@ def _about_apparmor(pod: Obj, annotations: Mapping[str, str]) -> list[str]:
     return [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in keys if key in annotations]
 
 
-def _validate_pod(pod: Obj, errors: Errors) -> None:
-    """What holds for a pod at any time (validatePodMetadataAndSpec)."""
+def _validate_pod(pod: Obj, errors: Errors, old: Obj = _NEW) -> None:
+    """What holds for a pod at any time (validatePodMetadataAndSpec); `old` is the specification that it had."""
     meta, spec = metadata(pod), pod["spec"]
     if annotations := meta.get("annotations"):
         validate_pod_annotations(annotations, spec, "metadata.annotations", errors)
-    validate_pod_spec(spec, "spec", errors, metadata=meta)
+    validate_pod_spec(spec, "spec", errors, metadata=meta, old=old)
     if "volumes" in spec and not spec.get("serviceAccountName"):
         _validate_no_tokens(spec["volumes"], errors)
     for kind in ("containers", "initContainers"):
@@ -224,7 +225,7 @@ class PodSubresource:
                 meta.pop(field, None)
 
     def validate(self, new: Obj, old: Obj, errors: Errors) -> None:
-        _validate_pod(new, errors)
+        _validate_pod(new, errors, old["spec"])
         self._rules(new, old, errors)
 
 

@@ -38,6 +38,7 @@ _RESIZABLE = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 
 _ONLY_SIDECARS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NO_RESIZE_BY_RESTART = "must not be set to 'RestartContainer' for non-sidecar initContainers"
 _NOT_FOR_INIT = "may not be set for init containers without restartPolicy=Always"
 
 #: In upstream's order of fields.
@@ -95,6 +96,21 @@ def validate_init_containers(
         for field in _ONLY_SIDECARS:
             if field in container:
                 errors.forbidden(f"{here}.{field}", _NOT_FOR_INIT)
+        if not scope.resize_restarts_init:
+            for j, policy in enumerate(container.get("resizePolicy") or ()):
+                if policy.get("restartPolicy") == "RestartContainer":
+                    where = f"{here}.resizePolicy[{j}].restartPolicy"
+                    errors.invalid(where, "RestartContainer", _NO_RESIZE_BY_RESTART)
+
+
+def resize_restarts_init(spec: Obj) -> bool:
+    """Whether a pod has what is refused since 1.36, because a resize never restarts such a container."""
+    return any(
+        policy.get("restartPolicy") == "RestartContainer"
+        for container in spec.get("initContainers") or ()
+        if not is_sidecar(container)
+        for policy in container.get("resizePolicy") or ()
+    )
 
 
 def validate_ephemeral_containers(spec: Obj, path: str, scope: PodScope, errors: Errors) -> None:

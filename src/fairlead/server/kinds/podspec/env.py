@@ -14,7 +14,8 @@ from fairlead.api.names import (
 )
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.downward import ENV_FIELDS, validate_field_reference, validate_resource_reference
-from fairlead.server.kinds.podspec.paths import validate_local_path
+from fairlead.server.kinds.podspec.paths import validate_no_backsteps
+from fairlead.server.kinds.podspec.visiting import each_with_path
 from fairlead.server.kinds.rules import check
 
 _NO_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -67,9 +68,26 @@ def _validate_file_key(reference: Obj, path: str, errors: Errors) -> None:
     else:
         errors.required(f"{path}.volumeName")
     if file := reference.get("path"):
-        validate_local_path(file, f"{path}.path", errors)
+        validate_no_backsteps(file, f"{path}.path", errors)
     else:
         errors.required(f"{path}.path")
+
+
+def validate_file_volumes(spec: Obj, path: str, errors: Errors) -> None:
+    """Files of variables are in volumes that init containers can write (KEP-3721)."""
+    for container, here in each_with_path(spec, path):
+        for i, variable in enumerate(container.get("env") or ()):
+            if "fileKeyRef" in (variable.get("valueFrom") or ()):
+                name = variable["valueFrom"]["fileKeyRef"].get("volumeName", "")
+                _validate_empty_dir(name, spec, f"{here}.env[{i}].valueFrom.fileKeyRef.volumeName", errors)
+
+
+def _validate_empty_dir(name: str, spec: Obj, path: str, errors: Errors) -> None:
+    named = [volume for volume in spec.get("volumes") or () if volume.get("name", "") == name]
+    if not named:
+        errors.not_found(path, name)
+    elif "emptyDir" not in named[-1]:
+        errors.invalid(path, name, "referenced volume must be of type emptyDir")
 
 
 def validate_env_from(sources: Iterable[Obj], path: str, errors: Errors) -> None:

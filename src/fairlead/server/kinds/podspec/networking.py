@@ -8,6 +8,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.ips import validate_ip
+from fairlead.server.kinds.podspec.visiting import each_container, each_with_path
 from fairlead.server.kinds.rules import check, validate_choice
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -15,7 +16,7 @@ _MAX_HOST_NAME = 64
 _MAX_NAMESERVERS = 3
 _MAX_SEARCH_PATHS = 32
 _MAX_SEARCH_CHARACTERS = 2048
-_HOST_USERS = "when `pod.Spec.HostUsers` is false"
+_HOST_USERS = "when `hostUsers` is false"
 #: Field → how upstream spells it where it refuses it.
 _HOST_NAMESPACES = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
 
@@ -70,23 +71,33 @@ def validate_host_names(spec: Obj, path: str, errors: Errors) -> None:
     for field in ("hostname", "subdomain"):
         if name := spec.get(field):
             check(errors, f"{path}.{field}", name, dns1123_label)
-    if (name := spec.get("hostnameOverride")) is not None:
-        _validate_override(name, spec, path, errors)
 
 
-def _validate_override(name: str, spec: Obj, path: str, errors: Errors) -> None:
+def validate_host_name_override(spec: Obj, path: str, errors: Errors) -> None:
     """KEP-4762: any host name that Linux takes, unless the host or the cluster's domain gives one already."""
-    check(errors, f"{path}.hostnameOverride", name, dns1123_subdomain)
-    if len(name) > _MAX_HOST_NAME:
-        errors.too_long(f"{path}.hostnameOverride", _MAX_HOST_NAME)
+    if (name := spec.get("hostnameOverride")) is None:
+        return
     for field in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(field):
-            errors.forbidden(f"{path}.{field}", "may not be set when `hostnameOverride` is specified")
+            errors.forbidden(f"{path}.hostnameOverride", f"may not be specified when {field} is true")
+    if len(name) > _MAX_HOST_NAME:
+        errors.too_long(f"{path}.hostnameOverride", _MAX_HOST_NAME)
+    check(errors, f"{path}.hostnameOverride", name, dns1123_subdomain)
 
 
-def validate_host_users(spec: Obj, path: str, errors: Errors) -> None:
-    """A pod with users of its own keeps out of the host's other namespaces (KEP-127)."""
-    if spec.get("hostUsers") is False:
-        for field, shown in _HOST_NAMESPACES.items():
-            if spec.get(field):
-                errors.forbidden(f"{path}.{shown}", _HOST_USERS)
+def validate_host_users(spec: Obj, old: Obj, path: str, errors: Errors) -> None:
+    """A pod with users of its own keeps out of the host's other namespaces, and off raw devices (KEP-127).
+
+    What the specification `old` did against it may go on.
+    """
+    if spec.get("hostUsers") is not False:
+        return
+    had_own_users = old.get("hostUsers") is False
+    for field, shown in _HOST_NAMESPACES.items():
+        if spec.get(field) and not (field == "hostNetwork" and had_own_users and old.get(field)):
+            errors.forbidden(f"{path}.{shown}", _HOST_USERS)
+    if had_own_users and any("volumeDevices" in container for container in each_container(old)):
+        return
+    for container, here in each_with_path(spec, path):
+        if container.get("volumeDevices"):
+            errors.forbidden(f"{here}.volumeDevices", _HOST_USERS)

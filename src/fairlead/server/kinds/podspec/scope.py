@@ -19,3 +19,5 @@ class PodScope:
     restart_policy: str
     shares_host_users: bool
     os: str
+    #: Whether a resize may restart init containers that are no sidecars; only where the pod had such before.
+    resize_restarts_init: bool = False

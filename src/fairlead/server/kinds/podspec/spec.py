@@ -5,17 +5,21 @@ from __future__ import annotations
 from fairlead.api.fields import Errors
 from fairlead.api.names import dns1123_label, dns1123_subdomain, in_range, qualified_name
 from fairlead.api.objects import Obj
+from fairlead.api.pods import MIRROR
 from fairlead.api.selectors import validate_labels
 from fairlead.server.kinds.podspec.affinity import validate_affinity
 from fairlead.server.kinds.podspec.containers import (
+    resize_restarts_init,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from fairlead.server.kinds.podspec.env import validate_file_volumes
 from fairlead.server.kinds.podspec.networking import (
     validate_dns_config,
     validate_dns_policy,
     validate_host_aliases,
+    validate_host_name_override,
     validate_host_names,
     validate_host_users,
 )
@@ -32,14 +36,16 @@ from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check, validate_cho
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _MAX_INT32 = 2**31 - 1
+_NEW: Obj = {}
 _NO_VOLUMES: dict[str, Obj] = {}
 _NO_CLAIMS: frozenset[str] = frozenset()
 
 
-def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | None = None) -> None:
+def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | None = None, old: Obj = _NEW) -> None:
     """All rules of a (defaulted) pod specification.
 
-    `metadata` is that of the pod; without it this is part of a template, for which a few rules are looser.
+    `metadata` is that of the pod; without it this is part of a template, for which a few rules are looser. `old` is
+    the specification that this one replaces: rules that came late do not hold for what it breaks already.
     """
     is_pod = metadata is not None
     if "terminationGracePeriodSeconds" not in spec:
@@ -50,8 +56,11 @@ def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | N
         volumes = validate_volumes(spec["volumes"], pod_name, f"{path}.volumes", errors, is_pod=is_pod)
     claim_names = _NO_CLAIMS
     if "resourceClaims" in spec:
-        claim_names = _validate_resource_claims(spec["resourceClaims"], f"{path}.resourceClaims", errors)
-    _validate_all_containers(spec, path, _scope_of(spec, volumes, claim_names), errors)
+        claims, where = spec["resourceClaims"], f"{path}.resourceClaims"
+        claim_names = frozenset(claim["name"] for claim in claims if claim.get("name"))
+        is_static = MIRROR in ((metadata or _NEW).get("annotations") or ())
+        _validate_resource_claims(claims, where, errors, is_static=is_static)
+    _validate_all_containers(spec, path, _scope_of(spec, old, volumes, claim_names), errors)
     validate_pod_resources(spec, claim_names, f"{path}.resources", errors)
     validate_host_network_ports(spec, path, errors, is_pod=is_pod)
     validate_choice(spec.get("restartPolicy", ""), _RESTART_POLICIES, f"{path}.restartPolicy", errors)
@@ -59,12 +68,13 @@ def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | N
     if labels := spec.get("nodeSelector"):
         validate_labels(labels, errors, f"{path}.nodeSelector")
     validate_pod_security(spec, f"{path}.securityContext", errors)
-    _validate_placement(spec, path, errors)
+    _validate_placement(spec, old, path, errors)
     _validate_names(spec, path, errors)
     validate_os(spec, path, errors)
+    validate_file_volumes(spec, path, errors)
 
 
-def _scope_of(spec: Obj, volumes: dict[str, Obj], claim_names: frozenset[str]) -> PodScope:
+def _scope_of(spec: Obj, old: Obj, volumes: dict[str, Obj], claim_names: frozenset[str]) -> PodScope:
     return PodScope(
         volumes=volumes,
         claim_names=claim_names,
@@ -72,6 +82,7 @@ def _scope_of(spec: Obj, volumes: dict[str, Obj], claim_names: frozenset[str]) -
         restart_policy=spec.get("restartPolicy", ""),
         shares_host_users=spec.get("hostUsers") is not False,
         os=(spec.get("os") or {}).get("name", ""),
+        resize_restarts_init=resize_restarts_init(old),
     )
 
 
@@ -84,10 +95,12 @@ def _validate_all_containers(spec: Obj, path: str, scope: PodScope, errors: Erro
         validate_ephemeral_containers(spec, f"{path}.ephemeralContainers", scope, errors)
 
 
-def _validate_resource_claims(claims: list[Obj], path: str, errors: Errors) -> frozenset[str]:
-    """`spec.resourceClaims`; returns their names, whether or not they are fine."""
+def _validate_resource_claims(claims: list[Obj], path: str, errors: Errors, *, is_static: bool) -> None:
     names: set[str] = set()
     for i, claim in enumerate(claims):
+        if is_static:
+            errors.forbidden("[]", "static pods do not support resource claims")
+            continue
         here, name = f"{path}[{i}]", claim.get("name", "")
         if not name:
             errors.required(f"{here}.name")
@@ -105,10 +118,9 @@ def _validate_resource_claims(claims: list[Obj], path: str, errors: Errors) -> f
             errors.invalid(here, as_go(claim, POD_RESOURCE_CLAIM), text)
         for field in sources:
             check(errors, f"{here}.{field}", claim[field], dns1123_subdomain)
-    return frozenset(names)
 
 
-def _validate_placement(spec: Obj, path: str, errors: Errors) -> None:
+def _validate_placement(spec: Obj, old: Obj, path: str, errors: Errors) -> None:
     if affinity := spec.get("affinity"):
         validate_affinity(affinity, f"{path}.affinity", errors)
     validate_dns_config(spec, f"{path}.dnsConfig", errors)
@@ -119,7 +131,8 @@ def _validate_placement(spec: Obj, path: str, errors: Errors) -> None:
     if constraints := spec.get("topologySpreadConstraints"):
         validate_topology_spread(constraints, f"{path}.topologySpreadConstraints", errors)
     validate_host_process(spec, path, errors)
-    validate_host_users(spec, path, errors)
+    validate_host_users(spec, old, path, errors)
+    validate_host_name_override(spec, path, errors)
 
 
 def _validate_scheduling_gates(gates: list[Obj], path: str, errors: Errors) -> None:

@@ -135,7 +135,7 @@ def validate_os(spec: Obj, path: str, errors: Errors) -> None:
         return
     name = system.get("name", "")
     if not name:
-        errors.required(f"{path}.os.name", "cannot be empty")
+        errors.required(f"{path}.os.name")
     elif name not in OPERATING_SYSTEMS:
         errors.not_supported(f"{path}.os", name, OPERATING_SYSTEMS)
     elif name == "linux":
