@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.kubectl import KubectlMissing, kubectl
@@ -14,6 +15,10 @@ TESTS = Path(__file__).parent
 GOLDEN = Path(os.environ.get("FAIRLEAD_GOLDEN") or TESTS / "golden")
 #: The recorder's own folder, beside a checkout of its developers; a clone alone has none.
 SHARED = TESTS.parents[1] / "shared"
+
+#: How long an example takes says something of the machine, and of what else it does.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

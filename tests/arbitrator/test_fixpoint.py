@@ -232,7 +232,7 @@ async def _second(server: Server) -> AsyncIterator[None]:
         yield
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(_stories())
 def test_it_comes_to_rest(story: Story) -> None:
     run_virtual(_Told(story).play())

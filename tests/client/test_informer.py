@@ -282,7 +282,7 @@ _OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(_OPERATIONS)
 def test_whatever_happens_it_ends_up_with_what_the_server_has(operations: list[tuple[str, str]]) -> None:
     """Also: replaying what subscribers are told gives the same."""

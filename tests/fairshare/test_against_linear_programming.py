@@ -17,7 +17,7 @@ TOLERANCE = 1e-5
 
 #: To find the smallest example takes minutes of linear programs.
 WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
-some = settings(max_examples=40, deadline=None, phases=WITHOUT_SHRINKING)
+some = settings(max_examples=40, phases=WITHOUT_SHRINKING)
 more = settings(some, max_examples=60)
 
 

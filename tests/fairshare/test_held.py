@@ -39,7 +39,7 @@ def test_pods_of_several_sizes_take_of_the_same_reserve(surplus: Surplus) -> Non
     assert found["rival"].deserved == {"cpu": 2, "mem": 0}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(problems(models=(Model.TOGETHER,), has_weightless=True, has_unlimited=True, has_holders=True), surpluses)
 def test_nobody_is_stopped_by_a_resource_that_is_kept_for_it(problem: Problem, surplus: Surplus) -> None:
     found = shares(problem.claims, problem.capacity, surplus)

@@ -70,7 +70,7 @@ def test_nobody_envies_another(problem: Problem) -> None:
             assert min(utility(demand, bundle), mpq(1)) <= own + ROUNDING
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(fluid, st.data())
 def test_it_does_not_pay_to_lie(problem: Problem, data: st.DataObject) -> None:
     """Strategy-proofness: no other demand gets anybody more of the pods it really wants to run."""

@@ -44,20 +44,20 @@ def live(data: st.DataObject, make_node: Callable[[str], st.SearchStrategy[Obj]]
                 pair.change_pod(key, {"labels": data.draw(st.dictionaries(KEYS, VALUES))})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_decisions_and_messages_agree_after_any_history(data: st.DataObject) -> None:
     live(data, nodes, data.draw(st.lists(pods(), min_size=1, max_size=3)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_decisions_about_other_pods_agree_after_any_history(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(social_pods(), min_size=1, max_size=4))
     live(data, roomy_nodes, kinds, "pod", "pod", "terminating", "other labels", "namespace")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_decisions_beside_promises_agree_after_any_history(data: st.DataObject) -> None:
     """S3-24: what is promised counts as taken for pods of lower and of equal priority."""

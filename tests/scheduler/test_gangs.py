@@ -134,7 +134,7 @@ def test_nobody_is_held_back_unless_the_profile_asks_for_it() -> None:
     scene(act, None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     nodes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
     groups=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=4),

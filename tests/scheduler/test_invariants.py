@@ -141,5 +141,5 @@ def asked(node: SlowNode, resource: str) -> Fraction:
     return sum((requests(pod).get(resource, Fraction(0)) for pod in node.pods), Fraction(0))
 
 
-Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestLife = Life.TestCase

@@ -265,7 +265,7 @@ def test_a_pod_deleted_while_it_is_being_bound_is_forgotten() -> None:
     in_cluster(story)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.sampled_from([300, 400, 700, 1000]), st.integers(0, 3)), max_size=30),
     st.integers(0, 10),

@@ -183,7 +183,7 @@ def path_of(row: Resource, name: str = "") -> str:
     return row.path(quote(name), "default" if row.namespaced else "")
 
 
-_FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+_FUZZ = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 
 def check_life(server: Server, path: str, obj: Any, again: Any) -> None:

@@ -182,7 +182,7 @@ _KEYS = st.sampled_from(["/a", "/b", "/c"])
 _WRITES = st.lists(st.tuples(_KEYS, st.booleans(), st.integers(0, 2)), max_size=40)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_WRITES)
 def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: list[tuple[str, bool, int]]) -> None:
     """Whatever is written at once, with right and wrong expectations: both sides tell the same story."""
