@@ -185,6 +185,12 @@ def test_claims_are_bounded_by_their_request(size: str, word: str) -> None:
     assert refusal(plugin, creation(claim, CLAIMS)) == expected
 
 
+def test_a_ratio_means_nothing_to_a_claim() -> None:
+    bounds = {"max": {"storage": "2Gi"}, "maxLimitRequestRatio": {"storage": "2"}}
+    claim = {"metadata": {"name": "c", "namespace": "ns"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    admit(ranger({"type": "PersistentVolumeClaim"} | bounds), creation(claim, CLAIMS))
+
+
 def test_another_namespaces_limits_do_not_matter() -> None:
     """S0-94."""
     limits = {"metadata": {"name": "l", "namespace": "other"}, "spec": {"limits": [CONTAINER | {"max": {"cpu": "1"}}]}}

@@ -108,8 +108,10 @@ def _compiled(raw: bytes) -> _Rules:
 
 
 def _bounds(item: _Item) -> Iterator[_Bound]:
-    maximum = _maximum_request if item.type == "PersistentVolumeClaim" else _maximum
-    for check, values in ((_minimum, item.min), (maximum, item.max), (_ratio, item.max_limit_request_ratio)):
+    maximum, ratios = _maximum, item.max_limit_request_ratio
+    if item.type == "PersistentVolumeClaim":
+        maximum, ratios = _maximum_request, {}  # there are no limits that could be in a ratio to anything
+    for check, values in ((_minimum, item.min), (maximum, item.max), (_ratio, ratios)):
         for resource, value in values.items():
             yield _Bound(check, resource, parse(value))
 
