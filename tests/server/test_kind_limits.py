@@ -133,6 +133,12 @@ def test_priorities_of_users_end_below_those_of_the_system(name: str, value: int
     assert born("PriorityClass", meta={"name": name}, value=value)[1] == refusals
 
 
+def test_changes_of_a_priority_class_are_not_counted() -> None:
+    old = made("PriorityClass", value=1, meta={"generation": 7})
+    new, refusals = updated(old, lambda obj: obj.update(description="more important than it was"))
+    assert (refusals, old["metadata"]["generation"], new["metadata"]["generation"]) == ([], 1, 1)
+
+
 def test_value_and_policy_of_a_priority_class_stay() -> None:
     _, refusals = updated(made("PriorityClass", value=1), lambda obj: obj.update(value=2, preemptionPolicy="Never"))
     assert refusals == [

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api.errors import Forbidden
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj, name_of
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
 from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_choice, validate_unchanged
 from fairlead.server.strategies import Strategy
@@ -24,10 +24,11 @@ SYSTEM_CLASSES: Final[Mapping[str, int]] = {
 
 
 class PriorityClassStrategy(Strategy):
-    has_generation = True
-
     def default(self, obj: Obj) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+    def prepare_create(self, obj: Obj) -> None:
+        metadata(obj)["generation"] = 1  # and so it stays, whatever changes
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         name = name_of(obj)
