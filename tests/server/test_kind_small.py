@@ -94,6 +94,20 @@ def test_types_of_secrets_need_their_keys(type_: str, data: Obj, refusals: list[
     assert born("Secret", type=type_, data=data)[1] == refusals
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("x", "invalid character 'x' looking for beginning of value"),
+        ("{'auths': {}}", r"invalid character '\'' looking for beginning of object key string"),
+        ("", "unexpected end of JSON input"),
+        ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+    ],
+)
+def test_what_is_wrong_with_registry_credentials_is_told_without_showing_them(content: str, why: str) -> None:
+    _, refusals = born("Secret", type="kubernetes.io/dockerconfigjson", stringData={".dockerconfigjson": content})
+    assert refusals == [f'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": {why}']
+
+
 def claim(**spec: Any) -> Obj:
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     return made("PersistentVolumeClaim", spec=wanted | spec)

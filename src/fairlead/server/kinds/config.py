@@ -10,11 +10,11 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from fairlead.api import names
 from fairlead.api.fields import Errors
+from fairlead.api.golang import unmarshal_error
 from fairlead.api.objects import Obj, metadata
+from fairlead.server import gojson
 from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import MetaCheck, Strategy
 
@@ -127,16 +127,12 @@ def _validate_required_keys(type_: str, data: Mapping[str, str], errors: Errors)
 
 def _validate_json(content: bytes, path: str, errors: Errors) -> None:
     try:
-        found = msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        wrong = "unexpected end of JSON input" if not content.strip() else "invalid character in JSON input"
-        errors.invalid(path, _REDACTED, wrong)
+        found = gojson.parse(content)
+    except gojson.MalformedJson as malformed:
+        errors.invalid(path, _REDACTED, str(malformed))
         return
     if not isinstance(found, dict | None):
-        kind = {list: "array", str: "string", bool: "bool"}.get(type(found), "number")
-        errors.invalid(
-            path, _REDACTED, f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        )
+        errors.invalid(path, _REDACTED, unmarshal_error(found, "map[string]interface {}"))
 
 
 def _decoded(text: str) -> bytes:
