@@ -184,6 +184,17 @@ def test_lease_lasts() -> None:
     assert refusals == ["spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"]
 
 
+def test_a_lease_asks_for_no_election() -> None:
+    election = {"strategy": "OldestEmulationVersion", "preferredHolder": "me"}
+    lease = made("Lease", spec={"holderIdentity": "a"} | election)
+    assert lease["spec"] == {"holderIdentity": "a"}
+    new, refusals = updated(lease, lambda obj: obj["spec"].update(election))
+    assert (new["spec"], refusals) == (lease["spec"], [])
+    lease["spec"] |= election  # as a server stored it that elects leaders
+    new, refusals = updated(lease, lambda obj: obj["spec"].update(preferredHolder="you"))
+    assert (new["spec"]["preferredHolder"], refusals) == ("you", [])
+
+
 HPA: Obj = {"scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}, "maxReplicas": 3}
 
 

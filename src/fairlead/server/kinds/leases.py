@@ -1,4 +1,7 @@
-"""Lease: who holds something, since when, and for how long. Source: pkg/apis/coordination/validation (1.36)."""
+"""Lease: who holds something, since when, and for how long.
+
+Sources: pkg/apis/coordination/validation, pkg/registry/coordination/lease (1.36).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,12 @@ class LeaseStrategy(Strategy):
     allows_create_on_update = True
     allows_unconditional_update = False
 
+    def prepare_create(self, obj: Obj) -> None:
+        _drop_election(obj["spec"], {})
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        _drop_election(obj["spec"], old["spec"])
+
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -29,6 +38,13 @@ class LeaseStrategy(Strategy):
             _validate_strategy(strategy, errors)
         if spec.get("preferredHolder") and not strategy:
             errors.forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
+
+
+def _drop_election(spec: Obj, was: Obj) -> None:
+    """Leaders are not elected by the server (CoordinatedLeaderElection is off): such fields only stay."""
+    for field in ("strategy", "preferredHolder"):
+        if was.get(field) is None:
+            spec.pop(field, None)
 
 
 def _validate_strategy(strategy: str, errors: Errors) -> None:
