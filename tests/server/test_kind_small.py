@@ -123,6 +123,14 @@ def test_claim_only_grows_once_it_is_bound() -> None:
     assert refusals[0].startswith("spec: Forbidden: spec is immutable after creation except resources.requests")
 
 
+def test_half_a_byte_of_storage_is_remarked_on() -> None:
+    made_claim = claim(resources={"requests": {"storage": "1500m"}, "limits": {"storage": "0.5"}})
+    assert strategy_of("PersistentVolumeClaim").warnings(made_claim, None) == [
+        f'spec.resources.{field}[storage]: fractional byte value "{amount}" is invalid, must be an integer'
+        for field, amount in (("requests", "1500m"), ("limits", "500m"))
+    ]
+
+
 def test_volume_needs_exactly_one_source() -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
     assert born("PersistentVolume", spec=spec)[1] == ["spec: Required value: must specify a volume type"]

@@ -18,6 +18,7 @@ from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.volumes import CLASS_ANNOTATION, class_annotation
 from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES, validate_claim_spec
 from fairlead.server.kinds.podspec.differences import difference
+from fairlead.server.kinds.podspec.warnings import claim_warnings
 from fairlead.server.kinds.resource_names import in_order, round_up
 from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import MetaCheck, Strategy
@@ -107,12 +108,7 @@ class PersistentVolumeClaimStrategy(Strategy):
                 f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute '
                 "instead"
             )
-        storage = (obj["spec"]["resources"].get("requests") or {}).get("storage")
-        if storage is not None and parse(storage).milli % 1000:
-            told.append(
-                f'spec.resources.requests[storage]: fractional byte value "{storage}" is invalid, must be an integer'
-            )
-        return told
+        return told + list(claim_warnings(obj["spec"], "spec"))
 
 
 def _sync_data_sources(spec: Obj) -> None:

@@ -122,10 +122,8 @@ def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
         for kind, (shown, text) in _DEPRECATED_VOLUMES.items():
             if kind in volume:
                 yield f"{path}[{i}].{shown}: {text}"
-        requests = _claim_requests(volume)
-        if "storage" in requests and not is_integer(requests["storage"]):
-            where = f"{path}[{i}].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]"
-            yield _fraction(where, requests["storage"])
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
+        yield from claim_warnings(template.get("spec") or {}, f"{path}[{i}].ephemeral.volumeClaimTemplate.spec")
     tokens = {
         source["serviceAccountToken"].get("path", "")
         for volume in volumes
@@ -136,10 +134,13 @@ def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
         yield from _about_token_paths(volumes, tokens, path)
 
 
-def _claim_requests(volume: Obj) -> Mapping[str, str]:
-    template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
-    found: Mapping[str, str] = ((template.get("spec") or {}).get("resources") or {}).get("requests") or {}
-    return found
+def claim_warnings(spec: Obj, path: str) -> Iterator[str]:
+    """What is said of a claim, or of the template of one (GetWarningsForPersistentVolumeClaimSpec)."""
+    resources = spec.get("resources") or {}
+    for field in ("requests", "limits"):
+        storage = (resources.get(field) or {}).get("storage")
+        if storage is not None and not is_integer(storage):
+            yield _fraction(f"{path}.resources.{field}[storage]", storage)
 
 
 def _about_token_paths(volumes: list[Obj], tokens: set[str], path: str) -> Iterator[str]:
