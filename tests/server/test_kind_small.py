@@ -123,6 +123,38 @@ def test_claim_only_grows_once_it_is_bound() -> None:
     assert refusals[0].startswith("spec: Forbidden: spec is immutable after creation except resources.requests")
 
 
+SNAPSHOT: Obj = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+FOREIGN: Obj = {"apiGroup": "x.io", "kind": "X", "name": "y"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"dataSource": {"kind": "X", "name": "y"}}, {}),
+        ({"dataSource": {"apiGroup": "x.io", "kind": "VolumeSnapshot", "name": "y"}}, {}),
+        ({"dataSource": SNAPSHOT}, {"dataSource": SNAPSHOT, "dataSourceRef": SNAPSHOT}),
+        ({"dataSourceRef": FOREIGN}, {"dataSource": FOREIGN, "dataSourceRef": FOREIGN}),
+        ({"dataSourceRef": SNAPSHOT | {"namespace": "other"}}, {}),
+    ],
+)
+def test_claim_ignores_what_cannot_be_its_source(given: Obj, kept: Obj) -> None:
+    def sources(one: Obj) -> Obj:
+        return {key: value for key, value in one["spec"].items() if key.startswith("dataSource")}
+
+    assert sources(claim(**given)) == kept
+    new, refusals = updated(claim(), lambda obj: obj["spec"].update(given))
+    assert sources(new) == kept
+    assert bool(refusals) == bool(kept)  # what is not ignored comes too late
+
+
+def test_claim_keeps_the_source_that_it_has() -> None:
+    odd = {"apiGroup": None, "kind": "X", "name": "y"}
+    old = claim()
+    old["spec"] |= {"dataSource": odd}
+    new, _ = updated(old, lambda obj: obj["metadata"].update(labels={"a": "b"}))
+    assert new["spec"]["dataSource"] == new["spec"]["dataSourceRef"] == odd
+
+
 def test_half_a_byte_of_storage_is_remarked_on() -> None:
     made_claim = claim(resources={"requests": {"storage": "1500m"}, "limits": {"storage": "0.5"}})
     assert strategy_of("PersistentVolumeClaim").warnings(made_claim, None) == [

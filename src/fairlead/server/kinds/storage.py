@@ -28,6 +28,8 @@ BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _CLAIM_IS_FIXED: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
+#: What the field `dataSource` of a claim may be: (API group, kind).
+_KNOWN_SOURCES: Final = frozenset({("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")})
 _VOLUME_IS_FIXED: Final = "spec.persistentvolumesource is immutable after creation"
 VOLUME_SOURCES: Final = (
     "hostPath",
@@ -67,10 +69,13 @@ class PersistentVolumeClaimStrategy(Strategy):
         for amounts in (spec["resources"].get("requests"), spec["resources"].get("limits"), status.get("capacity")):
             round_up(amounts)
         round_up(status.get("allocatedResources"))
-        _sync_data_sources(spec)
 
     def prepare_create(self, obj: Obj) -> None:
         obj["status"] = {"phase": "Pending"}
+        _settle_data_sources(obj["spec"], {})
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        _settle_data_sources(obj["spec"], old["spec"])
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
@@ -111,13 +116,27 @@ class PersistentVolumeClaimStrategy(Strategy):
         return told + list(claim_warnings(obj["spec"], "spec"))
 
 
-def _sync_data_sources(spec: Obj) -> None:
-    """The old and the new field of a source within the namespace say the same (normalizeDataSources)."""
+def _settle_data_sources(spec: Obj, was: Obj) -> None:
+    """Only what can be is a source; then the old and the new field say the same (pkg/api/persistentvolumeclaim).
+
+    The old field has always ignored what it does not know, and sources in other namespaces (the gate
+    CrossNamespaceVolumeDataSource) are off. What a claim has already, it keeps.
+    """
+    if was.get("dataSourceRef") is None and (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]
+    is_in_use = was.get("dataSource") is not None or was.get("dataSourceRef") is not None
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None and not is_in_use and not _is_known_source(source):
+        del spec["dataSource"]
+        return
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
     elif reference is not None and source is None and not reference.get("namespace"):
         spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
+
+
+def _is_known_source(source: Obj) -> bool:
+    return (source.get("apiGroup") or "", source.get("kind")) in _KNOWN_SOURCES
 
 
 def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
