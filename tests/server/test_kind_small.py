@@ -39,6 +39,23 @@ def test_taints_are_unique_by_key_and_effect() -> None:
     ]
 
 
+def test_node_is_not_configured_through_the_api_any_more() -> None:
+    source = {"configMap": {"name": "c", "namespace": "ns", "kubeletConfigKey": "k"}}
+    strategy = strategy_of("Node")
+    node = made("Node", spec={"configSource": source, "providerID": "x://1"}, status={"config": {"error": "e"}})
+    assert (node["spec"], node["status"].get("config")) == ({"providerID": "x://1"}, None)
+    assert strategy.warnings(node, None) == []
+    new, _ = updated(node, lambda obj: obj["spec"].update(configSource=source))
+    assert new["spec"] == node["spec"]
+    reported = node | {"status": {"config": {"error": "e"}, "phase": "Running"}}
+    strategy.prepare_status(reported, node)
+    assert reported["status"] == {"phase": "Running"}
+    node["spec"]["configSource"] = source
+    new, _ = updated(node, lambda obj: obj["spec"].update(unschedulable=True))
+    assert new["spec"]["configSource"] == source
+    assert strategy.warnings(new, node) == ["spec.configSource: the feature is no longer supported"]
+
+
 def test_nodes_are_selected_by_whether_they_take_pods() -> None:
     read = strategy_of("Node").selectable["spec.unschedulable"]
     assert [read(made("Node", spec=spec)) for spec in ({}, {"unschedulable": True})] == ["false", "true"]

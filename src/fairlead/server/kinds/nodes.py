@@ -40,8 +40,15 @@ class NodeStrategy(Strategy):
         round_up(status.get("capacity"))
         round_up(status.get("allocatable"))
 
+    def prepare_create(self, obj: Obj) -> None:
+        _drop_dynamic_config(obj, {})
+
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         obj["status"] = old["status"]
+        _drop_dynamic_config(obj, old)
+
+    def prepare_status(self, obj: Obj, old: Obj) -> None:
+        _drop_dynamic_config(obj, old)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         _validate_annotations(obj, errors)
@@ -79,6 +86,13 @@ class NodeStrategy(Strategy):
         for index, cidr in enumerate(spec.get("podCIDRs") or ()):
             told += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
         return told
+
+
+def _drop_dynamic_config(obj: Obj, old: Obj) -> None:
+    """Nodes are not configured through the API any more: what they said of it long ago stays, nothing is added."""
+    for part, field in (("spec", "configSource"), ("status", "config")):
+        if (old.get(part) or {}).get(field) is None:
+            obj.get(part, {}).pop(field, None)
 
 
 def _sync_pod_cidrs(spec: Obj) -> None:
