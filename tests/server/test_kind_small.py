@@ -39,6 +39,38 @@ def test_taints_are_unique_by_key_and_effect() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("annotation", "text", "refusals"),
+    [
+        (
+            "preferAvoidPods",
+            "x",
+            [
+                'metadata.annotations.AvoidPods: Invalid value: "scheduler.alpha.kubernetes.io/preferAvoidPods": '
+                "invalid character 'x' looking for beginning of value"
+            ],
+        ),
+        (
+            "preferAvoidPods",
+            '{"preferAvoidPods": [{"podSignature": {"podController": {"controller": true}}}, {}]}',
+            ["metadata.annotations.scheduler.alpha.kubernetes.io/preferAvoidPods[1].PodSignature: Required value"],
+        ),
+        (
+            "taints",
+            "x",
+            [
+                'metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/taints": '
+                "invalid character 'x' looking for beginning of value"
+            ],
+        ),
+        ("taints", '[{"key": "a", "effect": "NoSchedule"}]', []),
+    ],
+)
+def test_annotations_of_old_are_still_checked(annotation: str, text: str, refusals: list[str]) -> None:
+    annotations = {f"scheduler.alpha.kubernetes.io/{annotation}": text}
+    assert born("Node", meta={"annotations": annotations})[1] == refusals
+
+
 def test_node_is_not_configured_through_the_api_any_more() -> None:
     source = {"configMap": {"name": "c", "namespace": "ns", "kubeletConfigKey": "k"}}
     strategy = strategy_of("Node")

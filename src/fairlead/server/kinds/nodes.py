@@ -14,16 +14,33 @@ import msgspec
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, go_quote
+from fairlead.api.meta import OwnerReference, View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.taints import EFFECTS
+from fairlead.server import gojson
 from fairlead.server.kinds.ips import cidr_warnings, family_of, validate_cidr
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount
 from fairlead.server.kinds.rules import check, validate_choice
 from fairlead.server.strategies import MetaCheck, Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"
+_AVOIDED_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 _FEATURE: Final = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _ONLY_FROM_NOTHING: Final = 'node updates may not change {} except from "" to valid'
+
+
+class _Signature(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    pod_controller: OwnerReference | None = None
+
+
+class _Entry(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    pod_signature: _Signature = _Signature()
+
+
+class _Avoided(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """Pods that a node would rather not run, as an annotation says it (`v1.AvoidPods`)."""
+
+    prefer_avoid_pods: tuple[_Entry, ...] | None = None
 
 
 class NodeStrategy(Strategy):
@@ -105,16 +122,37 @@ def _sync_pod_cidrs(spec: Obj) -> None:
 
 
 def _validate_annotations(obj: Obj, errors: Errors) -> None:
-    """Taints were annotations once, and are still checked as such."""
-    text = (metadata(obj).get("annotations") or {}).get(_TAINTS_ANNOTATION)
-    if not text:
-        return
+    """Taints were annotations once, and so were pods to be avoided; both are still checked as such."""
+    annotations = metadata(obj).get("annotations") or {}
+    if text := annotations.get(_TAINTS_ANNOTATION):
+        _validate_old_taints(text, errors)
+    if text := annotations.get(_AVOIDED_ANNOTATION):
+        _validate_avoided(text, errors)
+
+
+def _validate_old_taints(text: str, errors: Errors) -> None:
     try:
+        gojson.parse(text.encode())
         taints = msgspec.json.decode(text, type=list[dict[str, str]])
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         errors.invalid("metadata.annotations", _TAINTS_ANNOTATION, str(error))
         return
     _validate_taints(taints, f"metadata.annotations.{_TAINTS_ANNOTATION}", errors)
+
+
+def _validate_avoided(text: str, errors: Errors) -> None:
+    try:
+        avoided = msgspec.convert(gojson.parse(text.encode()), _Avoided | None)
+    except ValueError as error:
+        errors.invalid("metadata.annotations.AvoidPods", _AVOIDED_ANNOTATION, str(error))
+        return
+    for index, entry in enumerate((avoided and avoided.prefer_avoid_pods) or ()):
+        where = f"metadata.annotations.{_AVOIDED_ANNOTATION}[{index}].PodSignature"
+        owner = entry.pod_signature.pod_controller
+        if owner is None:
+            errors.required(where)
+        elif not owner.controller:
+            errors.invalid(f"{where}.PodController.Controller", False, "must point to a controller")
 
 
 def _validate_taints(taints: Iterable[Obj], path: str, errors: Errors) -> None:
