@@ -449,6 +449,8 @@ def test_pods_are_selected_by_what_components_ask_for() -> None:
         "spec.serviceAccountName": "",
         "spec.hostNetwork": "true",
         "status.phase": "Pending",
+        "spec.host": "n",
         "status.podIP": "",
+        "status.podIPs": "",
         "status.nominatedNodeName": "",
     }

@@ -78,7 +78,9 @@ class PodStrategy(Strategy):
         "spec.serviceAccountName": _spec_field("serviceAccountName"),
         "spec.hostNetwork": _host_network,
         "status.phase": _status_field("phase"),
+        "spec.host": _spec_field("nodeName"),  # its name of old
         "status.podIP": _status_field("podIP"),
+        "status.podIPs": lambda pod: "",  # may be asked for, but upstream never fills it in
         "status.nominatedNodeName": _status_field("nominatedNodeName"),
     }
     has_generation = True
