@@ -12,6 +12,7 @@ from fairlead.api.builtin import (
     NAMESPACES,
 )
 from fairlead.api.errors import (
+    BadRequest,
     Forbidden,
     Invalid,
     NotFound,
@@ -45,6 +46,27 @@ async def served_widgets(world: World) -> Any:
     found = world.api.catalogue.find("example.com", "v1", "widgets")
     assert found is not None
     return found[1].resource
+
+
+def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names() -> None:
+    async def test(world: World) -> None:
+        fields = {"selectableFields": [{"jsonPath": ".spec.color"}]}
+        properties = {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}
+        schema = {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
+        one = WIDGETS["spec"]["versions"][0] | schema | fields
+        other = one | {"name": "v2", "storage": False, "selectableFields": []}
+        spec = WIDGETS["spec"] | {"versions": [one, other]}
+        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
+        await asyncio.sleep(1)
+        first, second = (world.api.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
+        assert first is not None and second is not None
+        assert await world.names(first[1].resource, fields="spec.color=red") == []
+        for version, field in ((first[1], "spec.size"), (second[1], "spec.color")):
+            with pytest.raises(BadRequest) as refused:
+                await world.names(version.resource, fields=f"{field}=red")
+            assert refused.value.message == f"field label not supported: {field}"
+
+    run(test)
 
 
 def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:

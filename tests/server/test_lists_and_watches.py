@@ -8,14 +8,19 @@ import pytest
 
 from fairlead.api.builtin import (
     CONFIG_MAPS,
+    EVENTS,
+    EVENTS_K8S_IO,
     NAMESPACES,
+    NODES,
     PODS,
+    PRIORITY_CLASSES,
 )
 from fairlead.api.errors import (
     BadRequest,
     Expired,
     ServerTimeout,
 )
+from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery, WatchQuery
 from fairlead.runtime.clock import monotonic
 from fairlead.server import cache as caches
@@ -180,6 +185,68 @@ def test_selectors(query: dict[str, str], names: list[str]) -> None:
         annotated = {"name": "c", "annotations": {"note": "node"}}  # the value is in it, but not where it is asked for
         await world.create(PODS, {"metadata": annotated, "spec": POD_SPEC})
         assert await world.names(PODS, **query) == names
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("resource", "field", "message"),
+    [
+        (PODS, "spec.containers", "field label not supported: spec.containers"),
+        (NODES, "metadata.namespace", "field label not supported: metadata.namespace"),
+        (
+            PRIORITY_CLASSES,
+            "value",
+            '"value" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        (EVENTS, "regarding.kind", "field label not supported: regarding.kind"),
+        (EVENTS, "reportingController", "field label not supported: reportingController"),
+        (EVENTS_K8S_IO, "involvedObject.kind", "field label not supported: involvedObject.kind"),
+        (EVENTS_K8S_IO, "reportingComponent", "field label not supported: reportingComponent"),
+    ],
+)
+def test_a_field_that_nobody_can_be_selected_by_is_refused(resource: Resource, field: str, message: str) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(BadRequest) as refused:
+            await world.names(resource, fields=f"{field}=x")
+        assert refused.value.message == message
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"), [("metadata.namespace=x", []), ("metadata.namespace=", ["a"]), ("metadata.namespace!=x", ["a"])]
+)
+def test_what_is_in_no_namespace_can_be_asked_for_one(query: str, names: list[str]) -> None:
+    async def test(world: World) -> None:
+        await world.create(PRIORITY_CLASSES, {"metadata": {"name": "a"}, "value": 1})
+        assert await world.names(PRIORITY_CLASSES, fields=f"{query},metadata.name=a") == names
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("resource", "query"),
+    [
+        (EVENTS, "involvedObject.kind=Pod,reportingComponent=kubelet"),
+        (EVENTS_K8S_IO, "regarding.kind=Pod,reportingController=kubelet"),
+        (EVENTS_K8S_IO, "source=kubelet,reason=Started,type=Normal"),
+    ],
+)
+def test_each_group_selects_events_by_its_own_names_of_fields(resource: Resource, query: str) -> None:
+    event = {
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": NAMESPACE},
+        "reason": "Started",
+        "type": "Normal",
+        "reportingComponent": "kubelet",
+    }
+
+    async def test(world: World) -> None:
+        await world.create(EVENTS, {"metadata": {"name": "a"}} | event)
+        await world.create(EVENTS, {"metadata": {"name": "b"}} | event | {"reportingComponent": "other"})
+        assert await world.names(resource, fields=query) == ["a"]
+        watching = Watching(world.api, resource, fields=query)
+        assert await watching.told() == [("ADDED", "a")]
 
     run(test)
 

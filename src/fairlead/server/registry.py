@@ -122,7 +122,7 @@ class Registry:
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         served, version = self.catalogue.of(resource)
         check_list(query)
-        matches = matcher(served, query.labels, query.fields)
+        matches = matcher(served, version, query.labels, query.fields)
         return list_page(served.cache, namespace, query, matches, self.revision, version.shown)
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:

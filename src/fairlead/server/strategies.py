@@ -50,6 +50,10 @@ class Strategy:
     #: Whether DELETE answers with the object that it removed rather than with a Status.
     returns_deleted: bool = False
 
+    def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
+        """The field selectors of one version of the kind, by the names that fields have there."""
+        return self.selectable
+
     def default(self, obj: Obj) -> None:
         """Fill in what the user left out (Kubernetes' SetDefaults functions). Runs on every write."""
 

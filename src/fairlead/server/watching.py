@@ -23,13 +23,15 @@ from fairlead.server.served import Served, Version
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-def attach(served: Served, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]) -> Watcher:
+def attach(
+    served: Served, version: Version, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
+) -> Watcher:
     """Tell `sink` what the watch begins with, then everything that happens; undone by `served.cache.unwatch`.
 
     `end` is called should the kind cease to be served like this.
     Raises `Expired` if the version asked for is forgotten.
     """
-    matches = matcher(served, query.labels, query.fields)
+    matches = matcher(served, version, query.labels, query.fields)
     watcher = Watcher(namespace, matches, sink, end)
     revision = parse_revision(query.resource_version)
     if query.send_initial_events or (query.send_initial_events is None and revision == 0):
@@ -73,7 +75,7 @@ async def events(served: Served, version: Version, namespace: str, query: WatchQ
         is_over = True
         arrived.set()
 
-    watcher = attach(served, namespace, query, sink, end)
+    watcher = attach(served, version, namespace, query, sink, end)
     try:
         while True:
             while pending:

@@ -156,7 +156,7 @@ async def _stream(
     watcher = None
     try:
         try:
-            watcher = attach(served, namespace, query, out.tell, out.end)
+            watcher = attach(served, version, namespace, query, out.tell, out.end)
             if query.send_initial_events and query.bookmarks:
                 _mark(out, version, registry.revision, ends_initial_events=True)
         except Expired as error:

@@ -182,6 +182,9 @@ class CustomStrategy(Strategy):
         self.has_status = stored.has_status
         self.selectable = {key: get for one in versions.values() for key, get in one.selectable.items()}
 
+    def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
+        return self.versions[api_version].selectable
+
     def of(self, obj: Obj) -> VersionSchema:
         """The version an object is in."""
         return self.versions.get(obj.get("apiVersion", ""), self.stored)

@@ -74,17 +74,28 @@ def _source(event: Obj) -> str:
 _OBJECT_FIELDS: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
+_SELECTABLE: Final[Mapping[str, FieldGetter]] = {
+    **{f"involvedObject.{field}": _involved(field) for field in _OBJECT_FIELDS},
+    "reason": _own("reason"),
+    "type": _own("type"),
+    "reportingComponent": _own("reportingComponent"),
+    "source": _source,
+}
+_SELECTABLE_IN_EVENTS: Final[Mapping[str, FieldGetter]] = {
+    **{f"regarding.{field}": _involved(field) for field in _OBJECT_FIELDS},
+    "reason": _own("reason"),
+    "type": _own("type"),
+    "reportingController": _own("reportingComponent"),
+    "source": _source,
+}
+
+
 class EventStrategy(Strategy):
     allows_create_on_update = True
-    selectable = {
-        **{f"involvedObject.{field}": _involved(field) for field in _OBJECT_FIELDS},
-        **{f"regarding.{field}": _involved(field) for field in _OBJECT_FIELDS},
-        "reason": _own("reason"),
-        "type": _own("type"),
-        "reportingComponent": _own("reportingComponent"),
-        "reportingController": _own("reportingComponent"),
-        "source": _source,
-    }
+    selectable = _SELECTABLE
+
+    def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
+        return _SELECTABLE_IN_EVENTS if api_version == EVENTS_API else _SELECTABLE
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         is_strict = obj.get("apiVersion") == EVENTS_API
