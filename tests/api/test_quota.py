@@ -37,6 +37,8 @@ amounts = st.dictionaries(
         ("count/deployments.apps", "deployments.apps"),
         ("secrets", "secrets"),
         ("deployments", ""),
+        ("count/events", ""),
+        ("count/events.events.k8s.io", ""),
     ],
 )
 def test_each_name_is_counted_on_one_kind(name: str, kind: str) -> None:

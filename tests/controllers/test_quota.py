@@ -36,6 +36,7 @@ def test_a_new_quota_counts_what_is_there_and_what_is_not() -> None:
             "count/deployments.apps": "3",
             "services": "1",
             "count/nope.x.io": "1",
+            "count/events": "3",
         }
         await quota(cluster, hard=hard)
         assert await used(cluster) == {

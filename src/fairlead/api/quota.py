@@ -5,7 +5,7 @@ the last unit, every recount would take back or give away something. All of it i
 
 A quota names its resources in one flat list, and each name is counted on objects of one kind: `requests.cpu` on pods,
 `services.nodeports` on services, `count/deployments.apps` on deployments. `counted_on` knows which.
-Sources: pkg/quota/v1/evaluator/core, k8s.io/apiserver/pkg/quota/v1.
+Sources: pkg/quota/v1/evaluator/core, pkg/quota/v1/install, k8s.io/apiserver/pkg/quota/v1.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ _COUNTED_ON: Mapping[str, str] = {
     **{name: name for name in ("configmaps", "secrets", "replicationcontrollers", "resourcequotas")},
 }
 
+#: Kinds that no quota counts: those that are never stored, and events, of which nobody may run out.
+IGNORED: Final = frozenset({
+    "bindings",
+    "componentstatuses",
+    "events",
+    "events.events.k8s.io",
+    "localsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectreviews.authentication.k8s.io",
+    "selfsubjectrulesreviews.authorization.k8s.io",
+    "subjectaccessreviews.authorization.k8s.io",
+    "tokenreviews.authentication.k8s.io",
+})  # fmt: skip
+
 #: If a quota limits one of these, every container has to say how much it wants. Upstream calls that a mistake which
 #: must not be repeated for other resources.
 _MUST_BE_SPECIFIED = frozenset(
@@ -58,7 +72,8 @@ def counted_on(name: str) -> str:
     if known := _COUNTED_ON.get(name):
         return known
     if name.startswith("count/"):
-        return name.removeprefix("count/")
+        kind = name.removeprefix("count/")
+        return "" if kind in IGNORED else kind
     if name.endswith((f"{_STORAGE_CLASS}requests.storage", f"{_STORAGE_CLASS}{CLAIMS}")):
         return CLAIMS
     is_extended = name.startswith("requests.") and not is_native(name)

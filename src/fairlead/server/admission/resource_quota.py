@@ -31,20 +31,6 @@ _CHARGED: Mapping[str, frozenset[tuple[Operation, str]]] = {
 }
 _COUNTED = frozenset({_CREATE})
 
-#: Kinds that are never stored, and events, of which nobody may run out.
-_IGNORED = frozenset({
-    "bindings",
-    "componentstatuses",
-    "events",
-    "events.events.k8s.io",
-    "localsubjectaccessreviews.authorization.k8s.io",
-    "selfsubjectaccessreviews.authorization.k8s.io",
-    "selfsubjectreviews.authentication.k8s.io",
-    "selfsubjectrulesreviews.authorization.k8s.io",
-    "subjectaccessreviews.authorization.k8s.io",
-    "tokenreviews.authentication.k8s.io",
-})  # fmt: skip
-
 #: How much to charge to which quota.
 _Charges = list[tuple[str, Amounts]]
 
@@ -57,7 +43,7 @@ class ResourceQuotaAdmission(AdmissionPlugin):
         self._writer = writer
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
-        return resource not in _IGNORED and (operation, subresource) in _CHARGED.get(resource, _COUNTED)
+        return resource not in quota.IGNORED and (operation, subresource) in _CHARGED.get(resource, _COUNTED)
 
     async def validate(self, attributes: Attributes) -> None:
         if not attributes.namespace or not attributes.resource.namespaced or not _may_count_differently(attributes):
