@@ -138,6 +138,35 @@ def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
     run(test, DisruptionBudgets)
 
 
+def test_of_a_pod_with_several_budgets_that_is_told_at_every_change() -> None:
+    text = 'Pod "n"/"p" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
+
+    async def told(cluster: Cluster) -> list[tuple[str, str, str, int]]:
+        await asyncio.sleep(1)
+        found = await cluster.all(builtin.EVENTS)
+        return [
+            (one["involvedObject"]["kind"], one["source"]["component"], one["message"], one["count"])
+            for one in found
+            if (one["type"], one["reason"]) == ("Warning", "MultiplePodDisruptionBudgets")
+        ]
+
+    async def test(cluster: Cluster) -> None:
+        spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "a"}}}
+        await cluster.create(builtin.POD_DISRUPTION_BUDGETS, {"metadata": {"name": "a"}, "spec": spec})
+        await budget(cluster, minAvailable=0)
+        await pods(cluster, "other", labels={"app": "b"})
+        assert await told(cluster) == []
+        await pods(cluster, "p")
+        assert await told(cluster) == [("Pod", "controllermanager", text, 2)]
+        await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "x"}}})
+        assert await told(cluster) == [("Pod", "controllermanager", text, 3)]
+        await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
+        assert await told(cluster) == [("Pod", "controllermanager", text, 5)]  # it is marked, then it is gone
+        assert (await status(cluster))["expectedPods"] == 0
+
+    run(test, DisruptionBudgets)
+
+
 def test_an_announced_disruption_that_never_came_is_withdrawn() -> None:
     async def test(cluster: Cluster) -> None:
         await pods(cluster, "p0")

@@ -41,28 +41,51 @@ _UNMANAGED = (
 )
 
 
-def _budgets_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
-    for pod in (old, new):
-        if pod is not None:
-            for budget in world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace):
-                if budget.guards(pod.metadata.labels):
-                    yield budget.metadata.key
+_AMBIGUOUS = 'Pod "{}"/"{}" matches multiple PodDisruptionBudgets.  Chose "{}" arbitrarily.'
+
+
+def _budgets_of(world: World, pod: Pod) -> list[PodDisruptionBudget]:
+    """Those that guard the pod, by name."""
+    budgets = world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace)
+    return [budget for budget in budgets if budget.guards(pod.metadata.labels)]
 
 
 class DisruptionBudgets(Controller[PodDisruptionBudget]):
     name = "controllermanager"
     kind = POD_DISRUPTION_BUDGETS
     workers = 1
-    watches = (
-        Watch(PODS, _budgets_of, wakes_known=True),
-        Watch(DEPLOYMENTS),
-        Watch(REPLICA_SETS),
-        Watch(REPLICATION_CONTROLLERS),
-        Watch(STATEFUL_SETS),
-        Watch(DEFINITIONS),
-    )
+
+    def __init__(self) -> None:
+        #: What has to be told of pods that several budgets guard, by the budget that tells it.
+        self._untold: dict[str, list[Emit]] = {}
+        self.watches = (
+            Watch(PODS, self._pod_changed, wakes_known=True),
+            Watch(DEPLOYMENTS),
+            Watch(REPLICA_SETS),
+            Watch(REPLICATION_CONTROLLERS),
+            Watch(STATEFUL_SETS),
+            Watch(DEFINITIONS),
+        )
+
+    def _pod_changed(self, world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
+        """Wakes whoever guards the pod or did so; that there are several is told at every change, as upstream does."""
+        if old is not None and new is not None and old.metadata.labels != new.metadata.labels:
+            yield from (budget.metadata.key for budget in _budgets_of(world, old))
+        pod = new or old
+        assert pod is not None
+        budgets = _budgets_of(world, pod)
+        if len(budgets) > 1:
+            chosen = budgets[0].metadata
+            text = _AMBIGUOUS.format(pod.metadata.namespace, pod.metadata.name, chosen.name)
+            told = Emit("MultiplePodDisruptionBudgets", text, WARNING, reference(pod, PODS.resource))
+            self._untold.setdefault(chosen.key, []).append(told)
+        yield from (budget.metadata.key for budget in budgets)
+
+    def gone(self, key: str, world: World) -> Actions:
+        yield from self._untold.pop(key, ())
 
     def reconcile(self, obj: PodDisruptionBudget, world: World) -> Actions:
+        yield from self._untold.pop(obj.metadata.key, ())
         pods = [pod for pod in world.within(PODS, obj.metadata.namespace) if obj.guards(pod.metadata.labels)]
         if not pods:
             yield Emit("NoPods", "No matching pods found")
