@@ -9,7 +9,9 @@ import pytest
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.services import Service
+from fairlead.scheduler.changes import node_changed
 from fairlead.scheduler.configuration import load
+from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
 from tests.scheduler.scheduler_world import Cluster, node, node_obj, pod, pod_obj
 
 Obj = dict[str, Any]
@@ -200,6 +202,31 @@ def test_only_affinity_cannot_be_helped_by_driving_pods_away() -> None:
         "0/1 nodes are available: 1 Insufficient cpu. "
         f"no new claims to deallocate, preemption: 0/1 nodes are available: 1 {NOT_NEAR}."
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "old", "new", "helps"),
+    [
+        (near(term()), None, {ZONE: "b"}, True),
+        (near(term()), None, {}, False),
+        (near(term()), {}, {ZONE: "b"}, True),
+        (near(term()), {ZONE: "a"}, {ZONE: "b"}, True),
+        (near(term()), {ZONE: "a"}, {}, False),
+        (near(term()), {ZONE: "a"}, {ZONE: "a", "other": "label"}, False),
+        (apart(term()), None, {ZONE: "b"}, True),
+        (apart(term()), None, {}, True),
+        (apart(term()), {}, {ZONE: "b"}, False),
+        (apart(term()), {ZONE: "a"}, {ZONE: "b"}, True),
+        (apart(term()), {ZONE: "a"}, {}, True),
+        (apart(term()), {ZONE: "a"}, {ZONE: "a", "other": "label"}, False),
+        ({}, None, {ZONE: "b"}, False),
+    ],
+)
+def test_a_node_wakes_whom_its_place_may_help(wanted: Obj, old: Obj | None, new: Obj, helps: bool) -> None:
+    """Who is only avoided by others has no terms that a node could meet: it sleeps, as upstream."""
+    waiting = Cluster().task(pod(affinity=wanted))
+    before = None if old is None else node(labels=old)
+    assert InterPodAffinity().helps(node_changed(before, node(labels=new)), waiting) is helps
 
 
 # --- InterPodAffinity: what should be -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Self
 
 import numpy as np
 
+from fairlead.api.scheduling import Node
 from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Codes, Ints, Mask, Rows
 from fairlead.scheduler.company import Company, Task, Term
@@ -68,13 +69,9 @@ class InterPodAffinity(CompanyPlugin):
 
     def helps(self, change: Change, task: Task) -> bool:
         """Upstream asks the terms and the topology of the changed node; this asks the terms alone for pods."""
-        company = task.company
         if change.new_node is not None:
-            old = change.old_node.metadata.labels if change.old_node else {}
-            new = change.new_node.metadata.labels
-            keys = {term.topology_key for term in (*company.near, *company.apart)}
-            return not keys or any(key in new and old.get(key) != new[key] for key in keys)
-        return _came(change, company) or _went(change, company)
+            return _may_do(change.old_node, change.new_node, task.company)
+        return _came(change, task.company) or _went(change, task.company)
 
     # --- what should be ---------------------------------------------------------------------------------------------
 
@@ -148,6 +145,20 @@ def _others_are_apart(company: Company, snapshot: Snapshot, rows: Rows) -> Mask:
         if one.wish is Wish.APART:
             mask &= _nearby(snapshot, one.term, one.counts, rows) == 0
     return mask
+
+
+def _may_do(old: Node | None, new: Node, company: Company) -> bool:
+    """A node is, or moved, where the waiting pod may find whom it seeks, or lose whom it avoids. As upstream has it,
+    no node helps a pod that others avoid (isSchedulableAfterNodeChange).
+    """
+    places = new.metadata.labels
+    if old is None:
+        return bool(company.apart) or any(term.topology_key in places for term in company.near)
+    before = old.metadata.labels
+    moved = {key for key in before.keys() | places.keys() if before.get(key) != places.get(key)}
+    return any(term.topology_key in moved and term.topology_key in places for term in company.near) or any(
+        term.topology_key in moved and term.topology_key in before for term in company.apart
+    )
 
 
 def _came(change: Change, company: Company) -> bool:
