@@ -11,7 +11,9 @@ from fairlead.api.scheduling import Node, Pod
 from fairlead.api.services import Service
 from fairlead.scheduler.changes import node_changed
 from fairlead.scheduler.configuration import load
+from fairlead.scheduler.framework import Change, Event
 from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
+from fairlead.scheduler.plugins.company.spread import PodTopologySpread
 from tests.scheduler.scheduler_world import Cluster, node, node_obj, pod, pod_obj
 
 Obj = dict[str, Any]
@@ -417,6 +419,53 @@ def test_spread_speaks_before_affinity() -> None:
     crowd(cluster, a1=1)
     both = spread(rule(), affinity=near(term({"app": "db"})))
     assert cluster.message(both) == f"0/2 nodes are available: 1 {NOT_NEAR}, 1 {SKEWED}."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "helps"),
+    [
+        (None, {ZONE: "c"}, True),
+        (None, {"rack": "r"}, False),
+        ({ZONE: "c"}, None, True),
+        ({"rack": "r"}, None, False),
+        ({}, {ZONE: "c"}, True),
+        ({ZONE: "c"}, {}, True),
+        ({ZONE: "a"}, {ZONE: "c"}, True),
+        ({ZONE: "a"}, {ZONE: "a", "rack": "r"}, False),
+    ],
+)
+def test_a_node_wakes_whom_its_place_may_help_by_a_hard_rule(old: Obj | None, new: Obj | None, helps: bool) -> None:
+    """The soft rule refuses nobody, so nobody waits for its label."""
+    waiting = Cluster().task(spread(rule(), rule(key="rack", when="ScheduleAnyway")))
+    before, after = (None if labels is None else node(labels=labels) for labels in (old, new))
+    assert PodTopologySpread().helps(node_changed(before, after), waiting) is helps
+
+
+@pytest.mark.parametrize(("labels", "helps"), [({ZONE: "a"}, True), ({}, False)])
+def test_other_taints_of_a_node_wake_whom_its_place_may_help(labels: Obj, helps: bool) -> None:
+    tainted = node(labels=labels, taints=[{"key": "team", "effect": "NoSchedule"}])
+    assert (
+        PodTopologySpread().helps(node_changed(tainted, node(labels=labels)), Cluster().task(spread(rule()))) is helps
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "helps"),
+    [
+        (None, WEB, True),
+        (None, {"app": "db"}, False),
+        (WEB, None, True),
+        (WEB, {"app": "db"}, True),
+        ({"app": "db"}, WEB, True),
+        (WEB, WEB | {"other": "label"}, False),
+    ],
+)
+def test_a_pod_wakes_whom_it_counts_for_now_or_no_longer(old: Obj | None, new: Obj | None, helps: bool) -> None:
+    cluster = Cluster()
+    hard_and_soft = spread(rule(), rule(key="rack", when="ScheduleAnyway", labelSelector={}))
+    before, after = (None if one is None else cluster.task(pod("old", labels=one)).company for one in (old, new))
+    change = Change(Event.POD_LABELS, old_company=before, new_company=after)
+    assert PodTopologySpread().helps(change, cluster.task(hard_and_soft)) is helps
 
 
 # --- PodTopologySpread: what should be ------------------------------------------------------------------------------

@@ -234,6 +234,23 @@ def test_a_gated_pod_is_tried_when_its_gates_are_gone() -> None:
     in_cluster(story)
 
 
+def test_a_pod_that_others_avoid_is_tried_when_it_is_labelled_anew() -> None:
+    async def story(cluster: Running) -> None:
+        web = {"matchLabels": {"app": "web"}}
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": web}
+        shy = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await cluster.add_node()
+        await cluster.add_pod("shy", affinity=shy, nodeName="n1")
+        await cluster.add_pod("w", labels={"app": "web"})
+        await asyncio.sleep(20)
+        assert await cluster.node_of("w") is None
+        await cluster.api.patch(builtin.PODS, "w", "default", {"metadata": {"labels": {"app": "other"}}})
+        await asyncio.sleep(0.1)
+        assert await cluster.node_of("w") == "n1"
+
+    in_cluster(story)
+
+
 def test_a_refused_binding_gives_the_room_back_and_is_tried_again() -> None:
     async def story(cluster: Running) -> None:
         await cluster.add_node(cpu=1)

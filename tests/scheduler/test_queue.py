@@ -186,6 +186,38 @@ def test_a_new_toleration_wakes_a_pod_that_a_taint_refused() -> None:
     assert line.names() == ["w"]
 
 
+@pytest.mark.parametrize(
+    ("plugin", "labels", "names"),
+    [
+        ("InterPodAffinity", {"app": "other"}, ["w"]),
+        ("PodTopologySpread", {"app": "other"}, ["w"]),
+        ("PodTopologySpread", {"app": "web", "other": "label"}, []),
+        ("NodeResourcesFit", {"app": "other"}, []),
+    ],
+)
+def test_new_labels_of_its_own_wake_a_pod_that_others_refused(plugin: str, labels: Any, names: list[str]) -> None:
+    """A hard rule is helped if it counts the pod now, or no longer."""
+    rule = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    rules = [rule | {"labelSelector": {"matchLabels": {"app": "web"}}}]
+    line = Line()
+    line.add("w", now=100.0, labels={"app": "web"}, topologySpreadConstraints=rules)
+    line.refuse_all(now=100.0, plugins=frozenset({plugin}))
+    relabelled = pod("w", labels=labels, topologySpreadConstraints=rules)
+    line.queue.update(relabelled, task_of(relabelled), Event.OWN_LABELS, now=110.0)
+    assert line.names() == names
+
+
+@pytest.mark.parametrize(("policy", "names"), [("Honor", ["w"]), ("Ignore", [])])
+def test_a_new_toleration_wakes_a_pod_whose_spread_minds_taints(policy: str, names: list[str]) -> None:
+    rule = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": policy}
+    line = Line()
+    line.add("w", now=100.0, topologySpreadConstraints=[rule])
+    line.refuse_all(now=100.0, plugins=frozenset({"PodTopologySpread"}))
+    tolerant = pod("w", tolerations=[{"operator": "Exists"}], topologySpreadConstraints=[rule])
+    line.queue.update(tolerant, task_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
+    assert line.names() == names
+
+
 def test_a_removed_pod_is_nowhere() -> None:
     line = Line()
     for name in "abc":

@@ -41,6 +41,8 @@ def own_events(old: Pod, new: Pod, old_shape: Shape, new_shape: Shape) -> Event:
         events |= Event.OWN_TOLERATIONS
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         events |= Event.OWN_GATES
+    if old.metadata.labels != new.metadata.labels:
+        events |= Event.OWN_LABELS
     if is_scaled_down(old_shape, new_shape):
         events |= Event.OWN_SCALED_DOWN
     return events

@@ -58,6 +58,7 @@ class Event(Flag):
     VOLUMES = auto()  # claims, volumes and classes
     OWN_TOLERATIONS = auto()  # of the refused pod itself
     OWN_GATES = auto()
+    OWN_LABELS = auto()
     OWN_SCALED_DOWN = auto()
 
 

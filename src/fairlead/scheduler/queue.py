@@ -130,14 +130,20 @@ class SchedulingQueue:
     def update(self, pod: Pod, task: Task, events: Event, now: float) -> None:
         """A pod that waits has changed; `events` says in which of the ways that could help it."""
         one = self._waiting[pod.metadata.key]
-        place = one.place
+        place, before = one.place, one.task
         if place is Place.UNSCHEDULABLE:
             self._put(one, Place.NOWHERE)
         one.pod, one.task = pod, task
         if place is Place.GATED:
             self._activate(one)  # whoever holds it back is asked again
         elif place is Place.UNSCHEDULABLE:
-            change = Change(events, new_shape=task.shape, new_company=task.company)
+            change = Change(
+                events,
+                old_shape=before.shape,
+                new_shape=task.shape,
+                old_company=before.company,
+                new_company=task.company,
+            )
             if _is_helped(change, one):
                 self._try_again(one, now)
             else:

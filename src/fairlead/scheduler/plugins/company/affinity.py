@@ -31,7 +31,14 @@ class InterPodArguments(Arguments, frozen=True, rename="camel", kw_only=True, fo
 
 class InterPodAffinity(CompanyPlugin):
     name = "InterPodAffinity"
-    events = Event.NODE_ADDED | Event.NODE_LABELS | Event.POD_PLACED | Event.POD_REMOVED | Event.POD_LABELS
+    events = (
+        Event.NODE_ADDED
+        | Event.NODE_LABELS
+        | Event.POD_PLACED
+        | Event.POD_REMOVED
+        | Event.POD_LABELS
+        | Event.OWN_LABELS
+    )
 
     arguments = InterPodArguments
 
@@ -71,6 +78,8 @@ class InterPodAffinity(CompanyPlugin):
         """Upstream asks the terms and the topology of the changed node; this asks the terms alone for pods."""
         if change.new_node is not None:
             return _may_do(change.old_node, change.new_node, task.company)
+        if Event.OWN_LABELS in change.events:  # others may avoid it no longer, or it may be the first of its kind
+            return True
         return _came(change, task.company) or _went(change, task.company)
 
     # --- what should be ---------------------------------------------------------------------------------------------

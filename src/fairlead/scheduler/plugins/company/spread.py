@@ -15,7 +15,7 @@ from typing import Final, Literal, Self
 import numpy as np
 
 from fairlead.api.labels import LabelSelector
-from fairlead.api.scheduling import TopologySpreadConstraint
+from fairlead.api.scheduling import Node, TopologySpreadConstraint
 from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
 from fairlead.scheduler.company import Company, Task
@@ -67,6 +67,8 @@ class PodTopologySpread(CompanyPlugin):
         | Event.POD_PLACED
         | Event.POD_REMOVED
         | Event.POD_LABELS
+        | Event.OWN_LABELS
+        | Event.OWN_TOLERATIONS
     )
 
     arguments = SpreadArguments
@@ -111,17 +113,20 @@ class PodTopologySpread(CompanyPlugin):
         return Refusals(Counter({NO_LABEL: count, TOO_SKEWED: len(rows) - count}), lacking)
 
     def helps(self, change: Change, task: Task) -> bool:
-        """Pods of the same namespace that are counted, and nodes that have the labels."""
-        company, rules = task.company, task.company.constraints
+        """Nodes that have the labels of all hard rules come, go or move; pods are counted now, or no longer."""
+        company = task.company
+        rules = [one for one in company.constraints or self._defaults if one.when_unsatisfiable == HARD]
         if change.new_node is not None or change.old_node is not None:
-            nodes = [one.metadata.labels for one in (change.old_node, change.new_node) if one is not None]
-            return not rules or any(all(rule.topology_key in labels for rule in rules) for labels in nodes)
-        for other in (change.old_company, change.new_company):
-            if other is not None and other.namespace == company.namespace:
-                selectors = [_selector(rule, company) for rule in rules]
-                if not rules or any(one is not None and one.matches(other.labels) for one in selectors):
-                    return True
-        return False
+            return _moved(change.old_node, change.new_node, rules)
+        if Event.OWN_TOLERATIONS in change.events and any(one.node_taints_policy == "Honor" for one in rules):
+            return True
+        old, new = change.old_company, change.new_company
+        if all(one is None or one.namespace != company.namespace for one in (old, new)):
+            return False
+        if not company.constraints:  # whom the defaults count, only the services of the namespace could tell
+            return old is not new
+        selectors = [one for rule in rules if (one := _selector(rule, company)) is not None]
+        return any(_is_meant(old, one) != _is_meant(new, one) for one in selectors)
 
     def _judged(self, task: Task, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
         """Rule by rule: which rows will do, and which have its label."""
@@ -196,6 +201,26 @@ def _selector(rule: TopologySpreadConstraint, company: Company) -> DefaultSelect
     same = {key: company.labels[key] for key in rule.match_label_keys or () if key in company.labels}
     exact = (LabelSelector(match_labels=same),) if same else ()
     return DefaultSelector((rule.label_selector, *exact))
+
+
+def _is_meant(other: Company | None, selector: DefaultSelector) -> bool:
+    return other is not None and selector.matches(other.labels)
+
+
+def _moved(old: Node | None, new: Node | None, rules: Sequence[TopologySpreadConstraint]) -> bool:
+    """Whether the node is a place for the rules now, no longer, another one, or with other taints."""
+    before, now = _place(old, rules), _place(new, rules)
+    if before != now:
+        return True
+    return now is not None and old is not None and new is not None and old.taints != new.taints
+
+
+def _place(node: Node | None, rules: Sequence[TopologySpreadConstraint]) -> list[str] | None:
+    """Where the node is by each of the rules; None if it lacks one of the labels, or is not there."""
+    labels = node.metadata.labels if node is not None else {}
+    if node is None or any(rule.topology_key not in labels for rule in rules):
+        return None
+    return [labels[rule.topology_key] for rule in rules]
 
 
 def _counted(snapshot: Snapshot, company: Company, selector: DefaultSelector | None) -> Tally:
