@@ -7,6 +7,7 @@ from typing import Any
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
+from fairlead.api.services import Service
 from fairlead.runtime import chance
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.preemption import Futile, Preempt
@@ -55,6 +56,10 @@ class Pair:
     def set_namespace(self, name: str, labels: Obj) -> None:
         self.real.snapshot.crowd.set_namespace(name, labels)
         self.slow.namespaces[name] = labels
+
+    def add_service(self, obj: Obj) -> None:
+        self.real.snapshot.owners.set_service(None, encoded(obj).view(Service))
+        self.slow.services.append(obj)
 
     def promise(self, obj: Obj, name: str) -> None:
         """Promise the pod room on that node; `""` takes the promise back."""

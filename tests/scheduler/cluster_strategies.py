@@ -69,7 +69,7 @@ def pods(draw: st.DrawFn) -> Obj:
 
 # --- pods about other pods ------------------------------------------------------------------------------------------
 
-HOST = "kubernetes.io/hostname"
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAMESPACES = st.sampled_from(["default", "other"])
 TOPOLOGY = st.sampled_from(["a", "b", HOST])
 SELECTORS = (
@@ -119,8 +119,16 @@ def roomy_nodes(draw: st.DrawFn, name: str) -> Obj:
     labels = draw(st.dictionaries(KEYS, VALUES))
     if draw(st.integers(0, 7)) == 0:
         labels[HOST] = "shared"
+    if draw(st.booleans()):
+        labels[ZONE] = draw(VALUES)
     taints = draw(st.lists(TAINTS, max_size=1)) if draw(st.integers(0, 3)) == 0 else []
     return node_obj(name, labels=labels, taints=taints, pods=draw(st.sampled_from([3, 110])))
+
+
+@st.composite
+def services(draw: st.DrawFn, name: str) -> Obj:
+    selector = draw(st.dictionaries(KEYS, VALUES, min_size=1))
+    return {"metadata": {"name": name, "namespace": draw(NAMESPACES)}, "spec": {"selector": selector}}
 
 
 @st.composite

@@ -64,6 +64,7 @@ class SlowCluster:
     nodes: dict[str, SlowNode] = field(default_factory=dict)
     #: Their labels, by name.
     namespaces: dict[str, Obj] = field(default_factory=dict)
+    services: list[Obj] = field(default_factory=list)
 
     def placed(self) -> Iterator[tuple[SlowNode, Obj]]:
         """Every pod, with its node."""
@@ -79,7 +80,7 @@ class SlowCluster:
         return self._with(name, [*self.nodes[name].pods, *pods])
 
     def _with(self, name: str, pods: list[Obj]) -> SlowCluster:
-        return SlowCluster(self.nodes | {name: replace(self.nodes[name], pods=pods)}, self.namespaces)
+        return replace(self, nodes=self.nodes | {name: replace(self.nodes[name], pods=pods)})
 
 
 def is_tolerated(taint: Obj, pod: Obj) -> bool:

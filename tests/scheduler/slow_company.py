@@ -6,7 +6,7 @@ import math
 
 from tests.scheduler.slow_cluster import Obj, SlowCluster, SlowNode, is_selected, is_tolerated, selects
 
-HOSTNAME = "kubernetes.io/hostname"
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NOT_NEAR = "node(s) didn't match pod affinity rules"
 NOT_APART = "node(s) didn't match pod anti-affinity rules"
 OTHERS_APART = "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -156,10 +156,22 @@ def spread_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | None:
     return None
 
 
+def defaults(pod: Obj, cluster: SlowCluster) -> list[Obj]:
+    """The system's rules, for a pod that services select: they count who is selected by all of these services."""
+    namespace, labels, chosen = pod["metadata"]["namespace"], pod["metadata"]["labels"], dict[str, str]()
+    for service in cluster.services:
+        selector = service["spec"]["selector"]
+        if service["metadata"]["namespace"] == namespace and selects({"matchLabels": selector}, labels):
+            chosen |= selector
+    rule = {"whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": chosen}}
+    return [rule | {"topologyKey": key, "maxSkew": skew} for key, skew in ((HOSTNAME, 3), (ZONE, 5)) if chosen]
+
+
 def spread_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> dict[str, int]:
-    """Nodes without all the labels are ignored, and get 0."""
-    rules = constraints(pod, "ScheduleAnyway")
-    scored = [node for node in feasible if has_labels(rules, node)]
+    """Nodes without all the labels are ignored, and get 0, unless the rules are the system's."""
+    is_default = not pod["spec"].get("topologySpreadConstraints")
+    rules = defaults(pod, cluster) if is_default else constraints(pod, "ScheduleAnyway")
+    scored = [node for node in feasible if is_default or has_labels(rules, node)]
     scores = dict.fromkeys([node.name for node in feasible], 0)
     if not rules or not scored:
         return scores
@@ -169,14 +181,19 @@ def spread_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> d
 
 
 def crowding(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], cluster: SlowCluster) -> float:
-    """Upstream computes with float64, so this does too. Hosts are nodes, whatever their label says."""
+    """Upstream computes with float64, so this does too. Hosts are nodes, whatever their label says; a node without
+    the label of one of the system's rules gets nothing by it, but adds a domain.
+    """
     total = 0.0
     for rule in rules:
         key = rule["topologyKey"]
+        if key not in node.labels:
+            continue
         if key == HOSTNAME:
             size, count = len(scored), counted_on(rule, pod, node)
         else:
-            size = len({one.labels[key] for one in scored})
-            count = by_domain(rule, rules, pod, cluster).get(node.labels[key], 0)
+            needed = rules if pod["spec"].get("topologySpreadConstraints") else [rule]
+            size = len({one.labels.get(key) for one in scored})
+            count = by_domain(rule, needed, pod, cluster).get(node.labels[key], 0)
         total += count * math.log(size + 2) + (rule["maxSkew"] - 1)
     return total

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.both_schedulers import Pair, named, unreserved
-from tests.scheduler.cluster_strategies import KEYS, NAMESPACES, VALUES, nodes, pods, roomy_nodes, social_pods
+from tests.scheduler.cluster_strategies import (
+    KEYS,
+    NAMESPACES,
+    VALUES,
+    nodes,
+    pods,
+    roomy_nodes,
+    services,
+    social_pods,
+)
 from tests.scheduler.slow_cluster import Obj
 
 ALWAYS = ("node", "pod", "pod", "pod", "gone", "node gone")
@@ -32,6 +41,8 @@ def live(data: st.DataObject, make_node: Callable[[str], st.SearchStrategy[Obj]]
             promises = [one for node in pair.slow.nodes.values() for one in node.promised]
             if promises:
                 pair.decide(data.draw(st.sampled_from(promises)))
+        elif action == "service":
+            pair.add_service(data.draw(services(f"s{step}")))
         elif action == "namespace":
             pair.set_namespace(data.draw(NAMESPACES), data.draw(st.dictionaries(KEYS, VALUES)))
         elif pair.placed:
@@ -54,7 +65,7 @@ def test_decisions_and_messages_agree_after_any_history(data: st.DataObject) -> 
 @given(st.data())
 def test_decisions_about_other_pods_agree_after_any_history(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(social_pods(), min_size=1, max_size=4))
-    live(data, roomy_nodes, kinds, "pod", "pod", "terminating", "other labels", "namespace")
+    live(data, roomy_nodes, kinds, "pod", "pod", "terminating", "other labels", "namespace", "service")
 
 
 @settings(max_examples=150)

@@ -443,10 +443,8 @@ def test_a_node_wakes_whom_its_place_may_help_by_a_hard_rule(old: Obj | None, ne
 
 @pytest.mark.parametrize(("labels", "helps"), [({ZONE: "a"}, True), ({}, False)])
 def test_other_taints_of_a_node_wake_whom_its_place_may_help(labels: Obj, helps: bool) -> None:
-    tainted = node(labels=labels, taints=[{"key": "team", "effect": "NoSchedule"}])
-    assert (
-        PodTopologySpread().helps(node_changed(tainted, node(labels=labels)), Cluster().task(spread(rule()))) is helps
-    )
+    change = node_changed(node(labels=labels, taints=[{"key": "team", "effect": "NoSchedule"}]), node(labels=labels))
+    assert PodTopologySpread().helps(change, Cluster().task(spread(rule()))) is helps
 
 
 @pytest.mark.parametrize(
@@ -525,6 +523,17 @@ def test_pods_of_a_service_are_spread_by_default(labels: Obj, selector: Obj, sco
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": selector}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
     assert cluster.scores(pod("new", labels=labels), SPREAD) == scores
+
+
+def test_a_node_without_zone_is_one_more_zone_to_the_defaults_of_the_system() -> None:
+    """Three on a1, one on b1, two on a node of no zone: by hosts ln(3+2) each and 2 more, by zones ln(3+2) and 4 more;
+    together 15.7, 9.2 and, by hosts alone, 5.2.
+    """
+    cluster = zoned("a1", "b1", "-1")
+    crowd(cluster, a1=3, b1=1, **{"-1": 2})
+    service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
+    cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
+    assert cluster.scores(pod("new", labels=WEB), SPREAD) == {"a1": 2 * 31, "b1": 2 * 75, "-1": 200}
 
 
 def test_a_profile_has_defaults_of_its_own() -> None:

@@ -169,7 +169,7 @@ class PodTopologySpread(CompanyPlugin):
             if one.rule.topology_key == HOSTNAME:
                 size, counts = int(scored.sum()), one.tally.counts[rows]
             else:
-                size = len(distinct_of(domains[scored & (domains >= 0)]))
+                size = len(distinct_of(domains[scored] + 1))  # no label (-1) is one more domain, as upstream counts
                 places = snapshot.labels(one.rule.topology_key)
                 eligible = _included(one.rule, task, snapshot, counted)
                 counts = places.sums(one.tally.counts, eligible)[domains]
