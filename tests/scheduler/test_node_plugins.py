@@ -154,6 +154,21 @@ def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
     assert cluster.feasible(pod(initContainers=[init | {"restartPolicy": "Always"}])) == set()
 
 
+EPHEMERAL = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("volume", "said"),
+    [
+        ({"name": "v", "persistentVolumeClaim": {"claimName": "w-v"}}, 'persistentvolumeclaim "w-v" not found'),
+        (EPHEMERAL, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "w-v"'),
+    ],
+)
+def test_a_claim_that_is_not_there_is_missed_or_awaited(volume: Any, said: str) -> None:
+    cluster, seeker = Cluster(node()), pod("w", volumes=[volume])
+    assert cluster.message(seeker, whole=True) == f"0/1 nodes are available: {said}. not found"
+
+
 def test_image_counts_by_size_and_spread() -> None:
     """The first node to report an image fixes its size for all."""
     cluster = Cluster(

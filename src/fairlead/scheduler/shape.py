@@ -33,6 +33,16 @@ class HostPort:
     port: int
 
 
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """The claim behind a volume of a pod."""
+
+    #: `namespace/name`
+    key: str
+    #: Made for the pod alone, once the pod is there.
+    is_ephemeral: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Shape:
     """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
@@ -48,8 +58,7 @@ class Shape:
     host_ports: tuple[HostPort, ...]
     images: tuple[str, ...]
     container_count: int
-    #: Of volumes, as `namespace/name`.
-    claims: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
 
 
 class Shapes:
@@ -85,7 +94,7 @@ class Shapes:
         return found
 
 
-def shape_of(pod: Pod, claims: tuple[str, ...] = ()) -> Shape:
+def shape_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> Shape:
     """Work the shape of one pod out."""
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
@@ -222,14 +231,14 @@ def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
     return tuple(one.image.reference for one in pod.spec.volumes or () if one.image is not None)
 
 
-def _claims(pod: Pod) -> tuple[str, ...]:
+def _claims(pod: Pod) -> tuple[PodClaim, ...]:
     """The claims behind the pod's volumes."""
-    meta, found = pod.metadata, list[str]()
+    meta, found = pod.metadata, list[PodClaim]()
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            found.append(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}")
+            found.append(PodClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
         elif volume.ephemeral is not None:
-            found.append(f"{meta.namespace}/{meta.name}-{volume.name}")
+            found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", is_ephemeral=True))
     return tuple(found)
 
 

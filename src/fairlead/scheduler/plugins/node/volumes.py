@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairlead.api.claims import PersistentVolume
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import Event, Narrowed, Plugin, Refusals, Refused
@@ -38,8 +38,10 @@ class VolumeBinding(Plugin):
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Claims that do not exist, or that somebody else has to bind first."""
         volumes, has_unbound = snapshot.volumes, False
-        for key in shape.claims:
-            name, claim = key.partition("/")[2], volumes.claims.get(key)
+        for one in shape.claims:
+            name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
+            if claim is None and one.is_ephemeral:
+                return Refused(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"')
             if claim is None:
                 return Refused(f'persistentvolumeclaim "{name}" not found')
             if claim.status.phase == "Lost":
@@ -75,13 +77,17 @@ class VolumeBinding(Plugin):
 
 def _bound(shape: Shape, snapshot: Snapshot) -> list[PersistentVolume | None]:
     """The volumes of the bound claims; None for one that is gone."""
-    claims = (snapshot.volumes.claims.get(key) for key in shape.claims)
-    return [snapshot.volumes.volumes.get(one.spec.volume_name) for one in claims if one is not None and one.is_bound]
+    return [snapshot.volumes.volumes.get(one.spec.volume_name) for one in _claims(shape, snapshot) if one.is_bound]
 
 
-def _awaited(shape: Shape, snapshot: Snapshot) -> list[str]:
+def _awaited(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims that wait for their first consumer."""
-    return [key for key in shape.claims if (one := snapshot.volumes.claims.get(key)) is not None and not one.is_bound]
+    return [one for one in _claims(shape, snapshot) if not one.is_bound]
+
+
+def _claims(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+    """Those that there are."""
+    return [claim for one in shape.claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
 
 
 def _reachable(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> Mask:
