@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fairlead.api.budgets import PodDisruptionBudget
@@ -29,8 +30,7 @@ class Pair:
     def set_node(self, obj: Obj) -> None:
         self.real.snapshot.set_node(encoded(obj).view(Node))
         known = self.slow.nodes.get(obj["metadata"]["name"])
-        pods, promised = (known.pods, known.promised) if known else ([], [])
-        self.slow.nodes[obj["metadata"]["name"]] = SlowNode(obj, pods, promised)
+        self.slow.nodes[obj["metadata"]["name"]] = replace(known, obj=obj) if known else SlowNode(obj)
 
     def remove_node(self, name: str) -> None:
         for key in [key for key, where in self.placed.items() if where == name]:
@@ -42,16 +42,18 @@ class Pair:
 
     def remove_pod(self, key: str) -> None:
         self.real.snapshot.remove(key)
-        on_node = self.slow.nodes[self.placed.pop(key)].pods
-        on_node[:] = [pod for pod in on_node if key_of(pod) != key]
+        node = self.slow.nodes[self.placed.pop(key)]
+        node.remove(next(pod for pod in node.pods if key_of(pod) == key))
 
     def change_pod(self, key: str, change: Obj) -> None:
         """Its metadata changes."""
         name = self.placed[key]
-        on_node = self.slow.nodes[name].pods
-        index = next(index for index, pod in enumerate(on_node) if key_of(pod) == key)
-        on_node[index] = on_node[index] | {"metadata": on_node[index]["metadata"] | change}
-        self.real.place(encoded(on_node[index]).view(Pod), name)
+        node = self.slow.nodes[name]
+        old = next(pod for pod in node.pods if key_of(pod) == key)
+        new = old | {"metadata": old["metadata"] | change}
+        node.remove(old)
+        node.add(new)
+        self.real.place(encoded(new).view(Pod), name)
 
     def set_namespace(self, name: str, labels: Obj) -> None:
         self.real.snapshot.crowd.set_namespace(name, labels)
@@ -81,7 +83,7 @@ class Pair:
         row = self.real.snapshot.row_of(name)
         assert row is not None
         self.real.assume(one, row)
-        self.slow.nodes[name].pods.append(obj)
+        self.slow.nodes[name].add(obj)
         self.placed[one.metadata.key] = name
 
     def decide(self, obj: Obj) -> None:

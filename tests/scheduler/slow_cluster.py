@@ -37,6 +37,8 @@ def priority(pod: Obj) -> int:
 class SlowNode:
     obj: Obj
     pods: list[Obj] = field(default_factory=list)
+    #: Taken on the node: a set, from which whoever leaves takes his own, even if somebody else holds the same.
+    ports: set[int] = field(default_factory=set)
     #: Pods that wait for room here.
     promised: list[Obj] = field(default_factory=list)
 
@@ -51,6 +53,14 @@ class SlowNode:
     @property
     def taints(self) -> list[Obj]:
         return list(self.obj["spec"].get("taints", []))
+
+    def add(self, pod: Obj) -> None:
+        self.pods.append(pod)
+        self.ports |= host_ports(pod)
+
+    def remove(self, pod: Obj) -> None:
+        self.pods.remove(pod)
+        self.ports -= host_ports(pod)
 
     def allocatable(self, resource: str) -> Fraction:
         return amount(self.obj["status"]["allocatable"].get(resource, "0"))
@@ -72,15 +82,19 @@ class SlowCluster:
 
     def without(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
         """As it would be if these pods of that node were gone."""
-        gone = [pod["metadata"]["name"] for pod in pods]
-        return self._with(name, [pod for pod in self.nodes[name].pods if pod["metadata"]["name"] not in gone])
+        node = self.nodes[name]
+        node = replace(node, pods=list(node.pods), ports=set(node.ports))
+        for pod in pods:
+            node.remove(pod)
+        return replace(self, nodes=self.nodes | {name: node})
 
     def beside(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
         """As it would be if these pods were on that node too."""
-        return self._with(name, [*self.nodes[name].pods, *pods])
-
-    def _with(self, name: str, pods: list[Obj]) -> SlowCluster:
-        return replace(self, nodes=self.nodes | {name: replace(self.nodes[name], pods=pods)})
+        node = self.nodes[name]
+        node = replace(node, pods=list(node.pods), ports=set(node.ports))
+        for pod in pods:
+            node.add(pod)
+        return replace(self, nodes=self.nodes | {name: node})
 
 
 def is_tolerated(taint: Obj, pod: Obj) -> bool:

@@ -38,7 +38,8 @@ def plan(pod: Obj, name: str, cluster: SlowCluster, budgets: list[Obj]) -> SlowP
     out = list(victims)
     for one in violating + [other for other in victims if other not in violating]:
         still_out = [other for other in out if other is not one]
-        if not reasons(pod, name, cluster.without(name, still_out))[0]:
+        back = [other for other in victims if other not in still_out]
+        if not reasons(pod, name, cluster.without(name, victims).beside(name, back))[0]:
             out = still_out
         elif one in violating:
             violations += 1

@@ -57,7 +57,7 @@ def reasons_now(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], b
             return ["node(s) had untolerated taint(s)"], False
     if not is_selected(pod, node):
         return ["node(s) didn't match Pod's node affinity/selector"], False
-    if any(host_ports(pod) & host_ports(other) for other in node.pods):
+    if host_ports(pod) & node.ports:
         return ["node(s) didn't have free ports for the requested pod ports"], True
     lacking, can_help = [], True
     if len(node.pods) + 1 > node.allocatable("pods"):

@@ -154,6 +154,19 @@ def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
     assert cluster.feasible(pod(initContainers=[init | {"restartPolicy": "Always"}])) == set()
 
 
+def test_whoever_leaves_takes_a_host_port_along_that_another_holds_too() -> None:
+    """Until that one is heard of again, as upstream: ports are a set, and an update removes and adds the pod."""
+    cluster, seeker = Cluster(node()), pod(ports=[80])
+    first = pod("a", ports=[80])
+    for one in (first, pod("b", ports=[80])):
+        cluster.place(one, "n1")
+    assert cluster.feasible(seeker) == set()
+    cluster.snapshot.remove("default/b")
+    assert cluster.feasible(seeker) == {"n1"}
+    cluster.place(first, "n1")
+    assert cluster.feasible(seeker) == set()
+
+
 EPHEMERAL = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 

@@ -118,6 +118,19 @@ def test_slots_and_host_ports_are_freed_too() -> None:
     assert outcome(ports, pod(priority=5, ports=[80])) == ("n1", {"holder"})
 
 
+def test_a_host_port_that_two_hold_is_free_when_one_leaves() -> None:
+    """Upstream keeps a set of ports; so who is of lower priority leaves, although the other still holds the port."""
+    cluster = Cluster(node())
+    cluster.place(pod("high", priority=9, ports=[80]), "n1")
+    cluster.place(pod("low", ports=[80]), "n1")
+    assert outcome(cluster, pod(priority=5, ports=[80])) == ("n1", {"low"})
+    cluster.place(pod("lower", priority=-1, ports=[80]), "n1")
+    assert outcome(cluster, pod(priority=5, ports=[80])) == ("n1", {"low", "lower"})
+    assert cluster.feasible(pod(ports=[80])) == set()
+    cluster.snapshot.remove("default/low")
+    assert cluster.feasible(pod(ports=[80])) == {"n1"}
+
+
 def test_who_keeps_the_pod_away_leaves() -> None:
     cluster = Cluster(node())
     cluster.place(pod("shy", affinity=apart({"app": "web"})), "n1")
@@ -455,8 +468,8 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
         assert all(victim.pod.priority < one.priority for victim in found.victims)
         leaving = [pod for pod in pair.slow.nodes[found.node].pods if key_of(pod) in {v.key for v in found.victims}]
         for spared in leaving:
-            others = [pod for pod in leaving if pod is not spared]
-            assert reasons(obj, found.node, pair.slow.without(found.node, others))[0]
+            spare = pair.slow.without(found.node, leaving).beside(found.node, [spared])
+            assert reasons(obj, found.node, spare)[0]
         for victim in found.victims:
             pair.remove_pod(victim.key)
         assert found.node in pair.real.feasible(one)

@@ -173,16 +173,18 @@ class Decider:
         return None
 
     def refusal_if(
-        self, task: Task, row: int, *, without: list[Placed], promises: list[Placed]
+        self, task: Task, row: int, *, without: list[Placed], back: list[Placed], promises: list[Placed]
     ) -> tuple[str, Refusals] | None:
-        """The same if some of the node's pods were not there; with those to whom it is promised, and without them."""
+        """The same if some of the node's pods had left, and some of those were back; with those to whom it is promised,
+        and without them.
+        """
         filters, company = self.answers(task.shape).filters, self._company_filters(task)
         if promises:
-            with self.snapshot.supposing(without=without, beside=promises):
+            with self.snapshot.supposing(without=without, beside=[*back, *promises]):
                 refused = self._refusal(task, filters, company, row)
             if refused is not None:
                 return refused
-        with self.snapshot.supposing(without=without):
+        with self.snapshot.supposing(without=without, beside=back):
             return self._refusal(task, filters, company, row)
 
     # --- answers ----------------------------------------------------------------------------------------------------

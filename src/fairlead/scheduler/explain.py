@@ -111,7 +111,7 @@ def _groups(decider: Decider, task: Task) -> list[Group]:
         if row in feasible:
             continue
         promises = decider.nominations.against(task, snapshot.names[row])
-        refused = decider.refusal_if(task, row, without=[], promises=promises)
+        refused = decider.refusal_if(task, row, without=[], back=[], promises=promises)
         if refused is None:
             continue
         plugin, refusals = refused

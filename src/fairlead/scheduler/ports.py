@@ -1,8 +1,11 @@
-"""Which host ports are taken on which nodes: the facts behind NodePorts."""
+"""Which host ports are taken on which nodes: the facts behind NodePorts.
+
+They are a set and no count, as upstream has them (HostPortInfo): where two pods hold the same port, because somebody
+bound them by hand, whoever leaves first takes it along, and it is free although the other still holds it.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from fairlead.scheduler.shape import HostPort
@@ -11,27 +14,42 @@ EVERY_IP = "0.0.0.0"
 
 
 class UsedPorts:
-    """The holders of each port: row → how many pods hold it on each address."""
+    """Each port that is taken: row → on which addresses."""
 
     def __init__(self) -> None:
-        self._holders: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self._taken: dict[tuple[str, int], dict[int, set[str]]] = {}
 
-    def count(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+    def take(self, row: int, ports: Iterable[HostPort]) -> list[HostPort]:
+        """A pod came. Returns those of its ports that were free."""
+        taken: list[HostPort] = []
         for port in ports:
-            holders = self._holders.setdefault((port.protocol, port.port), {})
-            addresses = holders.setdefault(row, Counter())
-            addresses[port.ip] += sign
-            if not addresses[port.ip]:
-                del addresses[port.ip]
+            addresses = self._taken.setdefault((port.protocol, port.port), {}).setdefault(row, set())
+            if port.ip not in addresses:
+                addresses.add(port.ip)
+                taken.append(port)
+        return taken
+
+    def release(self, row: int, ports: Iterable[HostPort]) -> list[HostPort]:
+        """A pod went. Returns those of its ports that were taken."""
+        released: list[HostPort] = []
+        for port in ports:
+            rows = self._taken.get((port.protocol, port.port), {})
+            addresses = rows.get(row, set())
+            if port.ip in addresses:
+                addresses.remove(port.ip)
+                released.append(port)
                 if not addresses:
-                    del holders[row]
+                    del rows[row]
+                if not rows:
+                    del self._taken[port.protocol, port.port]
+        return released
 
     def conflicts(self, ports: Iterable[HostPort]) -> set[int]:
         """The rows where one of these ports is taken; 0.0.0.0 clashes with every address."""
         return {
             row
             for port in ports
-            for row, addresses in self._holders.get((port.protocol, port.port), {}).items()
+            for row, addresses in self._taken.get((port.protocol, port.port), {}).items()
             if port.ip == EVERY_IP or EVERY_IP in addresses or port.ip in addresses
         }
 
@@ -39,5 +57,5 @@ class UsedPorts:
 def clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether two pods with these ports cannot share a node."""
     used = UsedPorts()
-    used.count(0, taken, 1)
+    used.take(0, taken)
     return bool(used.conflicts(wanted))

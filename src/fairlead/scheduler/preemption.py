@@ -213,7 +213,7 @@ class Preemptor:
         if not victims:
             return Counter({NO_VICTIMS: 1})
         promises = self._decider.nominations.against(task, self._snapshot.names[row])
-        fits = self._by_amounts(task, row, promises) or self._by_asking(task, row, promises)
+        fits = self._by_amounts(task, row, promises) or self._by_asking(task, row, promises, victims)
         refused = fits(victims)
         if refused is not None:
             return refused
@@ -230,12 +230,18 @@ class Preemptor:
         return Plan(tuple(leaving), violations)
 
     def _by_asking(
-        self, task: Task, row: int, promises: list[Placed]
+        self, task: Task, row: int, promises: list[Placed], victims: Sequence[Placed]
     ) -> Callable[[Sequence[Placed]], Counter[str] | None]:
-        """Whether the pod would fit without some: every filter is asked."""
+        """Whether the pod would fit without some of the victims: every filter is asked.
+
+        They leave together and come back one by one, which only a host port that two of them hold can tell.
+        """
+        holders = [one for one in victims if one.shape.host_ports]
 
         def refused(without: Sequence[Placed]) -> Counter[str] | None:
-            said = self._decider.refusal_if(task, row, without=list(without), promises=promises)
+            out = {one.key for one in without}
+            back = [one for one in holders if one.key not in out]
+            said = self._decider.refusal_if(task, row, without=[*without, *back], back=back, promises=promises)
             return None if said is None else said[1].reasons
 
         return refused

@@ -11,7 +11,7 @@ assumed at once and confirmed or forgotten later. Changes are written to journal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from fairlead.scheduler.crowd import Crowd
 from fairlead.scheduler.images import Images
 from fairlead.scheduler.owners import Owners
 from fairlead.scheduler.ports import UsedPorts
-from fairlead.scheduler.shape import Shape, amount_of, is_counted
+from fairlead.scheduler.shape import HostPort, Shape, amount_of, is_counted
 from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64
@@ -217,6 +217,8 @@ class Snapshot:
             is_same = known.uid == pod.metadata.uid and known.row == row and known.shape is shape
             if is_same and known.company is company:
                 known.is_assumed, known.pod = False, pod
+                if shape.host_ports and self.ports.take(row, shape.host_ports):  # another pod had taken them along
+                    self._mark(row)
                 return
             self._count_out(key)
             row = self._row_for(name)
@@ -231,13 +233,12 @@ class Snapshot:
     def supposing(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
         """As it would be without these pods and with those; nobody is told, for afterwards it is as before."""
         changes = [(placed, -1) for placed in without] + [(placed, 1) for placed in beside]
-        for placed, sign in changes:
-            self._count(placed, sign)
+        done = [(placed, sign, self._count(placed, sign, placed.shape.host_ports)) for placed, sign in changes]
         try:
             yield
         finally:
-            for placed, sign in reversed(changes):
-                self._count(placed, -sign)
+            for placed, sign, ports in reversed(done):
+                self._count(placed, -sign, ports)
 
     def crowded(self, requested: Amounts, pod_count: Ints) -> Snapshot:
         """A view of the same cluster in which that much more is requested on each row."""
@@ -249,13 +250,13 @@ class Snapshot:
     def _count_in(self, placed: Placed) -> None:
         self._pods[placed.key] = placed
         self._pods_on.setdefault(placed.row, {})[placed.key] = placed
-        self._count(placed, 1)
+        self._count(placed, 1, placed.shape.host_ports)
         self._mark(placed.row)
 
     def _count_out(self, key: str) -> None:
         placed = self._pods.pop(key)
         del self._pods_on[placed.row][key]
-        self._count(placed, -1)
+        self._count(placed, -1, placed.shape.host_ports)
         self._mark(placed.row)
         self._release(placed.row)
 
@@ -263,14 +264,16 @@ class Snapshot:
         self.pod_changes.mark(row)
         self.pod_changes.trim(self.size)
 
-    def _count(self, placed: Placed, sign: int) -> None:
+    def _count(self, placed: Placed, sign: int, ports: Sequence[HostPort]) -> Sequence[HostPort]:
+        """A pod came (1) or went (-1), with these of its host ports. Returns those that this has changed."""
         row, shape = placed.row, placed.shape
         self.requested.add(row, shape.requests, sign)
         self.nonzero_requested.add(row, shape.nonzero_requests, sign)
         self.pod_count[row] += sign
-        if shape.host_ports:
-            self.ports.count(row, shape.host_ports, sign)
         self.crowd.count(row, placed.company, sign)
+        if not ports:
+            return ports
+        return self.ports.take(row, ports) if sign > 0 else self.ports.release(row, ports)
 
 
 def allocatable_of(node: Node) -> dict[str, int]:
