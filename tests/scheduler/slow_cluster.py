@@ -39,6 +39,8 @@ class SlowNode:
     pods: list[Obj] = field(default_factory=list)
     #: Taken on the node: a set, from which whoever leaves takes his own, even if somebody else holds the same.
     ports: set[int] = field(default_factory=set)
+    #: Pods supposed to be gone that were going away anyway: not there to be counted, they are missed all the same.
+    missed: list[Obj] = field(default_factory=list)
     #: Pods that wait for room here.
     promised: list[Obj] = field(default_factory=list)
 
@@ -83,9 +85,11 @@ class SlowCluster:
     def without(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
         """As it would be if these pods of that node were gone."""
         node = self.nodes[name]
-        node = replace(node, pods=list(node.pods), ports=set(node.ports))
+        node = replace(node, pods=list(node.pods), ports=set(node.ports), missed=list(node.missed))
         for pod in pods:
             node.remove(pod)
+            if "deletionTimestamp" in pod["metadata"]:
+                node.missed.append(staying(pod))
         return replace(self, nodes=self.nodes | {name: node})
 
     def beside(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
@@ -93,8 +97,13 @@ class SlowCluster:
         node = self.nodes[name]
         node = replace(node, pods=list(node.pods), ports=set(node.ports))
         for pod in pods:
-            node.add(pod)
+            node.add(staying(pod))
         return replace(self, nodes=self.nodes | {name: node})
+
+
+def staying(pod: Obj) -> Obj:
+    """The same as if it were not going away."""
+    return pod | {"metadata": {key: one for key, one in pod["metadata"].items() if key != "deletionTimestamp"}}
 
 
 def is_tolerated(taint: Obj, pod: Obj) -> bool:

@@ -118,7 +118,7 @@ def counts(rule: Obj, pod: Obj, other: Obj) -> bool:
 
 
 def counted_on(rule: Obj, pod: Obj, node: SlowNode) -> int:
-    return sum(counts(rule, pod, other) for other in node.pods)
+    return sum(counts(rule, pod, one) for one in node.pods) - sum(counts(rule, pod, one) for one in node.missed)
 
 
 def has_labels(rules: list[Obj], node: SlowNode) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -74,6 +74,11 @@ class Company:
     @property
     def has_terms(self) -> bool:
         return bool(self.near or self.apart or self.prefers_near or self.prefers_apart)
+
+    @property
+    def staying(self) -> Company:
+        """The same as if it were not going away."""
+        return replace(self, is_terminating=False) if self.is_terminating else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ nodes with the same total the choice is by lot, from the one seeded source.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -150,7 +151,7 @@ class Decider:
     def _refusal_with_promises(self, task: Task, answers: Answers, row: int) -> tuple[str, Refusals] | None:
         """Who refuses that one node if everybody to whom it is promised were there, and why."""
         company = self._company_filters(task)
-        with self.snapshot.supposing(beside=self.nominations.against(task, self.snapshot.names[row])):
+        with self._dry_run(beside=self.nominations.against(task, self.snapshot.names[row])):
             return self._refusal(task, answers.filters, company, row)
 
     def _company_filters(self, task: Task) -> list[CompanyPlugin]:
@@ -180,12 +181,20 @@ class Decider:
         """
         filters, company = self.answers(task.shape).filters, self._company_filters(task)
         if promises:
-            with self.snapshot.supposing(without=without, beside=[*back, *promises]):
+            with self._dry_run(without=without, beside=[*back, *promises]):
                 refused = self._refusal(task, filters, company, row)
             if refused is not None:
                 return refused
-        with self.snapshot.supposing(without=without, beside=back):
+        with self._dry_run(without=without, beside=back):
             return self._refusal(task, filters, company, row)
+
+    def _dry_run(
+        self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()
+    ) -> AbstractContextManager[None]:
+        """Suppose it as upstream does. PodTopologySpread does not count pods that are going away; but when it is told
+        that one is gone or there, it does not ask, and counts one less or more all the same (updateWithPod).
+        """
+        return self.snapshot.supposing(without=map(_staying, without), beside=map(_staying, beside))
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
@@ -261,3 +270,8 @@ class Decider:
                 if score:
                     told[self.snapshot.names[row]][plugin] = score
         return told
+
+
+def _staying(placed: Placed) -> Placed:
+    """The same pod as if it were not going away."""
+    return replace(placed, company=placed.company.staying) if placed.company.is_terminating else placed
