@@ -233,9 +233,9 @@ HUGE = "9" * 25
         ("timeoutSeconds=soon", 400, "BadRequest"),
         (f"timeoutSeconds=-{HUGE}", 400, "BadRequest"),
         ("continue=nonsense", 400, "BadRequest"),
-        ("resourceVersion=x", 500, ""),
-        (f"resourceVersion={HUGE}", 500, ""),
-        ("resourceVersion=-1", 500, ""),
+        ("resourceVersion=x", 400, "BadRequest"),
+        (f"resourceVersion={HUGE}", 400, "BadRequest"),
+        ("resourceVersion=-1", 400, "BadRequest"),
         ("resourceVersion=1&resourceVersionMatch=Sometimes", 422, "Invalid"),
         ("resourceVersionMatch=Exact", 422, "Invalid"),
         ("resourceVersion=0&resourceVersionMatch=Exact", 422, "Invalid"),
@@ -246,8 +246,72 @@ HUGE = "9" * 25
 def test_a_list_or_watch_with_options_that_make_no_sense_is_refused(
     unchanged: Server, query: str, code: int, reason: str, watch: str
 ) -> None:
-    if not (watch and query.startswith("continue")):  # a watch has no pages
-        check_status(unchanged.ask("GET", f"{CONFIG_MAPS}?{query}{watch}"), code, reason)
+    if watch and query.startswith("continue"):
+        code, reason = 422, "Invalid"  # a watch has no pages
+    if watch and query.startswith("resourceVersion=") and "Match" not in query:
+        code, reason = 500, ""  # one of Kubernetes' own
+    check_status(unchanged.ask("GET", f"{CONFIG_MAPS}?{query}{watch}"), code, reason)
+
+
+_MATCH = "resourceVersionMatch: "
+_NO_MATCH_WITH_TOKEN = f"{_MATCH}Forbidden: resourceVersionMatch is forbidden when continue is provided"
+_NEWER = 'Unsupported value: "Exact": supported values: "NotOlderThan"'
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "resourceVersion=1&resourceVersionMatch=Foo",
+            f'{_MATCH}Unsupported value: "Foo": supported values: "Exact", "NotOlderThan", ""',
+        ),
+        (
+            "resourceVersion=x&resourceVersionMatch=Exact&sendInitialEvents=1",  # before the version is looked at
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+        ),
+        (
+            "watch=1&resourceVersion=1&resourceVersionMatch=Exact",
+            f"[{_MATCH}Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided, "
+            f"{_MATCH}{_NEWER}]",
+        ),
+        ("watch=1&continue=x", _NO_MATCH_WITH_TOKEN),
+        ("watch=1&continue=x&resourceVersion=0", _NO_MATCH_WITH_TOKEN),
+    ],
+)
+def test_contradictory_options_of_a_list_or_watch_are_all_told(unchanged: Server, query: str, said: str) -> None:
+    message = check_status(unchanged.ask("GET", f"{CONFIG_MAPS}?{query}"), 422, "Invalid")
+    assert message == f'ListOptions.meta.k8s.io "" is invalid: {said}'
+
+
+def test_a_list_of_a_version_that_is_none_is_told_so(unchanged: Server) -> None:
+    message = check_status(unchanged.ask("GET", f"{CONFIG_MAPS}?resourceVersion=abc"), 400, "BadRequest")
+    assert message == (
+        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
+        "invalid syntax"
+    )
+
+
+def test_the_options_of_a_write_are_judged_in_the_order_of_kubernetes(unchanged: Server) -> None:
+    query = f"dryRun=Some&fieldValidation=foo&force=1&fieldManager={'x' * 129}"
+    reply = unchanged.ask("PATCH", f"{CONFIG_MAPS}/kept?{query}", {}, MERGE)
+    message = check_status(reply, 422, "Invalid")
+    assert [one["field"] for one in reply.obj["details"]["causes"]] == [
+        "force",
+        "fieldManager",
+        "dryRun",
+        "fieldValidation",
+    ]
+    assert 'Unsupported value: "foo": supported values: "", "Ignore", "Strict", "Warn"' in message
+
+
+def test_the_options_of_a_delete_are_judged_in_the_order_of_kubernetes(unchanged: Server) -> None:
+    options = {"dryRun": ["Some"], "propagationPolicy": "Sideways", "orphanDependents": True}
+    reply = unchanged.ask("DELETE", f"{CONFIG_MAPS}/kept", options)
+    message = check_status(reply, 422, "Invalid")
+    fields = [one["field"] for one in reply.obj["details"]["causes"]]
+    assert fields == ["propagationPolicy", "propagationPolicy", "dryRun"]
+    assert "cannot be both set" in message
+    assert 'Unsupported value: "Sideways"' in message
 
 
 @pytest.mark.parametrize(

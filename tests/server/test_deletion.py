@@ -207,6 +207,7 @@ def test_preconditions(options: DeleteOptions, refusal: str | None) -> None:
         ({"gracePeriodSeconds": 0}, {}, DeleteOptions(grace_period_seconds=0)),
         ({}, {"gracePeriodSeconds": "-1", "dryRun": "All"}, DeleteOptions(grace_period_seconds=-1, dry_run=True)),
         ({"dryRun": ["All"]}, {}, DeleteOptions(dry_run=True)),
+        ({"dryRun": ["All", "All"]}, {}, DeleteOptions(dry_run=True)),
         ({"orphanDependents": True}, {}, DeleteOptions(propagation_policy="Orphan")),
         ({"orphanDependents": False}, {}, DeleteOptions(propagation_policy="Background")),
         ({}, {"orphanDependents": "1"}, DeleteOptions(propagation_policy="Orphan")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 
 import pytest
 
@@ -112,8 +113,13 @@ def test_a_page_of_forgotten_history_is_expired(monkeypatch: pytest.MonkeyPatch)
         first = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1))
         for number in range(10):
             await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"data": {"k": str(number)}})
-        with pytest.raises(Expired, match="The provided continue parameter is too old"):
+        with pytest.raises(Expired, match="The provided continue parameter is too old") as refused:
             await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
+        token = refused.value.status()["metadata"]["continue"]
+        rest = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
+        assert [one.obj()["metadata"]["name"] for one in rest.items] == ["b"]
+        assert (rest.resource_version, rest.remaining) == (str(world.api.revision), 1)
+        assert await world.names(CONFIG_MAPS, continue_token=rest.continue_token) == ["c"]
         with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
             query = ListQuery(resource_version=first.resource_version, resource_version_match="Exact")
             await world.api.list(CONFIG_MAPS, NAMESPACE, query)
@@ -131,6 +137,60 @@ def test_a_made_up_continue_token_is_a_bad_request(token: str) -> None:
     async def test(world: World) -> None:
         with pytest.raises(BadRequest, match="continue key is not valid"):
             await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
+
+    run(test)
+
+
+def token(told: str) -> str:
+    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+
+
+_ENDING = "(version meta.k8s.io/v1)"
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ("bad!", "illegal base64 data at input byte 3"),
+        ("abcde", "illegal base64 data at input byte 4"),
+        ("YQ==", "illegal base64 data at input byte 2"),
+        (token("not json"), "invalid character 'o' in literal null (expecting 'u')"),
+        (token("[]"), "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        (
+            token('{"v":"meta.k8s.io/v1","rv":"1","start":"a"}'),
+            "json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
+        ),
+        (token('{"v":"x","rv":1,"start":"a"}'), "server does not recognize this encoded version x"),
+        (token("null"), "server does not recognize this encoded version "),
+        (token('{"v":"meta.k8s.io/v1","start":"a"}'), f"incorrect encoded start resourceVersion {_ENDING}"),
+        (token('{"v":"meta.k8s.io/v1","rv":1,"start":""}'), f"encoded start key empty {_ENDING}"),
+        (token('{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}'), "../a"),
+        (token('{"v":"meta.k8s.io/v1","rv":1,"start":"a/"}'), "a/"),
+    ],
+)
+def test_a_token_that_is_none_is_told_why(sent: str, said: str) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(BadRequest) as refused:
+            query = ListQuery(continue_token=sent, resource_version="5")  # the token is judged first
+            await world.api.list(CONFIG_MAPS, NAMESPACE, query)
+        assert refused.value.message == f"invalid continue token: continue key is not valid: {said}"
+
+    run(test)
+
+
+def test_a_token_of_kubernetes_goes_on_where_it_says() -> None:
+    async def test(world: World) -> None:
+        for name in "abc":
+            await world.config(name)
+        newest = token('{"v":"meta.k8s.io/v1","rv":-1,"start":"a\\u0000"}')
+        assert await world.names(CONFIG_MAPS, continue_token=newest) == ["b", "c"]
+        everywhere = token(f'{{"v":"meta.k8s.io/v1","rv":-1,"start":"/{NAMESPACE}/b"}}')
+        page = await world.api.list(CONFIG_MAPS, "", ListQuery(continue_token=everywhere))
+        assert [one.obj()["metadata"]["name"] for one in page.items] == ["b", "c"]
+        page = await world.api.list(
+            NAMESPACES, "", ListQuery(continue_token=token(f'{{"v":"meta.k8s.io/v1","rv":-1,"start":"{NAMESPACE}"}}'))
+        )
+        assert page.items[0].obj()["metadata"]["name"] == NAMESPACE
 
     run(test)
 

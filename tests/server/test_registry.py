@@ -16,6 +16,7 @@ from fairlead.api.builtin import (
 from fairlead.api.errors import (
     AlreadyExists,
     ApiError,
+    BadRequest,
     Conflict,
     Invalid,
     NotFound,
@@ -171,7 +172,7 @@ def test_a_version_that_is_no_number_is_refused(version: str) -> None:
         with pytest.raises(Unknown, match=r"strconv\.ParseUint"):
             await world.api.update(CONFIG_MAPS, {"metadata": meta})
         for query in (ListQuery(resource_version=version), ListQuery(resource_version=version, limit=1)):
-            with pytest.raises(Unknown, match="resourceVersion: Invalid value"):
+            with pytest.raises(BadRequest, match="invalid resource version: resourceVersion: Invalid value"):
                 await world.api.list(CONFIG_MAPS, NAMESPACE, query)
 
     run(test)

@@ -161,6 +161,15 @@ class Gone(ApiError):
 class Expired(Gone):
     reason = "Expired"
 
+    #: With which a list whose pages have become too old can go on, at the newest state.
+    continue_token = ""
+
+    def status(self) -> Obj:
+        status = super().status()
+        if self.continue_token:
+            status["metadata"] = {"continue": self.continue_token}
+        return status
+
 
 class EntityTooLarge(ApiError):
     code, reason = 413, "RequestEntityTooLarge"

@@ -134,17 +134,15 @@ def _finalizers(meta: Obj, policy: str | None, *, orphans_by_default: bool) -> l
 def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
     """The options of a DELETE from its body, or from the query where it has no body."""
     errors = Errors()
-    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    if dry_run and dry_run != ["All"]:
-        errors.not_supported("dryRun", dry_run, ["All"])
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
-    orphan = body.get("orphanDependents")
-    if orphan is None and query.get("orphanDependents"):
-        orphan = parse_bool(query["orphanDependents"])
+    orphan = orphan_of(body, query)
     if policy is not None and orphan is not None:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
-    elif policy is not None and policy not in POLICIES:
+    if policy is not None and policy not in POLICIES:
         errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    if any(one != "All" for one in dry_run):
+        errors.not_supported("dryRun", dry_run, ["All"])
     if orphan is not None and policy is None:
         policy = "Orphan" if orphan else "Background"
     errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")
@@ -159,6 +157,14 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         precondition_resource_version=preconditions.get("resourceVersion"),
         dry_run=bool(dry_run),
     )
+
+
+def orphan_of(body: Obj, query: dict[str, str]) -> bool | None:
+    """`orphanDependents`, the older spelling of a policy; None if it is not given."""
+    orphan: bool | None = body.get("orphanDependents")
+    if orphan is None and query.get("orphanDependents"):
+        return parse_bool(query["orphanDependents"])
+    return orphan
 
 
 def _seconds(text: str) -> int:

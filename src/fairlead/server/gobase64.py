@@ -1,4 +1,4 @@
-"""Bytes in JSON as Go's encoding/base64 reads and writes them.
+"""Bytes as Go's encoding/base64 reads and writes them, in JSON and in continue tokens.
 
 Clients wrap lines and set bits that no byte uses; what reads back has neither. What is no base64 is refused with the
 position at which Go stops reading, because that is what people search a long secret for.
@@ -24,6 +24,21 @@ def canonical(text: str) -> str:
         return encode(binascii.a2b_base64(text.replace("\r", "").replace("\n", ""), strict_mode=True))
     except ValueError:
         raise CorruptInput(f"illegal base64 data at input byte {_stop(text)}") from None
+
+
+def encode_url(raw: bytes) -> str:
+    """As `base64.RawURLEncoding` writes it."""
+    return binascii.b2a_base64(raw, newline=False).decode().translate(_TO_URL).rstrip("=")
+
+
+def decode_url(text: str) -> bytes:
+    """As `base64.RawURLEncoding` reads it: no padding, line breaks do not count."""
+    sent = text.encode()
+    digits = sent.replace(b"\r", b"").replace(b"\n", b"")
+    stop = next((index for index, byte in enumerate(sent) if byte not in _URL_BYTES), len(sent))
+    if stop < len(sent) or len(digits) % 4 == 1:
+        raise CorruptInput(f"illegal base64 data at input byte {min(stop, len(sent) - 1)}")
+    return binascii.a2b_base64(digits.translate(_FROM_URL) + b"=" * (-len(digits) % 4))
 
 
 def _stop(text: str) -> int:
@@ -52,4 +67,7 @@ def _stop_in_padding(text: str, index: int, digits: int) -> int:
     return after + 1 if rest[0] == "=" else after - 1
 
 
+_TO_URL: Final = str.maketrans("+/", "-_")
+_FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 _ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+_URL_BYTES: Final = frozenset("".join(_ALPHABET).translate(_TO_URL).encode()) | frozenset(b"\r\n")

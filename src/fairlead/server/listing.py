@@ -2,26 +2,30 @@
 
 The rules are those of kube-apiserver: no resourceVersion means the newest state, "0" any, a number with `Exact` that
 very state (or 410 if it is forgotten), a version from the future is waited for three seconds. A continue
-token carries the version of the first page, so that all pages show one state.
+token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, the
+410 brings a token with which the list goes on at the newest state.
+
+Source: apiserver `storage/{continue,interfaces}.go` and `storage/etcd3/errors.go`; apimachinery
+`apis/meta/internalversion/validation/validation.go`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
-import msgspec
-
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import BadRequest, Cause, Expired, ServerTimeout, Unknown
 from fairlead.api.fields import Errors, go_quote
+from fairlead.api.golang import unmarshal_error
 from fairlead.api.verbs import Listing, ListQuery, WatchQuery
 from fairlead.runtime.clock import monotonic
 from fairlead.server.cache import Cache, Entry, Matches
+from fairlead.server.gobase64 import decode_url, encode_url
+from fairlead.server.gojson import parse
 from fairlead.server.gonumbers import parse_uint
 from fairlead.store.base import Store
 
@@ -30,18 +34,29 @@ FUTURE_VERSION_SECONDS = 3.0
 _MATCHES = ("Exact", "NotOlderThan")
 
 
+_TOKEN_VERSION = "meta.k8s.io/v1"
+#: The version of a token that goes on at the newest state.
+_NEWEST = -1
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """Where a list goes on: the version of its first page, and the last key that was shown."""
+    """Where a list goes on: the version of its first page, and the first key that may be shown.
+
+    The key is as the store's would be, relative to what is listed: `NAME` within a namespace, else `NAMESPACE/NAME`.
+    """
 
     revision: int
-    start: tuple[str, str]
-
-
-class _Wire(msgspec.Struct):
-    v: str
-    rv: int
     start: str
+
+    def allows(self, entry: Entry, namespace: str) -> bool:
+        if namespace or not entry.namespace:
+            return entry.name >= self.start
+        space, _, name = self.start.partition("/")
+        return (entry.namespace, entry.name) >= (space, name)
+
+    def encode(self) -> str:
+        return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start}))
 
 
 def list_page(
@@ -55,16 +70,16 @@ def list_page(
     """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned."""
     token = _token(query)
     exact = token.revision if token else _exact_revision(query)
-    if exact is None or exact >= current:
+    if exact is None or exact < 0 or exact >= current:
         entries = cache.entries(namespace)
         revision = current
     else:
         state = cache.entries_at(exact, namespace)
         if state is None:
-            raise _forgotten(query)
+            raise _forgotten(token)
         entries, revision = iter(state), exact
     if token:
-        entries = (entry for entry in entries if (entry.namespace, entry.name) > token.start)
+        entries = (entry for entry in entries if token.allows(entry, namespace))
     if matches is not None:
         entries = (entry for entry in entries if matches(entry))
     if query.limit <= 0:
@@ -74,12 +89,18 @@ def list_page(
     items = [shown(entry) for entry in page]
     if not rest:
         return Listing(items, str(revision))
-    follow = _encode(revision, page[-1])
-    return Listing(items, str(revision), follow, rest if matches is None else None)
+    follow = _Token(revision, _after(page[-1], namespace))
+    return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
+
+
+def _after(last: Entry, namespace: str) -> str:
+    """The smallest key behind that of the last entry of a page."""
+    key = f"{last.namespace}/{last.name}" if last.namespace and not namespace else last.name
+    return key + "\0"
 
 
 def _exact_revision(query: ListQuery) -> int | None:
-    revision = parse_revision(query.resource_version)
+    revision = list_revision(query)
     if query.resource_version_match == "Exact":
         return revision
     if query.limit > 0 and revision > 0 and not query.resource_version_match:
@@ -87,19 +108,29 @@ def _exact_revision(query: ListQuery) -> int | None:
     return None
 
 
-def _forgotten(query: ListQuery) -> Expired:
-    if not query.continue_token:
+def _forgotten(token: _Token | None) -> Expired:
+    if token is None:
         return Expired("The resourceVersion for the provided list is too old.")
-    return Expired(
+    error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "
         "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
         "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
         "modified, or deleted between the time the first chunk was returned and now may show up in the list."
     )
+    error.continue_token = _Token(_NEWEST, token.start).encode()
+    return error
+
+
+def list_revision(query: ListQuery) -> int:
+    """The resourceVersion of a list as a number."""
+    try:
+        return parse_revision(query.resource_version)
+    except Unknown as error:
+        raise BadRequest(f"invalid resource version: {error.message}") from None
 
 
 def parse_revision(text: str) -> int:
-    """A resourceVersion as a number; on reads kube-apiserver has no reason for refusing a malformed one."""
+    """A resourceVersion as a number; kube-apiserver has no reason for refusing that of a get or a watch."""
     if not text:
         return 0
     try:
@@ -126,8 +157,8 @@ async def wait_for(store: Store, wanted: int) -> None:
         await asyncio.sleep(0.05)
 
 
-def check_list(query: ListQuery) -> None:
-    """Refuse contradictory options (ValidateListOptions)."""
+def check_list(query: ListQuery, *, has_initial_events: bool = False) -> None:
+    """Refuse contradictory options (ValidateListOptions); `has_initial_events`: `sendInitialEvents` is among them."""
     errors = Errors()
     match = query.resource_version_match
     if match:
@@ -137,42 +168,66 @@ def check_list(query: ListQuery) -> None:
         if query.continue_token:
             errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
         if match not in _MATCHES:
-            errors.not_supported(path, match, _MATCHES)
+            errors.not_supported(path, match, [*_MATCHES, ""], sort=False)
         if match == "Exact" and query.resource_version == "0":
             errors.forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if has_initial_events:
+        errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
     errors.raise_invalid("ListOptions", "", "meta.k8s.io")
 
 
-def check_watch(query: WatchQuery) -> None:
+def check_watch(query: WatchQuery, continue_token: str = "") -> None:
     """Refuse contradictory options of a watch."""
     errors = Errors()
     match, path = query.resource_version_match, "resourceVersionMatch"
-    if query.send_initial_events is not None:
+    if query.send_initial_events is not None and match != "NotOlderThan":
+        errors.forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match:
+        if query.send_initial_events is None:
+            errors.forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
         if match != "NotOlderThan":
-            errors.forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-            if match:
-                errors.not_supported(path, match, ("NotOlderThan",))
-    elif match:
-        errors.forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            errors.not_supported(path, match, ("NotOlderThan",))
+        if continue_token:
+            errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
     errors.raise_invalid("ListOptions", "", "meta.k8s.io")
 
 
 def _token(query: ListQuery) -> _Token | None:
+    """Where a list goes on; a token that tells nothing is refused before what contradicts it."""
     if not query.continue_token:
         return None
+    try:
+        token = _decoded(query.continue_token)
+    except ValueError as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     if query.resource_version not in ("", "0"):
         raise BadRequest("specifying resource version is not allowed when using continue")
-    try:
-        padded = query.continue_token + "=" * (-len(query.continue_token) % 4)
-        wire = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Wire)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise BadRequest("continue key is not valid: illegal base64 data or JSON") from None
-    if wire.v != "meta.k8s.io/v1" or wire.rv <= 0:
-        raise BadRequest("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
-    namespace, _, name = wire.start.rpartition("/")
-    return _Token(wire.rv, (namespace, name))
+    return token
 
 
-def _encode(revision: int, last: Entry) -> str:
-    wire = _Wire("meta.k8s.io/v1", revision, f"{last.namespace}/{last.name}")
-    return base64.urlsafe_b64encode(msgspec.json.encode(wire)).decode().rstrip("=")
+def _decoded(text: str) -> _Token:
+    """A token in its parts; ValueError in upstream's words."""
+    told = parse(decode_url(text))
+    if told is not None and not isinstance(told, dict):
+        raise ValueError(unmarshal_error(told, "storage.continueToken"))
+    version, start = _member(told, "v", "string", ""), _member(told, "start", "string", "")
+    revision = _member(told, "rv", "int64", 0)
+    if version != _TOKEN_VERSION:
+        raise ValueError(f"server does not recognize this encoded version {version}")
+    if not revision:
+        raise ValueError(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+    if not start:
+        raise ValueError(f"encoded start key empty (version {_TOKEN_VERSION})")
+    key = start.removeprefix("/")
+    if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
+        raise ValueError(start)
+    return _Token(revision, key)
+
+
+def _member(told: Any, name: str, go: str, missing: Any) -> Any:
+    value = (told or {}).get(name)
+    if value is None:
+        return missing
+    if type(value) is not type(missing):
+        raise ValueError(unmarshal_error(value, go).replace("Go value", f"Go struct field continueToken.{name}"))
+    return value

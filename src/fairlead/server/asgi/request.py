@@ -15,7 +15,7 @@ from fairlead.server.asgi.negotiate import Form, form_of
 from fairlead.server.gonumbers import parse_bool, parse_int
 from fairlead.server.request import Caller
 
-_VALIDATIONS = ("Ignore", "Warn", "Strict")
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
 @dataclass(slots=True)
@@ -61,14 +61,14 @@ class Request:
         if not query and not is_apply:
             return _default_write(user_agent)
         errors = Errors()
-        dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
-        if dry_run not in ("", "All"):
-            errors.not_supported("dryRun", [dry_run], ["All"])
-        if validation not in ("", *_VALIDATIONS):
-            errors.not_supported("fieldValidation", validation, _VALIDATIONS)
         manager = query.get("fieldManager", "")
         has_force = kind == "PatchOptions" and "force" in query
         check_options(errors, manager, is_apply=is_apply, has_force=has_force)
+        dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
+        if dry_run not in ("", "All"):
+            errors.not_supported("dryRun", [dry_run], ["All"])
+        if validation not in _VALIDATIONS:
+            errors.not_supported("fieldValidation", validation, _VALIDATIONS)
         errors.raise_invalid(kind, "", "meta.k8s.io")
         return WriteOptions(
             bool(dry_run), manager_of(manager, user_agent), validation or "Warn", self.flag("force") or False
@@ -95,13 +95,17 @@ class Request:
     def watch_query(self) -> WatchQuery:
         query = self.query
         self.number("limit")  # a watch has no pages, but this must be a number
+        version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+        initial = self.flag("sendInitialEvents")
+        if self.is_watch and initial is None and not match and version in ("", "0"):
+            initial, match = True, "NotOlderThan"  # apimachinery's SetListOptionsDefaults
         return WatchQuery(
             query.get("labelSelector", ""),
             query.get("fieldSelector", ""),
-            query.get("resourceVersion", ""),
-            query.get("resourceVersionMatch", ""),
+            version,
+            match,
             self.flag("allowWatchBookmarks") or False,
-            self.flag("sendInitialEvents"),
+            initial,
             self.number("timeoutSeconds"),
         )
 

@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
-from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import DeleteOptions, PatchType
+from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
 from fairlead.server import writing
 from fairlead.server.asgi.answers import Answer
 from fairlead.server.asgi.paths import Target
@@ -18,7 +17,7 @@ from fairlead.server.asgi.streams import Streams
 from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.decode import decode, decode_options
 from fairlead.server.deletion import options_of
-from fairlead.server.listing import parse_revision, wait_for
+from fairlead.server.listing import check_list, list_revision, parse_revision, wait_for
 from fairlead.server.patching import decode_patch
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served, Version
@@ -91,11 +90,9 @@ class Resources:
         return show.one(found)
 
     async def _list(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        show, query = Presenter(served, version, request), request.list_query()
-        if "sendInitialEvents" in request.query:
-            _forbid_initial_events(query.resource_version, query.resource_version_match)
+        show, query = Presenter(served, version, request), _list_query(request)
         if not query.continue_token:
-            await wait_for(self._registry.store, parse_revision(query.resource_version))
+            await wait_for(self._registry.store, list_revision(query))
         listing = await self._registry.list(version.resource, target.namespace, query)
         return show.page(listing)
 
@@ -155,10 +152,10 @@ class Resources:
         return show.one(gone)
 
     async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        show, query = Presenter(served, version, request), _list_query(request)
         options = _delete_options(request)
-        show = Presenter(served, version, request)
         listing = await self._registry.delete_collection(
-            version.resource, target.namespace, request.list_query(), options, caller=request.caller
+            version.resource, target.namespace, query, options, caller=request.caller
         )
         return show.page(listing)
 
@@ -210,9 +207,8 @@ def _delete_options(request: Request) -> DeleteOptions:
     return options_of(body, {} if request.body else request.query)
 
 
-def _forbid_initial_events(resource_version: str, match: str) -> None:
-    errors = Errors()
-    if match and not resource_version:
-        errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-    errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
-    errors.raise_invalid("ListOptions", "", "meta.k8s.io")
+def _list_query(request: Request) -> ListQuery:
+    """What is to be listed; contradictory options are refused before anything else is looked at."""
+    query = request.list_query()
+    check_list(query, has_initial_events="sendInitialEvents" in request.query)
+    return query
