@@ -8,9 +8,10 @@ import json
 import socket
 from collections.abc import Iterator
 from itertools import count
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
+import yaml
 
 from tests.server.http_world import (
     CONFIG_MAPS,
@@ -53,6 +54,41 @@ def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
 
 def config(name: str) -> bytes:
     return json.dumps({"metadata": {"name": name}}).encode()
+
+
+# -- forms
+
+METADATA = {"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+METADATA_LIST = {"accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+TABLE = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+
+
+def test_a_list_is_no_object_and_an_object_no_list(server: Server) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    for path, kind in ((CONFIG_MAPS, "core.ConfigMap"), (roles, "rbac.Role")):
+        server.ask("POST", path, {"metadata": {"name": "m"}})
+        message = check_status(server.ask("GET", path, headers=METADATA), 406, "NotAcceptable")
+        assert message == f"you requested PartialObjectMetadata, but the requested object is a list (*{kind}List)"
+        message = check_status(server.ask("GET", f"{path}/m", headers=METADATA_LIST), 406, "NotAcceptable")
+        assert message == f"you requested PartialObjectMetadataList, but the requested object is not a list (*{kind})"
+        assert server.ask("GET", f"{path}/m", headers=METADATA).obj["metadata"]["name"] == "m"
+        assert server.ask("DELETE", f"{path}/m", headers=METADATA_LIST).code == 200  # a Status stays what it is
+
+
+def test_a_list_of_nothing_is_null_where_go_has_made_no_list(server: Server) -> None:
+    none = "?labelSelector=none%3Dx"
+    assert server.ask("GET", f"{CONFIG_MAPS}{none}", headers=METADATA_LIST).obj["items"] is None
+    assert server.ask("GET", f"{CONFIG_MAPS}{none}", headers=TABLE).obj["rows"] == []
+    limits = "/api/v1/namespaces/default/limitranges"
+    assert server.ask("GET", f"{limits}{none}", headers=TABLE).obj["rows"] is None
+    assert server.ask("GET", f"{limits}{none}").obj["items"] == []
+
+
+def test_a_row_without_its_object_says_so(server: Server) -> None:
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": fresh()}})
+    rows = server.ask("GET", f"{CONFIG_MAPS}?includeObject=None", headers=TABLE).obj["rows"]
+    assert rows
+    assert all(row["object"] is None for row in rows)
 
 
 # -- connections
@@ -266,6 +302,82 @@ def test_events_arrive_as_they_happen_one_a_line(server: Server) -> None:
     assert second["object"] == third["object"] | {"metadata": second["object"]["metadata"]}
     versions = [int(one["object"]["metadata"]["resourceVersion"]) for one in (first, second, third)]
     assert versions == sorted(set(versions))
+
+
+def events(reply: Reply) -> list[dict[str, Any]]:
+    assert reply.code == 200, reply.body
+    return [json.loads(line) for line in reply.body.splitlines()]
+
+
+@pytest.mark.parametrize("query", ["", "&resourceVersion=0", "&sendInitialEvents=1&resourceVersionMatch=NotOlderThan"])
+def test_a_bookmark_ends_what_a_watch_begins_with(server: Server, query: str) -> None:
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": fresh()}})
+    watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1{query}"
+    *before, last = events(server.ask("GET", watch))
+    assert {one["type"] for one in before} == {"ADDED"}
+    assert last == {
+        "type": "BOOKMARK",
+        "object": {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {
+                "resourceVersion": str(server.registry.revision),
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            },
+        },
+    }
+
+
+def test_a_watch_from_a_version_begins_with_nothing_so_no_bookmark_ends_it(server: Server) -> None:
+    now = server.registry.revision
+    watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1&resourceVersion={now}"
+    assert events(server.ask("GET", watch)) == []
+
+
+def test_a_bookmark_is_shown_in_the_form_that_was_asked_for(server: Server) -> None:
+    watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1&labelSelector=none%3Dx"
+    (event,) = events(server.ask("GET", watch, headers=METADATA))
+    shown = {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {
+            "resourceVersion": str(server.registry.revision),
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        },
+    }
+    assert event == {"type": "BOOKMARK", "object": shown}
+    (event,) = events(server.ask("GET", f"{watch}&includeObject=None", headers=TABLE))
+    assert event["object"]["kind"] == "Table"
+    assert event["object"]["columnDefinitions"]
+    assert [row["object"] for row in event["object"]["rows"]] == [shown]
+
+
+def test_a_watch_tells_its_columns_once(server: Server) -> None:
+    for name in (fresh(), fresh()):
+        server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}})
+    watch = f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1&includeObject=None"
+    first, second, *_ = events(server.ask("GET", watch, headers=TABLE))
+    assert first["object"]["columnDefinitions"][0]["name"] == "Name"
+    assert second["object"]["columnDefinitions"] is None
+    assert first["object"]["rows"][0]["object"] is None
+
+
+def test_there_is_no_watch_in_yaml(server: Server) -> None:
+    reply = server.ask("GET", f"{CONFIG_MAPS}?watch=1", headers={"accept": "application/yaml, application/json"})
+    assert (reply.code, reply.headers["content-type"]) == (406, "application/yaml")
+    assert yaml.safe_load(reply.body)["message"] == (
+        "only the following media types are accepted: application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    )
+
+
+def test_a_watch_of_one_object_may_select_no_other(server: Server) -> None:
+    one = f"/api/v1/watch{CONFIG_MAPS.removeprefix('/api/v1')}/m?timeoutSeconds=1"
+    assert events(server.ask("GET", one)) == []
+    assert events(server.ask("GET", f"{one}&fieldSelector=metadata.name%3Dm")) == []
+    for selector in ("metadata.name%3Db", "metadata.namespace%3Ddefault"):
+        message = check_status(server.ask("GET", f"{one}&fieldSelector={selector}"), 400, "BadRequest")
+        assert message == "fieldSelector metadata.name doesn't match requested name"
 
 
 @pytest.mark.parametrize("timeout", ["-5", "-9223372036854775808"])

@@ -87,8 +87,8 @@ class Target:
             why = f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} in scheme {scheme}"
             raise self.refusal(why, kind, version)
         self._normalised(obj, sent, kind, version)
-        if (_family(group), kind) != (_family(self.group), self.kind):
-            why = f"converting ({version}.{kind}) to ({_family(self.group)}.{self.kind}): unknown conversion"
+        if (family(group), kind) != (family(self.group), self.kind):
+            why = f"converting ({version}.{kind}) to ({family(self.group)}.{self.kind}): unknown conversion"
             raise self.refusal(why, kind, version)
 
 
@@ -109,7 +109,7 @@ def definition_of(group: str, version: str, kind: str) -> str:
     return f"{package}.{version}.{kind}"
 
 
-def _family(group: str) -> str:
+def family(group: str) -> str:
     """The Go package of a group's internal types; events have theirs in core."""
     return "core" if group == "events.k8s.io" else definition_of(group, "", "").split(".")[-3]
 

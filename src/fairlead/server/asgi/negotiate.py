@@ -16,12 +16,15 @@ JSON = "application/json"
 YAML = "application/yaml"
 _SERVED = {JSON: JSON, "*/*": JSON, "application/*": JSON, YAML: YAML}
 _NOT_SERVED = "406: Not Acceptable\n\nAvailable representations: {}"
-_NO_TRANSFORM = "only the following media types are accepted: {}"
-_KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_ACCEPTED = "only the following media types are accepted: {}"
+_KNOWN = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+#: A watch is never written as YAML.
+_KNOWN_STREAMS = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
-_TRANSFORMS = {TABLE: TABLE, PARTIAL: PARTIAL, PARTIAL + "List": PARTIAL}
+PARTIAL_LIST = PARTIAL + "List"
+_TRANSFORMS = (TABLE, PARTIAL, PARTIAL_LIST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +32,19 @@ class Form:
     """The form of an answer: how it is written, and as what."""
 
     media_type: str = JSON
-    transform: str = ""  # TABLE, PARTIAL or nothing
+    transform: str = ""  # TABLE, PARTIAL, PARTIAL_LIST or nothing
     version: str = "v1"  # of meta.k8s.io
 
 
 @lru_cache(maxsize=256)
-def form_of(accept: str) -> Form:
-    """The form that an `Accept` header asks for; raises `NotAcceptable`."""
+def form_of(accept: str, *, is_routed: bool = True) -> Form:
+    """The form that an `Accept` header asks for; raises `NotAcceptable`.
+
+    Upstream a router, which words its refusals differently, stands before all but custom resources (`is_routed`).
+    """
     if not accept:
         return Form()
-    refused = _NOT_SERVED
+    refused = _NOT_SERVED if is_routed else _ACCEPTED
     for clause in accept.split(","):
         media_type, *parameters = (part.strip() for part in clause.split(";"))
         served = _SERVED.get(media_type)
@@ -49,9 +55,15 @@ def form_of(accept: str) -> Form:
         if kind is None:
             return Form(served)
         if kind in _TRANSFORMS and wanted.get("g") == "meta.k8s.io" and wanted.get("v") in ("v1", "v1beta1"):
-            return Form(served, _TRANSFORMS[kind], wanted["v"])
-        refused = _NO_TRANSFORM
-    raise NotAcceptable(refused.format(_KNOWN), shows_details=refused is _NOT_SERVED)
+            return Form(served, kind, wanted["v"])
+        refused = _ACCEPTED
+    raise NotAcceptable(refused.format(", ".join(_KNOWN)), shows_details=refused is _NOT_SERVED)
+
+
+def check_stream(form: Form) -> None:
+    """Refuse a watch in a form in which there are no streams."""
+    if form.media_type == YAML:
+        raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN_STREAMS)))
 
 
 def wants_aggregated_discovery(accept: str) -> str:

@@ -12,18 +12,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from fairlead.api import field_selectors
 from fairlead.api.encoded import encode
-from fairlead.api.errors import Expired
+from fairlead.api.errors import BadRequest, Expired
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import chance
-from fairlead.server.asgi.negotiate import PARTIAL, TABLE
+from fairlead.server.asgi.negotiate import TABLE, Form, check_stream
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.protocol import TRANSPORT
 from fairlead.server.asgi.request import Request
 from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.cache import Change, event_line
-from fairlead.server.listing import check_watch
+from fairlead.server.listing import check_list, check_watch
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served, Version
 from fairlead.server.watching import attach, bookmark
@@ -53,7 +54,8 @@ class Stream:
         self._version = version
         self._show = Presenter(served, version, request)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
-        self._encode = self._encoder(request, version)
+        self._transform = self._transformer(request.form)
+        self._encode = self._encoder(version)
         self._gathered: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
@@ -70,6 +72,12 @@ class Stream:
             self.end()
             return
         self.write(line)
+
+    def mark(self, revision: int, *, ends_initial_events: bool = False) -> None:
+        """A bookmark, in the form in which objects are shown."""
+        said = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
+        raw = encode(self._transform(said.obj())) if self._transform else said.raw
+        self.write(event_line(EventType.BOOKMARK, raw))
 
     def write(self, line: bytes) -> None:
         """Gather a line; it leaves at the end of this turn of the loop."""
@@ -95,20 +103,23 @@ class Stream:
             return
         transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
-    def _encoder(self, request: Request, version: Version) -> Callable[[EventType, Change], bytes]:
-        transform = request.form.transform
-        if transform == TABLE:
+    def _transformer(self, form: Form) -> Callable[[Obj], Obj] | None:
+        if form.transform == TABLE:
             return self._as_table
-        if transform == PARTIAL:
-            return lambda type_, change: event_line(type_, encode(self._show.partial(self._obj(type_, change))))
+        return self._show.partial if form.transform else None
+
+    def _encoder(self, version: Version) -> Callable[[EventType, Change], bytes]:
+        transform = self._transform
+        if transform:
+            return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
         if version.from_stored:
             return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
         return lambda type_, change: change.line(type_)
 
-    def _as_table(self, type_: EventType, change: Change) -> bytes:
-        body = self._show.row(self._obj(type_, change), with_columns=not self._has_columns)
+    def _as_table(self, obj: Obj) -> Obj:
+        table = self._show.row(obj, with_columns=not self._has_columns)
         self._has_columns = True
-        return event_line(type_, encode(body))
+        return table
 
     def _obj(self, type_: EventType, change: Change) -> Obj:
         return self._version.shown(change.carried(type_)).obj()
@@ -130,14 +141,18 @@ class Streams:
     ) -> None:
         """Answer a watch request until its time is over, the client goes away or the listener stops."""
         query = request.watch_query()
+        if request.is_watch:
+            check_watch(query, request.query.get("continue", ""))
+        else:  # `/watch/…` alone: upstream judges the options as if they were those of a list
+            check_list(request.list_query(), has_initial_events="sendInitialEvents" in request.query)
         if target.name:
             query = _of_one(query, target.name)
-        check_watch(query)
         out = Stream(served, version, request)
+        check_stream(request.form)
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
-            await _stream(out, registry, served, version, target.namespace, query, send)
+            await _stream(out, registry, served, target.namespace, query, send)
         finally:
             listening.cancel()
             self._open.discard(out)
@@ -151,14 +166,14 @@ async def _disconnect(receive: Receive, out: Stream) -> None:
 
 
 async def _stream(
-    out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
+    out: Stream, registry: Registry, served: Served, namespace: str, query: WatchQuery, send: Send
 ) -> None:
     watcher = None
     try:
         try:
             watcher = attach(served, version, namespace, query, out.tell, out.end)
             if query.send_initial_events and query.bookmarks:
-                _mark(out, version, registry.revision, ends_initial_events=True)
+                out.mark(registry.revision, ends_initial_events=True)
         except Expired as error:
             out.write(event_line(EventType.ERROR, encode(error.status())))
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -166,7 +181,7 @@ async def _stream(
         out.is_open = True
         out.flush()
         if watcher is not None:
-            await _until_over(out, query, version, registry)
+            await _until_over(out, query, registry)
         out.flush()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
@@ -174,7 +189,7 @@ async def _stream(
             served.cache.unwatch(watcher)
 
 
-async def _until_over(out: Stream, query: WatchQuery, version: Version, registry: Registry) -> None:
+async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> None:
     limit = query.timeout_seconds
     if not limit:
         limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
@@ -186,18 +201,16 @@ async def _until_over(out: Stream, query: WatchQuery, version: Version, registry
                         await out.ended.wait()
                 except TimeoutError:
                     if query.bookmarks:
-                        _mark(out, version, registry.revision)
+                        out.mark(registry.revision)
     except TimeoutError:
         return
 
 
-def _mark(out: Stream, version: Version, revision: int, *, ends_initial_events: bool = False) -> None:
-    said = bookmark(version.resource, revision, ends_initial_events=ends_initial_events)
-    out.write(event_line(EventType.BOOKMARK, said.raw))
-
-
 def _of_one(query: WatchQuery, name: str) -> WatchQuery:
     """`/watch/…/NAME`, and a watch on a single object's path."""
-
-    selector = f"metadata.name={name}"
-    return replace(query, fields=f"{query.fields},{selector}" if query.fields else selector)
+    selector = field_selectors.parse(query.fields)
+    if selector.is_empty:
+        return replace(query, fields=f"metadata.name={name}")
+    if selector.exact("metadata.name") != name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return query

@@ -1,20 +1,25 @@
-"""The two other shapes of an object: a row of a Table, and metadata alone."""
+"""The two other shapes of an object: a row of a Table, and metadata alone.
+
+Source: apiserver `endpoints/handlers/response.go`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import BadRequest
+from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
 from fairlead.runtime.clock import now
 from fairlead.server.asgi.answers import Answer, list_meta, of_list
-from fairlead.server.asgi.negotiate import PARTIAL, TABLE
+from fairlead.server.asgi.negotiate import PARTIAL, PARTIAL_LIST, TABLE, form_of
 from fairlead.server.asgi.request import Request
 from fairlead.server.served import Served, Version
-from fairlead.server.tables import printer_of
+from fairlead.server.tables import is_generic, printer_of
+from fairlead.server.targets import family
+from fairlead.server.watching import INITIAL_EVENTS_END
 
 _INCLUDE = ("", "Metadata", "Object", "None")
 _SCALES = Resource("autoscaling", "v1", "scales", "Scale")
@@ -25,7 +30,7 @@ class Presenter:
 
     def __init__(self, served: Served, version: Version, request: Request) -> None:
         self._served, self._version = served, version
-        self._form = request.form
+        self._form = form_of(request.accept, is_routed=served.crd is None)
         self._include = request.query.get("includeObject", "")
         if self._form.transform == TABLE and self._include not in _INCLUDE:
             raise BadRequest(
@@ -41,6 +46,8 @@ class Presenter:
         obj = found.obj()
         if obj.get("kind") == "Status":
             return Answer.of_raw(found.raw, self._form, code)
+        if transform == PARTIAL_LIST:
+            raise self._no_list(obj)
         shown = self.row(obj) if transform == TABLE else self.partial(obj)
         return Answer.of_obj(shown, self._form, code)
 
@@ -49,15 +56,17 @@ class Presenter:
         transform = self._form.transform
         if transform == TABLE:
             return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self._form)
-        if transform == PARTIAL:
+        if transform == PARTIAL_LIST:
             return Answer.of_obj(self._partial_list(listing), self._form)
+        if transform == PARTIAL:
+            raise self._no_object()
         return of_list(self._version, listing, self._form)
 
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
-        """A table of one object."""
+        """A table of one object; a watch tells its columns once."""
         version = (obj.get("metadata") or {}).get("resourceVersion")
         table = self._table([obj], {"resourceVersion": version} if version else {})
-        return table if with_columns else table | {"columnDefinitions": []}
+        return table if with_columns else table | {"columnDefinitions": None}
 
     def partial(self, obj: Obj) -> Obj:
         """The object's metadata alone."""
@@ -71,23 +80,42 @@ class Presenter:
             if obj.get("kind") == "Scale":
                 printer = printer_of(_SCALES, None)
             for row in printer.rows(obj, moment):
-                if self._include == "Object":
-                    row["object"] = obj
-                elif self._include != "None":
-                    row["object"] = self.partial(obj)
+                row["object"] = self._beside_cells(obj)
                 rows.append(row)
         return {
             "kind": TABLE,
             "apiVersion": f"meta.k8s.io/{self._form.version}",
             "metadata": meta,
             "columnDefinitions": printer.columns,
-            "rows": rows,
+            "rows": None if not rows and is_generic(self._version.resource, self._served.crd) else rows,
         }
+
+    def _beside_cells(self, obj: Obj) -> Obj | None:
+        """What a row holds of its object. The end of the initial events must be recognisable in any case."""
+        if self._include == "Object":
+            return obj
+        annotations = (obj.get("metadata") or {}).get("annotations") or {}
+        if self._include == "None" and annotations.get(INITIAL_EVENTS_END) != "true":
+            return None
+        return self.partial(obj)
+
+    def _no_object(self) -> ApiError:
+        """The refusal to show a list as one object; it names the Go type that upstream holds."""
+        row = self._version.resource
+        what = f"{family(row.group)}.{row.kind}List" if self._served.crd is None else "unstructured.UnstructuredList"
+        return NotAcceptable(f"you requested {PARTIAL}, but the requested object is a list (*{what})")
+
+    def _no_list(self, obj: Obj) -> ApiError:
+        """The refusal to show one object as a list."""
+        if self._served.crd is not None:
+            return Unknown("content is not a list")  # upstream's one type for custom resources could be one
+        what = f"{family(obj['apiVersion'].rpartition('/')[0])}.{obj['kind']}"
+        return NotAcceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{what})")
 
     def _partial_list(self, listing: Listing) -> Obj:
         return {
-            "kind": f"{PARTIAL}List",
+            "kind": PARTIAL_LIST,
             "apiVersion": f"meta.k8s.io/{self._form.version}",
             "metadata": list_meta(listing),
-            "items": [self.partial(item.obj()) for item in listing.items],
+            "items": [self.partial(item.obj()) for item in listing.items] or None,
         }

@@ -87,6 +87,11 @@ def printer_of(resource: Resource, crd: Obj | None) -> Printer:
     return _load(_PRINTERS.get(f"{resource.api_version}/{resource.plural}", _GENERIC))
 
 
+def is_generic(resource: Resource, crd: Obj | None) -> bool:
+    """Whether nobody wrote a printer for that kind."""
+    return crd is None and f"{resource.api_version}/{resource.plural}" not in _PRINTERS
+
+
 @cache
 def _load(place: str) -> Printer:
     module, _, name = place.partition(".")
