@@ -53,16 +53,18 @@ def test_a_key_that_comes_twice_is_told_or_refused() -> None:
     assert config == {"data": {"a": "2"}}
     warnings: list[str] = []
     judge_repeated(repeated, "Warn", warnings)
-    assert warnings == [
-        'error converting YAML to JSON: yaml: unmarshal errors:\n  line 2: key "data" already set in map'
-    ]
-    with pytest.raises(BadRequest, match="error strict decoding patch: error converting YAML to JSON"):
+    assert warnings == ['line 2: key "data" already set in map']
+    with pytest.raises(BadRequest) as refused:
         judge_repeated(repeated, "Strict", warnings)
+    assert refused.value.message == (
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 2: key "data" already set in map'
+    )
 
 
 @pytest.mark.parametrize("body", [b"a: b: c", b"[1]", b"text"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(BadRequest, match=r"^error decoding patch: "):
+    with pytest.raises(BadRequest, match=r"^error decoding YAML: error (converting YAML to JSON|unmarshaling JSON): "):
         decode_config(body)
 
 

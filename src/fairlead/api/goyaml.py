@@ -23,6 +23,9 @@ class MalformedYaml(ValueError):
 #: What PyYAML would resolve and go-yaml does not, or not in this way.
 _RESOLVED_BELOW: Final = ("timestamp", "int", "float")
 
+#: How the complaint about keys that come twice begins; each has a line of its own.
+_REPEATED: Final = "yaml: unmarshal errors:\n"
+
 #: More values than this may not come from aliases: a kilobyte of them could describe more than fits into memory.
 _MOST_ALIASED: Final = 100_000
 
@@ -119,8 +122,16 @@ def documents(body: bytes) -> Iterator[tuple[Any, list[str]]]:
             value = loader.get_data()
             if b"&" in body:
                 value = _Copy().of(value)
-            problems = ["yaml: unmarshal errors:\n" + "\n".join(loader.repeated)] if loader.repeated else []
+            problems = [_REPEATED + "\n".join(loader.repeated)] if loader.repeated else []
             yield value, problems
+
+
+def warnings_of(problem: str) -> list[str]:
+    """What strict decoding says, as warnings: keys that come twice one by one (apiserver's `parseYAMLWarnings`)."""
+    found = problem.removeprefix("error converting YAML to JSON: ")
+    if not found.startswith(_REPEATED):
+        return [problem]
+    return [line.strip() for line in found.removeprefix(_REPEATED).split("\n")]
 
 
 @contextmanager

@@ -19,27 +19,38 @@ from fairlead.api.patches.json import JsonPatch, apply_json_patch, decode_json_p
 from fairlead.api.patches.merge import apply_merge_patch, decode_merge_patch
 from fairlead.api.patches.strategic import apply_strategic_patch, decode_strategic_patch
 from fairlead.api.verbs import PatchType
+from fairlead.server import duplicates
 from fairlead.server.apply.bodies import decode_config, unconvertible
-from fairlead.server.gojson import parse
+from fairlead.server.gojson import may_have_duplicates, parse, parse_pairs
 from fairlead.server.request import Caller, Wish
 from fairlead.server.schemas import patch_schema
 
 
 def decode_patch(body: bytes, type_: PatchType, caller: Caller, field_validation: str) -> Any:
-    """The patch in a request body, as `wish_of` takes it."""
+    """The patch in a request body, as `wish_of` takes it; what is wrong with it itself is told to the caller."""
     lenient = field_validation == "Ignore"
     if type_ is PatchType.JSON:
-        patch = decode_json_patch(body, parse=parse, lenient=lenient)
-        caller.strict_errors.extend(patch.unknown)
-        return patch
+        operations = decode_json_patch(body, parse=parse, lenient=lenient)
+        repeated = _repeated(body, operations.operations)
+        caller.strict_errors += [*(f"json patch {problem}" for problem in repeated), *operations.unknown]
+        return operations
     if type_ is PatchType.MERGE:
-        return decode_merge_patch(body, parse=parse, lenient=lenient)
+        merge = decode_merge_patch(body, parse=parse, lenient=lenient)
+        caller.strict_errors += _repeated(body, merge)
+        return merge
     if type_ is PatchType.STRATEGIC:
-        return decode_strategic_patch(body, parse=parse)
+        strategic = decode_strategic_patch(body, parse=parse)
+        caller.strict_errors += _repeated(body, strategic)
+        return strategic
     if type_ is PatchType.APPLY:
         config, caller.repeated_keys = decode_config(body)
         return config
     raise UnsupportedMediaType(f"{type_} is not supported yet")
+
+
+def _repeated(body: bytes, patch: Any) -> list[str]:
+    """What strict decoding says about keys of the patch that come twice."""
+    return duplicates.merged(parse_pairs(body), "")[1] if may_have_duplicates(body, patch) else []
 
 
 def wish_of(definition: str, patch: Any, type_: PatchType) -> Wish:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.api.errors import BadRequest
+from fairlead.api.goyaml import warnings_of
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.server.admission.base import Attributes, Operation, User
@@ -32,6 +33,8 @@ class Caller:
     repeated_keys: list[str] = field(default_factory=list)
     #: Whether an apply made the object.
     created: bool = False
+    #: Whether what was deleted is still there: finalizers or a grace period keep it.
+    lingers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Write:
                 f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {said}'
             )
         if self.options.field_validation == "Warn":
-            self.caller.warnings.extend(problems)
+            self.caller.warnings.extend(line for problem in problems for line in warnings_of(problem))
 
 
 def attributes_of(served: Served, obj: Obj, old: Obj | None, write: Write, operation: Operation) -> Attributes:

@@ -13,7 +13,7 @@ from typing import Final
 
 from fairlead.api.errors import BadRequest, Conflict, Unknown
 from fairlead.api.fields import Errors
-from fairlead.api.goyaml import MalformedYaml, parse
+from fairlead.api.goyaml import MalformedYaml, parse, warnings_of
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.apply.forms import Form
@@ -62,13 +62,13 @@ def decode_config(body: bytes) -> tuple[Obj, list[str]]:
     try:
         value, repeated = parse(body)
     except MalformedYaml as error:
-        raise BadRequest(f"error decoding patch: {_converted(str(error))}") from None
+        raise BadRequest(f"error decoding YAML: {_converted(str(error))}") from None
     if value is None:
         return {}, repeated
     if not isinstance(value, dict):
         kind = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         why = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        raise BadRequest(f"error decoding patch: error unmarshaling JSON: while decoding JSON: {why}")
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     return value, repeated
 
 
@@ -76,9 +76,9 @@ def judge_repeated(repeated: list[str], field_validation: str, warnings: list[st
     """Refuse keys that come twice, or warn of them, as `fieldValidation` asks; after the merge, as upstream does."""
     for text in repeated:
         if field_validation == "Strict":
-            raise BadRequest(f"error strict decoding patch: {_converted(text)}")
+            raise BadRequest(f"error strict decoding YAML: {_converted(text)}")
         if field_validation == "Warn":
-            warnings.append(_converted(text))
+            warnings.extend(warnings_of(text))
 
 
 def _converted(text: str) -> str:
