@@ -24,6 +24,7 @@ PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
 MERGE = {"content-type": "application/merge-patch+json"}
 JSON_PATCH = {"content-type": "application/json-patch+json"}
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}
+APPLY = {"content-type": "application/apply-patch+yaml"}
 
 
 @pytest.fixture(scope="module")
@@ -149,20 +150,17 @@ def test_a_patch_cannot_make_an_object_explode(unchanged: Server) -> None:
     assert len(reply.body) < 4 << 20
 
 
-def test_an_object_that_grows_deeper_with_every_patch_is_refused_at_some_point(server: Server) -> None:
-    widgets = "/apis/example.com/v1/namespaces/default/widgets"
-    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"} | WIDGETS
-    assert server.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).code == 201
-    server.soon(lambda: server.ask("GET", widgets).code == 200)
-    deep = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "deep"}, "a": {}}
-    assert server.ask("POST", widgets, deep).code == 201
-    path, reply = "", server.ask("GET", f"{widgets}/deep")
+def test_an_object_that_grows_deeper_with_every_patch_is_refused_at_some_point(widgets: Server) -> None:
+    server = widgets
+    deep = WIDGET | {"metadata": {"name": "deep"}, "a": {}}
+    assert server.ask("POST", WIDGET_PATHS, deep).code == 201
+    path, reply = "", server.ask("GET", f"{WIDGET_PATHS}/deep")
     while reply.code == 200:
         before = reply.body
         steps = [{"op": "add", "path": (path := f"{path}/a"), "value": {}} for _ in range(100)]
-        reply = server.ask("PATCH", f"{widgets}/deep", steps, JSON_PATCH)
+        reply = server.ask("PATCH", f"{WIDGET_PATHS}/deep", steps, JSON_PATCH)
     check_status(reply, 400, "BadRequest")
-    assert server.ask("GET", f"{widgets}/deep").body == before
+    assert server.ask("GET", f"{WIDGET_PATHS}/deep").body == before
 
 
 def test_a_patch_of_very_many_operations_is_too_large(unchanged: Server) -> None:
@@ -203,6 +201,95 @@ def test_an_answer_that_nobody_can_make_is_a_406(unchanged: Server, accept: str)
 )
 def test_odd_accept_headers_get_an_answer(unchanged: Server, accept: str) -> None:
     assert unchanged.ask("GET", CONFIG_MAPS, headers={"accept": accept}).code in (200, 406)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{bad", b"[]", b'{"kind":"Pod","apiVersion":"v1"}', b'{"gracePeriodSeconds":"x"}'], ids=str
+)
+@pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/kept", CONFIG_MAPS])
+def test_options_of_a_delete_that_cannot_be_read_are_a_bad_request(unchanged: Server, path: str, body: bytes) -> None:
+    check_status(unchanged.ask("DELETE", path, body), 400, "BadRequest")
+
+
+@pytest.mark.parametrize("content_type", ["application/strategic-merge-patch+yaml", "application/apply-patch+json"])
+def test_a_patch_has_one_spelling(unchanged: Server, content_type: str) -> None:
+    path = f"{CONFIG_MAPS}/kept?fieldManager=m"
+    reply = unchanged.ask("PATCH", path, {"data": {"k": "w"}}, {"content-type": content_type})
+    assert check_status(reply, 415, "UnsupportedMediaType") == "415: Unsupported Media Type"
+
+
+# -- custom resources: upstream no router stands before them
+
+WIDGET_PATHS = "/apis/example.com/v1/namespaces/default/widgets"
+WIDGET: dict[str, Any] = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+_SUBRESOURCES = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready"}}
+
+
+@pytest.fixture(scope="module")
+def widgets(running: Server) -> Server:
+    """The server, with a custom kind that has both subresources, and one object of it."""
+    spec = WIDGETS["spec"] | {"versions": [WIDGETS["spec"]["versions"][0] | {"subresources": _SUBRESOURCES}]}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"} | WIDGETS
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert running.ask("POST", path, definition | {"spec": spec}).code == 201
+    running.soon(lambda: running.ask("GET", WIDGET_PATHS).code == 200)
+    assert running.ask("POST", WIDGET_PATHS, WIDGET).code == 201
+    return running
+
+
+@pytest.mark.parametrize("accept", ["image/png", "application/vnd.kubernetes.protobuf"])
+@pytest.mark.parametrize("query", ["", "?watch=1"])
+def test_a_custom_resource_in_a_form_that_nobody_makes_is_a_406(widgets: Server, accept: str, query: str) -> None:
+    reply = widgets.ask("GET", f"{WIDGET_PATHS}{query}", headers={"accept": accept})
+    message = check_status(reply, 406, "NotAcceptable")
+    assert "details" not in reply.obj
+    assert message == (
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf"
+    )
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/strategic-merge-patch+json", ""])
+def test_a_custom_resource_tells_which_patches_it_takes(widgets: Server, content_type: str) -> None:
+    for path in (f"{WIDGET_PATHS}/w", WIDGET_PATHS):
+        reply = widgets.ask("PATCH", path, {}, {"content-type": content_type})
+        assert check_status(reply, 415, "UnsupportedMediaType") == (
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        )
+
+
+@pytest.mark.parametrize("subresource", ["status", "scale"])
+@pytest.mark.parametrize(("method", "verb"), [("POST", "create"), ("DELETE", "delete")])
+def test_a_custom_resource_tells_what_its_subresources_cannot(
+    widgets: Server, subresource: str, method: str, verb: str
+) -> None:
+    reply = widgets.ask(method, f"{WIDGET_PATHS}/w/{subresource}", {})
+    message = check_status(reply, 405, "MethodNotAllowed")
+    assert message == f'{verb} is not supported on resources of kind "widgets.example.com"'
+    assert reply.obj["details"] == {"group": "example.com", "kind": "widgets"}
+
+
+@pytest.mark.parametrize(("method", "headers"), [("PUT", JSON), ("PATCH", MERGE)])
+def test_all_custom_resources_cannot_be_written_at_once(widgets: Server, method: str, headers: dict[str, str]) -> None:
+    reply = widgets.ask(method, WIDGET_PATHS, WIDGET, headers)
+    assert check_status(reply, 400, "BadRequest") == "name must be provided"
+
+
+def test_metadata_of_a_custom_resource_is_refused_as_that_of_any_other(widgets: Server) -> None:
+    reply = widgets.ask("POST", WIDGET_PATHS, WIDGET | {"metadata": {"name": "x", "labels": {"a": 1}}})
+    assert check_status(reply, 400, "BadRequest") == (
+        'Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number into Go struct field '
+        "ObjectMeta.labels of type string"
+    )
+
+
+def test_a_custom_resource_is_no_list(widgets: Server) -> None:
+    headers = {"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    message = check_status(widgets.ask("GET", WIDGET_PATHS, headers=headers), 406, "NotAcceptable")
+    assert message.endswith("the requested object is a list (*unstructured.UnstructuredList)")
+    headers = {"accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    assert check_status(widgets.ask("GET", f"{WIDGET_PATHS}/w", headers=headers), 500, "") == "content is not a list"
 
 
 # -- queries
@@ -400,7 +487,84 @@ def test_a_patch_that_cannot_be_applied_is_refused(
         check_status(reply, code, reply.obj.get("reason", ""))
 
 
+@pytest.mark.parametrize("headers", [JSON_PATCH, MERGE, STRATEGIC], ids=lambda one: one["content-type"])
+def test_a_broken_patch_of_nothing_finds_nothing(unchanged: Server, headers: dict[str, str]) -> None:
+    check_status(unchanged.ask("PATCH", f"{CONFIG_MAPS}/nobody", b"{", headers), 404, "NotFound")
+    check_status(unchanged.ask("PATCH", f"{CONFIG_MAPS}/kept", b"{", headers), 400, "BadRequest")
+
+
+def test_a_broken_apply_is_refused_whether_there_is_an_object_or_not(unchanged: Server) -> None:
+    for name in ("kept", "nobody"):
+        path = f"{CONFIG_MAPS}/{name}?fieldManager=m"
+        message = check_status(unchanged.ask("PATCH", path, b"a: [", APPLY), 400, "BadRequest")
+        assert message.startswith("error decoding YAML: error converting YAML to JSON: yaml: ")
+    check_status(unchanged.ask("PATCH", f"{PODS}/nobody/status?fieldManager=m", b"a: [", APPLY), 404, "NotFound")
+
+
 # -- strictness
+
+_TWICE_JSON = b'{"metadata":{"labels":{"a":"1","a":"2"}}}'
+_TWICE_OPS = b'[{"op":"add","path":"/data/a","path":"/data/b","value":"v"}]'
+_TWICE_YAML = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata:\n  a: '1'\n  a: '2'\n  a: '3'\n"
+_YAML_LINES = ['line 6: key "a" already set in map', 'line 7: key "a" already set in map']
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "warnings", "refusal"),
+    [
+        (
+            _TWICE_JSON,
+            MERGE,
+            ['duplicate field "metadata.labels.a"'],
+            'strict decoding error: duplicate field "metadata.labels.a"',
+        ),
+        (
+            _TWICE_JSON,
+            STRATEGIC,
+            ['duplicate field "metadata.labels.a"'],
+            ' "" is invalid: patch: Invalid value: "map[metadata:map[labels:map[a:2]]]": strict decoding error: '
+            'duplicate field "metadata.labels.a"',
+        ),
+        (
+            _TWICE_OPS,
+            JSON_PATCH,
+            ['json patch duplicate field "[0].path"'],
+            'strict decoding error: json patch duplicate field "[0].path"',
+        ),
+        (
+            _TWICE_YAML,
+            APPLY,
+            _YAML_LINES,
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+            + "\n".join(f"  {line}" for line in _YAML_LINES),
+        ),
+    ],
+    ids=["merge", "strategic", "json", "apply"],
+)
+def test_a_key_that_comes_twice_in_a_patch_is_judged_as_asked(
+    unchanged: Server, body: bytes, headers: dict[str, str], warnings: list[str], refusal: str
+) -> None:
+    path = f"{CONFIG_MAPS}/kept?dryRun=All" + ("&fieldManager=m&force=1" if headers is APPLY else "")
+    reply = unchanged.ask("PATCH", path, body, headers)
+    assert reply.code == 200, reply.body
+    assert reply.warnings == said(warnings)
+    assert unchanged.ask("PATCH", f"{path}&fieldValidation=Ignore", body, headers).warnings == []
+    reply = unchanged.ask("PATCH", f"{path}&fieldValidation=Strict", body, headers)
+    code, reason = (400, "BadRequest") if headers is APPLY else (422, "Invalid")
+    assert check_status(reply, code, reason).endswith(refusal)
+
+
+def test_keys_that_come_twice_in_yaml_are_warned_of_one_by_one(unchanged: Server) -> None:
+    body = _TWICE_YAML.replace(b"kept", b"new")
+    reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All", body, YAML)
+    assert (reply.code, reply.warnings) == (201, said(_YAML_LINES))
+    reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All&fieldValidation=Strict", body, YAML)
+    assert 'strict decoding error: yaml: unmarshal errors:\n  line 6: key "a"' in check_status(reply, 400, "BadRequest")
+
+
+def said(warnings: list[str]) -> list[str]:
+    """The headers that carry these warnings."""
+    return ['299 - "{}"'.format(one.replace('"', r"\"")) for one in warnings]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,20 @@ def config(name: str) -> bytes:
     return json.dumps({"metadata": {"name": name}}).encode()
 
 
+def test_a_deletion_with_dependents_that_is_not_complete_is_accepted(server: Server) -> None:
+    name, merge = fresh(), {"content-type": "application/merge-patch+json"}
+    path = f"{CONFIG_MAPS}/{name}"
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name, "finalizers": ["example.com/wait"]}})
+    assert server.ask("DELETE", path).code == 200
+    for _ in range(2):  # marked, and marked already
+        reply = server.ask("DELETE", path, {"orphanDependents": False})
+        assert (reply.code, reply.obj["metadata"]["name"]) == (202, name)
+    assert server.ask("DELETE", f"{path}?orphanDependents=false").code == 202
+    assert server.ask("PATCH", path, {"metadata": {"finalizers": None}}, merge).code == 200
+    assert server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}}).code == 201
+    assert server.ask("DELETE", path, {"orphanDependents": False}).code == 200
+
+
 # -- forms
 
 METADATA = {"accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fairlead.api import goyaml
-from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
+from fairlead.api.errors import BadRequest, UnsupportedMediaType
 from fairlead.api.golang import unmarshal_error
 from fairlead.api.goyaml import MalformedYaml
 from fairlead.api.objects import Obj
@@ -22,7 +22,7 @@ from fairlead.server.normalise import normalise
 from fairlead.server.protobuf import MalformedProtobuf
 from fairlead.server.targets import Target, definition_of, target_of
 
-__all__ = ["JSON", "PROTOBUF", "YAML", "Target", "Unreadable", "decode", "decode_options", "media_type", "target_of"]
+__all__ = ["JSON", "PROTOBUF", "YAML", "Target", "decode", "decode_options", "media_type", "target_of"]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -35,12 +35,6 @@ _KIND_AND_VERSION: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
-
-
-class Unreadable(ApiError):
-    """500 without a reason: upstream's answer to broken options, which no handler gives a better code."""
-
-    code, reason = 500, ""
 
 
 def decode(body: bytes, content_type: str, target: Target) -> tuple[Obj, list[str]]:
@@ -78,9 +72,9 @@ def decode_options(body: bytes, content_type: str) -> Obj:
             obj = _options(parse(body) if form == JSON else goyaml.parse(body)[0])
         normalise(obj, _OPTIONS)
     except MalformedJson as error:
-        raise Unreadable(f"{_NO_KIND}{error}") from None
-    except (MalformedYaml, MalformedProtobuf, BadRequest) as error:
-        raise Unreadable(str(error)) from None
+        raise BadRequest(f"{_NO_KIND}{error}") from None
+    except (MalformedYaml, MalformedProtobuf) as error:
+        raise BadRequest(str(error)) from None
     return obj
 
 

@@ -51,6 +51,7 @@ class Removal:
     async def _carried_out(self, key: str, obj: Obj, record: Record) -> Encoded:
         served, options, shown = self._served, self._options, self._write.version.shown
         outcome = deletion.decide(obj, served.strategy, options, now())
+        self._write.caller.lingers = outcome in (Outcome.PENDING, Outcome.MARK)
         if outcome is Outcome.PENDING:
             return shown(Encoded(record.value))
         if options.dry_run:

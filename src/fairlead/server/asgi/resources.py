@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.errors import BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
+from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
@@ -16,7 +16,7 @@ from fairlead.server.asgi.request import Request
 from fairlead.server.asgi.streams import Streams
 from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.decode import decode, decode_options
-from fairlead.server.deletion import options_of
+from fairlead.server.deletion import options_of, orphan_of
 from fairlead.server.listing import check_list, list_revision, parse_revision, wait_for
 from fairlead.server.patching import decode_patch
 from fairlead.server.registry import Registry
@@ -25,7 +25,7 @@ from fairlead.server.targets import target_of
 
 Send = Callable[[Any], Awaitable[None]]
 _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)
-_NO_STRATEGIC = (
+_CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 )
@@ -112,6 +112,7 @@ class Resources:
         return show.one(made, 201)
 
     async def _update(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+        _check_named(target)
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
         obj = self._decoded(request, version, target.subresource)
@@ -124,13 +125,20 @@ class Resources:
     async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show = Presenter(served, version, request)
         try:
-            type_ = PatchType(_PATCH_ALIASES.get(request.content_type, request.content_type))
+            type_ = PatchType(request.content_type)
         except ValueError:
-            raise _UNSUPPORTED_PATCH from None
+            raise _UNSUPPORTED_PATCH if served.crd is None else UnsupportedMediaType(_CUSTOM_PATCHES) from None
         if type_ is PatchType.STRATEGIC and served.crd is not None:
-            raise UnsupportedMediaType(_NO_STRATEGIC)
+            raise UnsupportedMediaType(_CUSTOM_PATCHES)
+        _check_named(target)
         options = request.write_options("PatchOptions")
-        patch = decode_patch(request.body, type_, request.caller, options.field_validation)
+        try:
+            patch = decode_patch(request.body, type_, request.caller, options.field_validation)
+        except ApiError:
+            # Upstream decodes the patch when it has the object; only an apply needs none.
+            if type_ is not PatchType.APPLY or target.subresource:
+                await self._registry.get(version.resource, target.name, target.namespace)
+            raise
         patched = await self._registry.patch(
             version.resource,
             target.name,
@@ -144,16 +152,16 @@ class Resources:
         return show.one(patched, 201 if request.caller.created else 200)
 
     async def _delete(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        options = _delete_options(request)
+        options, orphan = _delete_options(request)
         show = Presenter(served, version, request)
         gone = await self._registry.delete(
             version.resource, target.name, target.namespace, options, caller=request.caller
         )
-        return show.one(gone)
+        return show.one(gone, 202 if orphan is False and request.caller.lingers else 200)
 
     async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show, query = Presenter(served, version, request), _list_query(request)
-        options = _delete_options(request)
+        options, _ = _delete_options(request)
         listing = await self._registry.delete_collection(
             version.resource, target.namespace, query, options, caller=request.caller
         )
@@ -166,13 +174,6 @@ class Resources:
         return obj
 
 
-#: YAML spellings of the patch types; the body is decoded either way.
-_PATCH_ALIASES = {
-    "application/strategic-merge-patch+yaml": PatchType.STRATEGIC,
-    "application/apply-patch+json": PatchType.APPLY,
-}
-
-
 def _is_place(request: Request, target: Target, row: Resource) -> bool:
     """Whether there is such a path: a namespaced kind can be listed across namespaces, and nothing else."""
     if not row.namespaced:
@@ -180,11 +181,19 @@ def _is_place(request: Request, target: Target, row: Resource) -> bool:
     return bool(target.namespace) or (not target.name and (bool(row.definition) or request.method == "GET"))
 
 
+def _check_named(target: Target) -> None:
+    """Custom resources have no router that would know that one object is meant (see `_verb`)."""
+    if not target.name:
+        raise BadRequest("name must be provided")
+
+
 def _verb(request: Request, target: Target, row: Resource) -> str:
     """The verb that a request means; `MethodNotSupported` if the kind does not know it."""
     on_object, on_collection = _VERBS.get(request.method, ("", ""))
     verb = on_object if target.name else on_collection
     verbs = row.verbs
+    if not (verb or row.definition):
+        verb = on_object  # of an object without a name
     if target.subresource:
         sub = row.subresources.get(target.subresource)
         if sub is None and not row.definition:
@@ -195,16 +204,20 @@ def _verb(request: Request, target: Target, row: Resource) -> str:
         verb = "create" if request.method == "POST" else verb
     is_everywhere = row.namespaced and not target.namespace
     if verb not in verbs or (is_everywhere and verb != "list"):
+        if target.subresource and not row.definition:
+            text = f'{verb} is not supported on resources of kind "{row.qualified}"'
+            raise MethodNotSupported(text, group=row.group, kind=row.plural)
         raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
     if target.is_watch and verb == "get":
         return "watch"
     return verb
 
 
-def _delete_options(request: Request) -> DeleteOptions:
-    """The query counts only where there is no body."""
+def _delete_options(request: Request) -> tuple[DeleteOptions, bool | None]:
+    """The options, and `orphanDependents` as it was given. The query counts only where there is no body."""
     body = decode_options(request.body, request.full_content_type)
-    return options_of(body, {} if request.body else request.query)
+    query = {} if request.body else request.query
+    return options_of(body, query), orphan_of(body, query)
 
 
 def _list_query(request: Request) -> ListQuery:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.api.builtin import SCALE
-from fairlead.api.errors import BadRequest, Cause
+from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
@@ -30,6 +30,7 @@ from fairlead.server.discovery import by_preference
 from fairlead.server.normalise import Report, walker
 from fairlead.server.served import Version, prefix_of
 from fairlead.server.strategies import FieldGetter, Strategy
+from fairlead.server.targets import Target
 from fairlead.server.wire import META
 
 _STATUS_VERBS = ("get", "patch", "update")
@@ -115,7 +116,8 @@ class VersionSchema:
         if meta is not None:
             walker(_OBJECT_META)(meta, None, report)
         if report.mismatch:
-            raise BadRequest(report.mismatch)
+            row = self.resource
+            raise Target(row.group, row.version, row.kind, "").refusal(report.mismatch)
         unknown = [f"metadata.{path}" for path in report.unknown] + self._shape(obj)
         return [f"unknown field {go_quote(path)}" for path in unknown]
 
