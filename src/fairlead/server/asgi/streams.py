@@ -152,7 +152,7 @@ class Streams:
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
-            await _stream(out, registry, served, target.namespace, query, send)
+            await _stream(out, registry, served, version, target.namespace, query, send)
         finally:
             listening.cancel()
             self._open.discard(out)
@@ -166,7 +166,7 @@ async def _disconnect(receive: Receive, out: Stream) -> None:
 
 
 async def _stream(
-    out: Stream, registry: Registry, served: Served, namespace: str, query: WatchQuery, send: Send
+    out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
 ) -> None:
     watcher = None
     try:
