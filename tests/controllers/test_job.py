@@ -197,6 +197,38 @@ def test_a_suspended_job_has_no_pods_and_begins_anew_when_resumed() -> None:
     running(test)
 
 
+def test_a_job_that_had_started_can_be_suspended_and_resumed() -> None:
+    async def test(cluster: Cluster) -> None:
+        await job(cluster, parallelism=2)
+        started = (await status(cluster))["startTime"]
+        await cluster.patch(builtin.JOBS, "j", {"spec": {"suspend": True}})
+        suspended = await status(cluster)
+        assert conditions(suspended) == {"Suspended": ("JobSuspended", "Job suspended")}
+        assert {"startTime", "active"}.isdisjoint(suspended)
+        await asyncio.sleep(10)
+        await cluster.patch(builtin.JOBS, "j", {"spec": {"suspend": False}})
+        resumed = await status(cluster)
+        assert (resumed["active"], len(await pods(cluster))) == (2, 2)
+        assert resumed["startTime"] > started
+        [condition] = resumed["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "JobResumed")
+        assert [reason for _, reason, _ in await cluster.events()].count("Resumed") == 1
+
+    running(test)
+
+
+def test_a_suspended_job_with_nothing_to_do_is_complete() -> None:
+    async def test(cluster: Cluster) -> None:
+        await job(cluster, suspend=True, completions=0)
+        done = await status(cluster)
+        assert conditions(done)["Complete"][0] == "CompletionsReached"
+        assert "completionTime" in done
+        assert "startTime" not in done
+        assert await cluster.events() == [("Normal", "Completed", "Job completed")]
+
+    running(test)
+
+
 @pytest.mark.parametrize(("policy", "count"), [("TerminatingOrFailed", 2), ("Failed", 1)])
 def test_a_terminating_pod_is_replaced_at_once_or_when_it_is_gone(policy: str, count: int) -> None:
     async def test(cluster: Cluster) -> None:
@@ -232,6 +264,14 @@ def test_a_finished_job_goes_after_its_time() -> None:
         assert await pods(cluster) == []
 
     running(test)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "expected"),
+    [([0, 1], "0,1"), ([0, 1, 3], "0,1,3"), ([1, 3, 4, 5, 7], "1,3-5,7"), ([], ""), ([4], "4")],
+)
+def test_neighbours_are_written_as_intervals_from_three_on(indexes: list[int], expected: str) -> None:
+    assert written(indexes) == expected
 
 
 @given(st.sets(st.integers(0, 60)))

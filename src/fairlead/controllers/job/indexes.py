@@ -28,8 +28,11 @@ def parsed(text: str, completions: int) -> set[int]:
 
 
 def written(indexes: Iterable[int]) -> str:
-    """`0-2,5`."""
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in _runs(indexes))
+    """`0-2,5`; two neighbours are not worth a dash: `0,1`."""
+    return ",".join(
+        str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+        for first, last in _runs(indexes)
+    )
 
 
 def _runs(indexes: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from fairlead.controllers.actions import Action, Actions, Emit, Patch, Requeue
 from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import candidates, claim
 from fairlead.controllers.job.backoff import Backoff
-from fairlead.controllers.job.observed import FINALIZER, Verdict, observe
+from fairlead.controllers.job.observed import FINALIZER, Turn, Verdict, observe
 from fairlead.controllers.job.pods import manage, remove_active
 from fairlead.controllers.job.tally import condition, settle
 from fairlead.controllers.job.verdict import COMPLETED, is_complete, seconds_to_deadline, verdict_of
@@ -44,7 +44,10 @@ class Jobs(Controller[Job]):
             self._backoffs.pop(key, None)
             return
         pods = yield from _pods_of(obj, world)
-        start_time, conditions = yield from _started(obj, timestamp(world.now))
+        start_time = obj.status.start_time
+        if start_time is None and not obj.spec.suspend:
+            start_time = timestamp(world.now)
+        conditions = obj.status.conditions
         turn = observe(obj, pods, self._backoffs.get(key, Backoff()), start_time, world.now)
         turn.verdict = verdict_of(turn)
         failure = None
@@ -56,8 +59,8 @@ class Jobs(Controller[Job]):
             failure = yield from manage(turn)
         if turn.verdict is None and failure is None and is_complete(turn):
             turn.verdict = Verdict("SuccessCriteriaMet", *COMPLETED)
-        elif turn.verdict is None and obj.spec.suspend and not obj.metadata.is_terminating:
-            conditions = yield from _suspended(conditions, timestamp(world.now))
+        elif turn.verdict is None and not obj.metadata.is_terminating:
+            conditions = yield from _switched(turn, timestamp(world.now))
         yield from settle(turn, conditions)
         self._backoffs[key] = turn.backoff
         if failure is not None:
@@ -78,22 +81,20 @@ def _pods_of(obj: Job, world: World) -> Generator[Action, Any, list[Pod]]:
     return pods
 
 
-def _started(obj: Job, now: str) -> Generator[Action, Any, tuple[str | None, tuple[JobCondition, ...]]]:
-    """When the job began, or began again: its deadline does not run while it is suspended."""
-    conditions = obj.status.conditions
-    if obj.spec.suspend:
-        return obj.status.start_time, conditions
-    if obj.status.condition("Suspended") is None:
-        return obj.status.start_time or now, conditions
-    yield Emit("Resumed", "Job resumed")
-    return now, _replaced(conditions, condition("Suspended", "False", "JobResumed", "Job resumed", now))
-
-
-def _suspended(conditions: tuple[JobCondition, ...], now: str) -> Generator[Action, Any, tuple[JobCondition, ...]]:
-    if any(one.type == "Suspended" and one.status == "True" for one in conditions):
-        return conditions
-    yield Emit("Suspended", "Job suspended")
-    return _replaced(conditions, condition("Suspended", "True", "JobSuspended", "Job suspended", now))
+def _switched(turn: Turn, now: str) -> Generator[Action, Any, tuple[JobCondition, ...]]:
+    """Say so, once, when the job is suspended or resumed; it begins anew then, for its deadline waits meanwhile."""
+    job = turn.job
+    was_suspended = job.status.condition("Suspended") is not None
+    if job.spec.suspend == was_suspended:
+        return job.status.conditions
+    if job.spec.suspend:
+        turn.start_time = None
+        told = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+    else:
+        turn.start_time = now
+        told = condition("Suspended", "False", "JobResumed", "Job resumed", now)
+    yield Emit(told.reason.removeprefix("Job"), told.message)
+    return _replaced(job.status.conditions, told)
 
 
 def _replaced(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:

@@ -14,7 +14,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.indexes import IndexesError, count_indexes, first_overlap
 from fairlead.server.kinds.job_rules import INDEXED
-from fairlead.server.kinds.rules import validate_not_negative
+from fairlead.server.kinds.rules import IMMUTABLE, validate_not_negative
 
 Status = Mapping[str, Any]
 
@@ -23,8 +23,8 @@ _TERMINAL: Final = ("Failed", "Complete", "FailureTarget")
 _CONDITIONS: Final = "status.conditions"
 
 
-def has_condition(status: Status, type_: str) -> bool:
-    return any(one.get("type") == type_ and one.get("status") == "True" for one in status.get("conditions") or ())
+def has_condition(status: Status, type_: str, value: str = "True") -> bool:
+    return any(one.get("type") == type_ and one.get("status") == value for one in status.get("conditions") or ())
 
 
 def is_finished(status: Status) -> bool:
@@ -38,7 +38,7 @@ def validate_job_status(obj: Obj, old: Obj, errors: Errors) -> None:
     _validate_outcome(status, was, errors)
     _validate_completion_time(status, was, errors)
     _validate_reached_targets(status, was, errors)
-    _validate_finish(status, was, errors)
+    _validate_finish(spec, status, was, errors)
     _validate_indexes(spec, status, was, errors)
     _validate_pods(status, was, errors)
     _validate_success_criteria(spec, status, errors)
@@ -81,7 +81,7 @@ def _validate_completion_time(status: Status, was: Status, errors: Errors) -> No
         if is_complete and not completed:
             errors.required(path, "completionTime is required for Complete jobs")
     if started and completed and completed < started and _changed(status, was, "startTime", "completionTime"):
-        errors.invalid(path, completed, "completionTime cannot be set before startTime")
+        errors.invalid(path, completed, "must be equal to or after `startTime`")
 
 
 def _validate_reached_targets(status: Status, was: Status, errors: Errors) -> None:
@@ -93,19 +93,19 @@ def _validate_reached_targets(status: Status, was: Status, errors: Errors) -> No
             errors.invalid_omitted(_CONDITIONS, text)
 
 
-def _validate_finish(status: Status, was: Status, errors: Errors) -> None:
+def _validate_finish(spec: Obj, status: Status, was: Status, errors: Errors) -> None:
     if not is_finished(status):
         return
     has_just_finished = not is_finished(was)
     if status.get("active") and (has_just_finished or _changed(status, was, "active")):
         errors.invalid("status.active", status["active"], "active>0 is invalid for finished job")
-    if not status.get("startTime") and (has_just_finished or _changed(status, was, "startTime")):
+    never_starts = spec.get("suspend") and spec.get("completions") == 0
+    if not status.get("startTime") and not never_starts and (has_just_finished or _changed(status, was, "startTime")):
         errors.required("status.startTime", "startTime is required for finished job")
     uncounted = status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and (has_just_finished or _changed(status, was, "uncountedTerminatedPods")):
         form = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
-        text = "uncountedTerminatedPods needs to be empty for finished job"
-        errors.invalid("status.uncountedTerminatedPods", form, text)
+        errors.invalid("status.uncountedTerminatedPods", form, "must be empty for finished job")
 
 
 def _validate_pods(status: Status, was: Status, errors: Errors) -> None:
@@ -163,15 +163,23 @@ def _validate_progress(spec: Obj, status: Status, was: Status, errors: Errors) -
             errors.invalid(f"status.{field}", status.get(field, 0), f"cannot decrease the {field} counter")
     completed, before = status.get("completionTime"), was.get("completionTime")
     if completed and before and completed != before:
-        errors.invalid("status.completionTime", completed, "completionTime cannot be mutated")
-    started = was.get("startTime")
-    if started and status.get("startTime") != started and not spec.get("suspend"):
-        errors.required("status.startTime", "startTime cannot be removed for unsuspended job")
+        errors.invalid("status.completionTime", completed, IMMUTABLE)
+    _validate_start_time(spec, status, was, errors)
     _validate_kept(status, was, ("SuccessCriteriaMet",), "cannot disable the {}=True condition", errors)
     was_met, is_met = (has_condition(one, "SuccessCriteriaMet") for one in (was, status))
     if has_condition(was, "Complete") and not was_met and is_met:
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         errors.invalid_omitted(_CONDITIONS, text)
+
+
+def _validate_start_time(spec: Obj, status: Status, was: Status, errors: Errors) -> None:
+    """A job begins once, and again each time that it is resumed."""
+    is_resuming = has_condition(was, "Suspended") and has_condition(status, "Suspended", "False")
+    if not was.get("startTime") or spec.get("suspend") or is_resuming:
+        return
+    if _changed(status, was, "startTime"):
+        text = "field is immutable for unsuspended job once set"
+        errors.invalid("status.startTime", status.get("startTime"), text)
 
 
 def _validate_kept(status: Status, was: Status, types: Iterable[str], text: str, errors: Errors) -> None:
