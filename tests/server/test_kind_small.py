@@ -293,6 +293,11 @@ def test_autoscaler_watches_the_cpu_unless_told_otherwise() -> None:
     assert spec["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 80}
 
 
+def test_autoscaler_needs_a_bound() -> None:
+    _, refusals = born("HorizontalPodAutoscaler", spec=HPA | {"maxReplicas": 0})
+    assert refusals[0] == "spec.maxReplicas: Required value"
+
+
 def test_autoscaler_survives_the_way_through_its_old_version() -> None:
     stored = made("HorizontalPodAutoscaler", spec=HPA | {"behavior": {"scaleUp": {"selectPolicy": "Min"}}})
     old = to_v1(stored)

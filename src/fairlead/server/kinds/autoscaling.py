@@ -78,7 +78,9 @@ def _validate_spec(spec: Obj, least: int, errors: Errors) -> None:
     low, high = spec["minReplicas"], spec["maxReplicas"]
     if low < least:
         errors.invalid("spec.minReplicas", low, f"must be greater than or equal to {least}")
-    if high < 1:
+    if high == 0:
+        errors.required("spec.maxReplicas")
+    elif high < 0:
         errors.invalid("spec.maxReplicas", high, "must be greater than 0")
     if high < low:
         errors.invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`")
