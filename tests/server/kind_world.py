@@ -44,6 +44,7 @@ def born(kind: str, **fields: Any) -> tuple[Obj, list[str]]:
     errors = Errors()
     validate_meta(obj, errors, resource=row)
     strategy.validate(obj, errors)
+    strategy.finish_create(obj)
     return obj, told(errors)
 
 
@@ -72,6 +73,11 @@ def status_refusals(old: Obj, status: Obj) -> list[str]:
     errors = Errors()
     strategy.validate_status(obj, old, errors)
     return told(errors)
+
+
+def warnings(obj: Obj, old: Obj | None = None) -> list[str]:
+    """What is said about an object that is made, or changed from `old`."""
+    return strategy_of(obj["kind"]).warnings(obj, old)
 
 
 def _changed(old: Obj, change: Callable[[Obj], Any], row: Resource, strategy: Strategy) -> Obj:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.cron_schedule import schedule_error
 from fairlead.server.kinds.indexes import count_indexes, first_overlap
-from tests.server.kind_world import POD, UID, born, made, status_refusals, updated
+from tests.server.kind_world import POD, UID, born, made, status_refusals, updated, warnings
 
 ONCE: Obj = {"spec": POD | {"restartPolicy": "Never"}}
 
@@ -117,6 +117,78 @@ def test_finished_job_stays_finished() -> None:
         "status.conditions: Invalid value: cannot disable the terminal Complete=True condition",
         "status.conditions: Invalid value: cannot disable the SuccessCriteriaMet=True condition",
     ]
+
+
+def test_begin_of_a_job_that_runs_is_fixed() -> None:
+    old = job()[0] | {"status": {"startTime": "2025-01-01T00:00:00Z"}}
+    text = "field is immutable for unsuspended job once set"
+    later: Obj = {"startTime": "2025-01-02T00:00:00Z"}
+    assert status_refusals(old, later) == [f'status.startTime: Invalid value: "2025-01-02T00:00:00Z": {text}']
+    assert status_refusals(old, {}) == [f"status.startTime: Invalid value: null: {text}"]
+    suspended: Obj = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    resumed: Obj = {"conditions": [{"type": "Suspended", "status": "False"}]}
+    assert status_refusals(old | {"status": old["status"] | suspended}, later | resumed) == []
+
+
+def test_times_and_counts_of_a_finished_job() -> None:
+    done = [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]
+    times = {"startTime": "2030-01-01T00:00:01Z", "completionTime": "2030-01-01T00:00:00Z"}
+    uncounted = {"succeeded": ["a"]}
+    assert status_refusals(job()[0], {"conditions": done, "uncountedTerminatedPods": uncounted} | times) == [
+        'status.completionTime: Invalid value: "2030-01-01T00:00:00Z": must be equal to or after `startTime`',
+        'status.uncountedTerminatedPods: Invalid value: {"Succeeded":["a"],"Failed":null}: '
+        "must be empty for finished job",
+    ]
+    times = {"startTime": "2030-01-01T00:00:01Z", "completionTime": "2030-01-01T00:00:02Z"}
+    old = job()[0] | {"status": {"conditions": done} | times}
+    assert status_refusals(old, old["status"] | {"completionTime": "2030-01-01T00:00:03Z"}) == [
+        'status.completionTime: Invalid value: "2030-01-01T00:00:03Z": field is immutable'
+    ]
+
+
+def test_suspended_job_with_nothing_to_do_finishes_without_having_begun() -> None:
+    done = [{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]
+    status: Obj = {"conditions": done, "completionTime": "2030-01-01T00:00:00Z"}
+    assert status_refusals(job(suspend=True, completions=0)[0], status) == []
+    assert status_refusals(job(suspend=True, completions=1)[0], status) == [
+        "status.startTime: Required value: startTime is required for finished job"
+    ]
+
+
+def test_long_name_of_a_job_is_refused_as_a_label_of_its_pods() -> None:
+    _, refusals = born("Job", meta={"name": "a" * 64}, spec={"template": ONCE})
+    text = f'spec.template.labels: Invalid value: "{"a" * 64}": must be no more than 63 bytes'
+    assert refusals == [text, text]
+
+
+def test_policies_are_refused_as_go_prints_them() -> None:
+    patterns = [{"type": "DisruptionTarget"}]
+    codes = {"operator": "In", "values": [1]}
+    rules = [{"action": "Ignore", "onPodConditions": patterns}, {"action": "FailJob", "onExitCodes": codes}]
+    assert updated(job()[0], lambda obj: obj["spec"].update(podFailurePolicy={"rules": rules}))[1][-1] == (
+        'spec.podFailurePolicy: Invalid value: {"Rules":[{"Action":"Ignore","OnExitCodes":null,'
+        '"OnPodConditions":[{"Type":"DisruptionTarget","Status":"True"}]},{"Action":"FailJob","OnExitCodes":'
+        '{"ContainerName":null,"Operator":"In","Values":[1]},"OnPodConditions":null}]}: field is immutable'
+    )
+    indexed = job(completionMode="Indexed", completions=1)[0]
+    assert updated(indexed, lambda obj: obj["spec"].update(successPolicy={"rules": [{"succeededCount": 1}]}))[1] == [
+        'spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}: '
+        "field is immutable"
+    ]
+
+
+def test_huge_indexed_job_is_warned_of() -> None:
+    huge: Obj = {"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001}
+    affinity = {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}
+    template: Obj = {"spec": ONCE["spec"] | affinity}
+    text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    old = made("Job", spec=huge | {"template": template})
+    size, label = warnings(old)
+    assert size.startswith(f"spec: {text}")
+    assert label.startswith("spec.template.spec.nodeSelector")
+    assert warnings(old, old) == []
+    schedule: Obj = {"schedule": "* * * * *", "jobTemplate": {"spec": huge | {"template": ONCE}}}
+    assert warnings(made("CronJob", spec=schedule))[0].startswith(f"spec.jobTemplate.spec: {text}")
 
 
 INDEX_SETS = st.sets(st.integers(0, 30), min_size=1).map(sorted)

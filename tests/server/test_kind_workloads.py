@@ -9,7 +9,7 @@ import pytest
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.scale import scale_of, scaled, validate_scale
-from tests.server.kind_world import TEMPLATE, born, made, row_of, status_refusals, updated
+from tests.server.kind_world import TEMPLATE, born, made, row_of, status_refusals, updated, warnings
 
 SELECTOR: Obj = {"matchLabels": {"app": "a"}}
 SPECS: dict[str, Obj] = {
@@ -134,6 +134,30 @@ def test_daemon_set_counts_the_generations_of_its_template() -> None:
     same, _ = updated(old, lambda obj: obj["spec"].update(minReadySeconds=1))
     other, _ = updated(old, lambda obj: obj["spec"]["template"]["spec"].update(nodeName="n"))
     assert [one["metadata"]["annotations"][key] for one in (old, same, other)] == ["1", "1", "2"]
+
+
+def test_daemon_set_is_warned_of_its_template_alone() -> None:
+    template = TEMPLATE | {"spec": TEMPLATE["spec"] | {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}}
+    old = made("DaemonSet", meta={"name": "a.b"}, spec=spec_of("DaemonSet", template=template))
+    text = 'deprecated since v1.14; use "kubernetes.io/os" instead'
+    assert warnings(old) == [f"spec.template.spec.nodeSelector[beta.kubernetes.io/os]: {text}"]
+    new, _ = updated(old, lambda obj: obj["spec"].update(minReadySeconds=1))
+    assert warnings(new, old) == []
+    new, _ = updated(old, lambda obj: obj["spec"]["template"]["spec"].update(hostNetwork=True))
+    assert len(warnings(new, old)) == 1
+
+
+def test_stateful_set_is_warned_of_fractions_of_bytes_in_its_claims() -> None:
+    resources = {"requests": {"storage": "1500m"}, "limits": {"storage": "2500m"}}
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+    spec = spec_of("StatefulSet", volumeClaimTemplates=[claim], revisionHistoryLimit=-1)
+    obj = made("StatefulSet", spec=spec)
+    path, text = "spec.volumeClaimTemplates[0]", "is invalid, must be an integer"
+    request, limit, history = warnings(obj)
+    assert request == f'{path}.resources.requests[storage]: fractional byte value "1500m" {text}'
+    assert limit == f'{path}.resources.limits[storage]: fractional byte value "2500m" {text}'
+    assert history.startswith("spec.revisionHistoryLimit: ")
+    assert warnings(obj, obj)[0] == f'{path}.Spec.resources.requests[storage]: fractional byte value "1500m" {text}'
 
 
 def test_annotations_count_as_a_change_of_a_deployment() -> None:

@@ -27,6 +27,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WriteOptions
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
+from fairlead.server.request import Caller
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.memory import MemoryStore, Write
 from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled, world
@@ -376,6 +377,20 @@ def test_a_job_orphans_its_pods_unless_told_otherwise(policy: str | None, finali
         await world.api.delete(JOBS, "j", NAMESPACE, DeleteOptions(propagation_policy=policy))
         found = await world.get(JOBS, "j")
         assert (found["metadata"]["finalizers"] if found else None) == finalizers
+
+    run(test)
+
+
+@pytest.mark.parametrize(("policy", "is_warned"), [(None, True), ("Orphan", False), ("Background", False)])
+def test_who_deletes_jobs_hears_that_their_pods_stay(policy: str | None, is_warned: bool) -> None:
+    async def test(world: World) -> None:
+        template = {"spec": POD_SPEC | {"restartPolicy": "Never"}}
+        await world.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": template}})
+        options, one, all_ = DeleteOptions(propagation_policy=policy), Caller(), Caller()
+        await world.api.delete(JOBS, "j", NAMESPACE, options, one)
+        await world.api.delete_collection(JOBS, NAMESPACE, options=options, caller=all_)
+        for caller in (one, all_):
+            assert any("child pods are preserved by default" in text for text in caller.warnings) is is_warned
 
     run(test)
 

@@ -175,6 +175,7 @@ class Registry:
             await self.admission.validate(attributes)
             if not write.options.dry_run:
                 writing.check_no_revision(revision)
+            strategy.finish_create(obj)
             return await self._insert(served, obj, write, NAME_ATTEMPTS if is_generated else 1)
         except BaseException:
             await self._undo(attributes)
@@ -362,6 +363,8 @@ class Registry:
     def _removal(self, resource: Resource, options: DeleteOptions, caller: Caller | None) -> Removal:
         served, version = self.catalogue.of(resource)
         write = Write(WriteOptions(dry_run=options.dry_run), caller or Caller(), version)
+        if served.strategy.deletion_warning and options.propagation_policy is None:
+            write.caller.warnings.append(served.strategy.deletion_warning)
         return Removal(self._records, self.admission, served, options, write)
 
     # -- the steps that all writes share

@@ -94,6 +94,7 @@ class _Plan:
         if is_new or (is_definition and not (obj["status"].get("acceptedNames") or {}).get("plural")):
             served.strategy.prepare_create(obj)
         _check(served, obj)
+        served.strategy.finish_create(obj)
         if is_definition:
             self._define(obj)
         namespace = meta.get("namespace", "")

@@ -47,6 +47,8 @@ class Strategy:
     deletes_gracefully: bool = False
     #: Whether dependents stay when a DELETE names no propagation policy (as they did before there was one).
     orphans_by_default: bool = False
+    #: What is said to a DELETE that names no propagation policy.
+    deletion_warning: str = ""
     #: Whether DELETE answers with the object that it removed rather than with a Status.
     returns_deleted: bool = False
 
@@ -69,6 +71,9 @@ class Strategy:
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """The rules of a change; `validate` does not run on updates unless this calls it."""
         self.validate(obj, errors)
+
+    def finish_create(self, obj: Obj) -> None:
+        """Fill in what follows from `prepare_create`, as the defaults do when the stored object is read back."""
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         """Texts for the client's `Warning` headers."""

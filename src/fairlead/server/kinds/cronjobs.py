@@ -11,16 +11,17 @@ from typing import Final
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
 from fairlead.server.kinds.cron_schedule import is_time_zone, schedule_error
-from fairlead.server.kinds.job_rules import validate_job_spec
+from fairlead.server.kinds.job_rules import job_warnings, validate_job_spec
 from fairlead.server.kinds.podspec.defaults import default_pod_template
 from fairlead.server.kinds.rules import selector_form, validate_not_negative
-from fairlead.server.kinds.workloads import workload_warnings
+from fairlead.server.kinds.workloads import has_new_spec, name_warnings
 from fairlead.server.strategies import Strategy
 
 CONCURRENCY: Final = ("Allow", "Forbid", "Replace")
 
 #: The controller appends eleven characters to make the names of jobs.
 _LONG_NAME: Final = 52
+_JOB_SPEC: Final = "spec.jobTemplate.spec"
 _SUCCESSFUL_KEPT: Final = 3
 _FAILED_KEPT: Final = 1
 _ZONE_PART: Final = re.compile(r"[A-Za-z._0-9+-]{1,14}").fullmatch
@@ -48,8 +49,9 @@ class CronJobStrategy(Strategy):
         _validate_spec(obj["spec"], old["spec"], errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        template = obj["spec"]["jobTemplate"]["spec"]["template"]
-        return workload_warnings(obj, old, template, "spec.jobTemplate.spec.template")
+        if not has_new_spec(obj, old):
+            return []
+        return name_warnings(obj, old) + job_warnings(obj["spec"]["jobTemplate"]["spec"], _JOB_SPEC)
 
 
 def _validate_spec(spec: Obj, old: Obj | None, errors: Errors) -> None:
@@ -66,7 +68,7 @@ def _validate_spec(spec: Obj, old: Obj | None, errors: Errors) -> None:
         errors.required("spec.concurrencyPolicy")
     elif policy not in CONCURRENCY:
         errors.not_supported("spec.concurrencyPolicy", policy, CONCURRENCY)
-    _validate_job_template(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec", errors)
+    _validate_job_template(spec["jobTemplate"]["spec"], _JOB_SPEC, errors)
     validate_not_negative(spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"), "spec", errors)
 
 

@@ -14,6 +14,7 @@ from fairlead.api.selectors import validate_structured
 from fairlead.server.kinds.podspec.defaults import default_pod_template
 from fairlead.server.kinds.podspec.differences import is_same
 from fairlead.server.kinds.podspec.template import validate_pod_template
+from fairlead.server.kinds.podspec.warnings import template_warnings
 from fairlead.server.kinds.rules import (
     TEMPLATE_MISMATCH,
     int_or_percent,
@@ -31,7 +32,6 @@ from fairlead.server.kinds.workloads import (
     struct_form,
     validate_always_restarting,
     validate_same_selector,
-    workload_warnings,
 )
 from fairlead.server.strategies import MetaCheck, Strategy
 
@@ -103,7 +103,10 @@ class DaemonSetStrategy(Strategy):
         validate_not_decremented(obj["status"], old.get("status") or {}, "collisionCount", "status", errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        return workload_warnings(obj, old, obj["spec"]["template"])
+        """Upstream has nothing to say of the name here, and looks at the generation of the template alone."""
+        if old is not None and _template_generation(obj) == _template_generation(old):
+            return []
+        return template_warnings(obj["spec"]["template"], "spec.template")
 
 
 def _template_generation(obj: Obj) -> int:

@@ -1,6 +1,6 @@
 """The rules of a job's spec, in a Job and in the template of a CronJob.
 
-Source: `validateJobSpec` and what it calls in pkg/apis/batch/validation (1.36).
+Sources: `validateJobSpec` and what it calls in pkg/apis/batch/validation, pkg/api/job/warnings.go (1.36).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fairlead.api.fields import Errors, quoted
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.indexes import IndexesError, count_indexes
 from fairlead.server.kinds.podspec.template import validate_pod_template
+from fairlead.server.kinds.podspec.warnings import template_warnings
 from fairlead.server.kinds.rules import check, validate_not_negative
 
 INDEXED, NOT_INDEXED = "Indexed", "NonIndexed"
@@ -35,6 +36,10 @@ _MOST_RULES: Final = 20
 _MOST_PATTERNS: Final = 20
 _MOST_EXIT_CODES: Final = 255
 _LONG_INDEXES: Final = 64 * 1024
+_TOO_MANY_TO_TRACK: Final = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
+    "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -52,12 +57,20 @@ def validate_job_spec(spec: Obj, path: str, errors: Errors) -> None:
         _validate_failure_policy(policy, spec, f"{path}.podFailurePolicy.rules", errors)
     if (success := spec.get("successPolicy")) is not None:
         if spec.get("completionMode") != INDEXED:
-            errors.invalid(f"{path}.successPolicy", _success_form(success), "requires indexed completion mode")
+            errors.invalid(f"{path}.successPolicy", success_policy_form(success), "requires indexed completion mode")
         else:
             _validate_success_policy(success, spec, f"{path}.successPolicy.rules", errors)
     _validate_replacement(spec, f"{path}.podReplacementPolicy", errors)
     validate_pod_template(spec["template"], f"{path}.template", errors)
     _validate_restart_policy(spec, f"{path}.template.spec.restartPolicy", errors)
+
+
+def job_warnings(spec: Obj, path: str) -> list[str]:
+    """What is odd about the spec of a job, and about its template."""
+    completions, parallelism = spec.get("completions") or 0, spec.get("parallelism") or 0
+    is_huge = completions > _MANY_COMPLETIONS and parallelism > _MOST_PARALLEL_THEN
+    told = [f"{path}: {_TOO_MANY_TO_TRACK}"] if is_huge and spec.get("completionMode") == INDEXED else []
+    return told + template_warnings(spec["template"], f"{path}.template")
 
 
 def _validate_manager(manager: str, path: str, errors: Errors) -> None:
@@ -202,6 +215,29 @@ def _validate_exit_codes(codes: Obj, containers: set[str | None], path: str, err
         errors.invalid(f"{path}.values", values, "must be ordered")
 
 
+def failure_policy_form(policy: Obj) -> Obj:
+    """A failure policy as Go prints its internal type."""
+    return {"Rules": [_failure_rule_form(rule) for rule in policy.get("rules") or ()] or None}
+
+
+def _failure_rule_form(rule: Obj) -> Obj:
+    codes = rule.get("onExitCodes")
+    patterns = [
+        {"Type": pattern.get("type", ""), "Status": pattern.get("status", "")}
+        for pattern in rule.get("onPodConditions") or ()
+    ]
+    return {
+        "Action": rule.get("action", ""),
+        "OnExitCodes": codes
+        and {
+            "ContainerName": codes.get("containerName"),
+            "Operator": codes.get("operator", ""),
+            "Values": codes.get("values"),
+        },
+        "OnPodConditions": patterns or None,
+    }
+
+
 # success policy --------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +273,7 @@ def _validate_success_rule(rule: Obj, completions: int, path: str, errors: Error
             errors.invalid(f"{path}.succeededCount", count, f"must be less than or equal to {bound} ({what})")
 
 
-def _success_form(policy: Obj) -> Obj:
+def success_policy_form(policy: Obj) -> Obj:
     """A success policy as Go prints its internal type."""
     return {
         "Rules": [

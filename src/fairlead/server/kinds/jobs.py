@@ -6,13 +6,21 @@ Sources: pkg/apis/batch/{v1/defaults,validation}, pkg/registry/batch/job/strateg
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.selectors import validate_structured
-from fairlead.server.kinds.job_rules import INDEXED, NOT_INDEXED, validate_job_spec
+from fairlead.server.kinds.job_rules import (
+    INDEXED,
+    NOT_INDEXED,
+    failure_policy_form,
+    job_warnings,
+    success_policy_form,
+    validate_job_spec,
+)
 from fairlead.server.kinds.job_status import has_condition, validate_job_status
 from fairlead.server.kinds.podspec.defaults import default_pod_template
 from fairlead.server.kinds.podspec.differences import is_same
@@ -26,7 +34,7 @@ from fairlead.server.kinds.rules import (
     selects,
     validate_unchanged,
 )
-from fairlead.server.kinds.workloads import labels_of, workload_warnings
+from fairlead.server.kinds.workloads import has_new_spec, labels_of, name_warnings
 from fairlead.server.strategies import MetaCheck, Strategy
 
 JOB_NAME, CONTROLLER_UID = "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"
@@ -34,12 +42,6 @@ OLD_JOB_NAME, OLD_CONTROLLER_UID = "job-name", "controller-uid"
 
 _BACKOFF_LIMIT: Final = 6
 _NO_BACKOFF_LIMIT: Final = 2**31 - 1
-_MANY_COMPLETIONS: Final = 100_000
-_MANY_AT_ONCE: Final = 10_000
-_TOO_MANY_TO_TRACK: Final = (
-    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
-    "Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
-)
 _NEVER_MUTABLE: Final = (
     "completionMode",
     "podFailurePolicy",
@@ -47,11 +49,19 @@ _NEVER_MUTABLE: Final = (
     "managedBy",
     "successPolicy",
 )
+_FORMS: Final[Mapping[str, Callable[[Obj], Obj]]] = {
+    "podFailurePolicy": failure_policy_form,
+    "successPolicy": success_policy_form,
+}
 
 
 class JobStrategy(Strategy):
     meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
     orphans_by_default = True
+    deletion_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
+        "set propagationPolicy=Orphan to suppress this warning"
+    )
     has_status = True
     has_generation = True
     selectable = {"status.successful": status_count("succeeded")}
@@ -63,6 +73,8 @@ class JobStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         if not obj["spec"]["manualSelector"]:
             _generate_selector(obj)
+
+    def finish_create(self, obj: Obj) -> None:
         _default_labels(obj)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
@@ -79,10 +91,7 @@ class JobStrategy(Strategy):
         validate_job_status(obj, old, errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        spec = obj["spec"]
-        told = workload_warnings(obj, old, spec["template"])
-        is_huge = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MANY_AT_ONCE
-        return [*told, _TOO_MANY_TO_TRACK] if is_huge and spec["completionMode"] == INDEXED else told
+        return name_warnings(obj, old) + job_warnings(obj["spec"], "spec") if has_new_spec(obj, old) else []
 
 
 def default_job_spec(spec: Obj) -> None:
@@ -168,7 +177,9 @@ def _validate_change(obj: Obj, old: Obj, errors: Errors) -> None:
     validate_unchanged(selector, was.get("selector"), "spec.selector", errors, form=selector_form(selector))
     _validate_template_change(obj, old, errors)
     for field in _NEVER_MUTABLE:
-        validate_unchanged(spec.get(field), was.get(field), f"spec.{field}", errors)
+        value, form = spec.get(field), _FORMS.get(field)
+        shown = form(value) if form is not None and value is not None else value
+        validate_unchanged(value, was.get(field), f"spec.{field}", errors, form=shown)
 
 
 def _validate_completions(spec: Obj, was: Obj, errors: Errors) -> None:

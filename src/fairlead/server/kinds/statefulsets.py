@@ -13,6 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.defaults import default_pod_template
 from fairlead.server.kinds.podspec.differences import is_same
 from fairlead.server.kinds.podspec.template import validate_pod_template
+from fairlead.server.kinds.podspec.warnings import claim_warnings
 from fairlead.server.kinds.resource_names import round_up
 from fairlead.server.kinds.rules import (
     NOT_NEGATIVE,
@@ -123,6 +124,9 @@ class StatefulSetStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         told = workload_warnings(obj, old, obj["spec"]["template"])
+        within = "" if old is None else ".Spec"  # upstream's two paths
+        for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
+            told += claim_warnings(claim["spec"], f"spec.volumeClaimTemplates[{index}]{within}")
         return [*told, _KEEPS_ALL] if obj["spec"]["revisionHistoryLimit"] < 0 else told
 
 

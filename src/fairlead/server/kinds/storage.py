@@ -113,7 +113,7 @@ class PersistentVolumeClaimStrategy(Strategy):
                 f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute '
                 "instead"
             )
-        return told + list(claim_warnings(obj["spec"], "spec"))
+        return told + claim_warnings(obj["spec"], "spec")
 
 
 def _settle_data_sources(spec: Obj, was: Obj) -> None:

@@ -91,15 +91,21 @@ def validate_available_are_ready(status: Obj, text: str, errors: Errors) -> None
         errors.invalid("status.availableReplicas", status["availableReplicas"], text)
 
 
-def workload_warnings(obj: Obj, old: Obj | None, template: Obj | None, path: str = "spec.template") -> list[str]:
+def workload_warnings(obj: Obj, old: Obj | None, template: Obj | None) -> list[str]:
     """Names that make poor host names (told once), and whatever is odd about the template."""
-    told = []
-    if old is None:
-        if wrong := names.dns1123_label(name_of(obj)):
-            told.append(f"{_NAME_ADVICE}[{' '.join(wrong)}]")
-    elif metadata(old).get("generation") == metadata(obj).get("generation"):
+    if not has_new_spec(obj, old):
         return []
-    return told + (template_warnings(template, path) if template else [])
+    return name_warnings(obj, old) + (template_warnings(template, "spec.template") if template else [])
+
+
+def has_new_spec(obj: Obj, old: Obj | None) -> bool:
+    """Whether there is anything new to warn of."""
+    return old is None or metadata(old).get("generation") != metadata(obj).get("generation")
+
+
+def name_warnings(obj: Obj, old: Obj | None) -> list[str]:
+    wrong = names.dns1123_label(name_of(obj)) if old is None else []
+    return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []
 
 
 def struct_form(type_: str, rolling: Any) -> Obj:

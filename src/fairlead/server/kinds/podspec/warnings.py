@@ -63,6 +63,17 @@ def template_warnings(template: Obj, path: str) -> list[str]:
     return list(_warnings(template, f"{path}.", is_template=True))
 
 
+def claim_warnings(spec: Obj, path: str) -> list[str]:
+    """Warnings about the spec of a claim for a volume (pkg/api/persistentvolumeclaim/util.go)."""
+    resources = spec.get("resources") or {}
+    amounts = ((kind, (resources.get(kind) or {}).get("storage")) for kind in ("requests", "limits"))
+    return [
+        _fraction(f"{path}.resources.{kind}[storage]", amount)
+        for kind, amount in amounts
+        if amount is not None and not is_integer(amount)
+    ]
+
+
 def _warnings(owner: Obj, prefix: str, *, is_template: bool) -> Iterator[str]:
     spec, annotations = owner.get("spec") or {}, (owner.get("metadata") or {}).get("annotations") or {}
     path = f"{prefix}spec"
@@ -122,8 +133,8 @@ def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
         for kind, (shown, text) in _DEPRECATED_VOLUMES.items():
             if kind in volume:
                 yield f"{path}[{i}].{shown}: {text}"
-        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
-        yield from claim_warnings(template.get("spec") or {}, f"{path}[{i}].ephemeral.volumeClaimTemplate.spec")
+        claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
+        yield from claim_warnings(claim.get("spec") or {}, f"{path}[{i}].ephemeral.volumeClaimTemplate.spec")
     tokens = {
         source["serviceAccountToken"].get("path", "")
         for volume in volumes
@@ -132,15 +143,6 @@ def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
     }
     if tokens:
         yield from _about_token_paths(volumes, tokens, path)
-
-
-def claim_warnings(spec: Obj, path: str) -> Iterator[str]:
-    """What is said of a claim, or of the template of one (GetWarningsForPersistentVolumeClaimSpec)."""
-    resources = spec.get("resources") or {}
-    for field in ("requests", "limits"):
-        storage = (resources.get(field) or {}).get("storage")
-        if storage is not None and not is_integer(storage):
-            yield _fraction(f"{path}.resources.{field}[storage]", storage)
 
 
 def _about_token_paths(volumes: list[Obj], tokens: set[str], path: str) -> Iterator[str]:
