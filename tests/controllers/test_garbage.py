@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES
+from fairlead.api.builtin import CONFIG_MAPS, HORIZONTAL_POD_AUTOSCALERS, NAMESPACES
 from fairlead.api.objects import Obj
 from fairlead.controllers.garbage import GarbageCollector
 from tests.controllers.cluster import Cluster, run
@@ -98,6 +98,32 @@ def test_an_owner_in_another_namespace_is_none_and_that_is_told() -> None:
         assert await cluster.events() == [("Warning", "OwnerRefInvalidNamespace", text)]
 
     run(test, GarbageCollector, namespaces=("n", "other"))
+
+
+def test_an_owner_of_another_kind_or_name_is_none() -> None:
+    async def test(cluster: Cluster) -> None:
+        owner = await boss(cluster)
+        await dependent(cluster, "d", owner | {"apiVersion": "apps/v1", "kind": "ReplicaSet"})
+        await dependent(cluster, "e", owner | {"name": "other"})
+        await dependent(cluster, "f", owner)
+        await asyncio.sleep(1)
+        assert await names(cluster) == ["boss", "f"]
+        assert await cluster.events() == []
+
+    run(test, GarbageCollector)
+
+
+def test_an_owner_may_be_named_by_any_version_of_its_kind() -> None:
+    async def test(cluster: Cluster) -> None:
+        spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 1}
+        made = await cluster.create(HORIZONTAL_POD_AUTOSCALERS, {"metadata": {"name": "h"}, "spec": spec})
+        for version in ("v1", "v2"):
+            owner = {"apiVersion": f"autoscaling/{version}", "kind": made["kind"], "name": "h"}
+            await dependent(cluster, version, owner | {"uid": made["metadata"]["uid"]})
+        await asyncio.sleep(1)
+        assert await names(cluster) == ["v1", "v2"]
+
+    run(test, GarbageCollector)
 
 
 def test_a_namespaced_object_may_belong_to_a_cluster_wide_one() -> None:

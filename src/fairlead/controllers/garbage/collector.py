@@ -113,9 +113,10 @@ class GarbageCollector(Controller[Any]):
         namespace = node.obj.metadata.namespace
         known = self._graph.get(reference.uid)
         if known is not None:
-            if known.is_where(reference, namespace):
+            if known.is_meant(reference, namespace):
                 return _Owner.WAITING if known.is_waiting else _Owner.SOLID
-            yield _complaint(reference, node)
+            if not known.is_within_reach(namespace):
+                yield _complaint(reference, node)
         where = (namespace, reference.api_version, reference.kind, reference.name, reference.uid)
         if where in self._absent:
             return _Owner.GONE

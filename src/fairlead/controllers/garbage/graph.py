@@ -35,10 +35,19 @@ class Node:
         """It is being deleted and stays until its dependents have forgotten it."""
         return self.is_going and ORPHAN in self.obj.metadata.finalizers
 
-    def is_where(self, reference: OwnerReference, namespace: str) -> bool:
-        """Whether a reference made in `namespace` can mean this object."""
-        meta = self.obj.metadata
-        return meta.name == reference.name and (not self.resource.namespaced or meta.namespace == namespace)
+    def is_meant(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether a reference made in `namespace`, which has the uid of this object, really means it."""
+        resource = self.resource
+        return (
+            self.obj.metadata.name == reference.name
+            and resource.kind == reference.kind
+            and resource.group == reference.api_version.rpartition("/")[0]
+            and self.is_within_reach(namespace)
+        )
+
+    def is_within_reach(self, namespace: str) -> bool:
+        """Whether anything in that namespace can belong to it."""
+        return not self.resource.namespaced or self.obj.metadata.namespace == namespace
 
 
 class Graph:
@@ -78,7 +87,7 @@ class Graph:
             yield from self._started(node, was_waiting=False)
         for dependent in self.dependents(uid):  # somebody named an owner that was not known yet
             meta = dependent.obj.metadata
-            if not any(node.is_where(one, meta.namespace) for one in meta.owner_references if one.uid == uid):
+            if not any(node.is_meant(one, meta.namespace) for one in meta.owner_references if one.uid == uid):
                 yield meta.uid
 
     def _update(self, node: Node, before: Object) -> Iterator[str]:
@@ -110,7 +119,7 @@ class Graph:
         for reference in references:
             self._dependents.setdefault(reference.uid, {})[meta.uid] = None
             owner = self._nodes.get(reference.uid)
-            if owner is None or owner.is_waiting or not owner.is_where(reference, meta.namespace):
+            if owner is None or owner.is_waiting or not owner.is_meant(reference, meta.namespace):
                 is_sure = False
             if owner is not None and owner.is_waiting:
                 yield reference.uid
