@@ -185,6 +185,58 @@ def test_a_taint_that_goes_in_time_spares_the_pod() -> None:
     run(test, TaintEviction)
 
 
+def test_a_deletion_that_waits_is_cancelled_when_it_comes_otherwise() -> None:
+    async def test(cluster: Cluster) -> None:
+        tolerated = {"key": "bye", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}
+        await node(cluster, "n1")
+        await pod(cluster, "deleted", "n1", tolerated)
+        await pod(cluster, "marked", "n1", tolerated)
+        taints = [{"key": "bye", "effect": "NoExecute"}]
+        await cluster.patch(builtin.NODES, "n1", {"spec": {"taints": taints}})
+        await asyncio.sleep(10)
+        await cluster.delete(builtin.PODS, "deleted", grace_period_seconds=0)
+        await asyncio.sleep(1)
+        cancelled, marked = "Cancelling deletion of Pod n/", "Marking for deletion Pod n/"
+        assert await eviction_messages(cluster) == [f"{cancelled}deleted"]
+        await cluster.patch(builtin.NODES, "n1", {"spec": {"taints": [*taints, {"key": "b", "effect": "NoExecute"}]}})
+        await asyncio.sleep(1)
+        assert await is_going(cluster, "marked")
+        assert await eviction_messages(cluster) == [f"{cancelled}deleted", f"{cancelled}marked", f"{marked}marked"]
+
+    run(test, TaintEviction)
+
+
+async def eviction_messages(cluster: Cluster) -> list[str]:
+    """What was told of evictions, each of the pod by its name alone."""
+    found = await cluster.all(builtin.EVENTS)
+    for one in found:
+        name = one["message"].rpartition("/")[2]
+        assert one["involvedObject"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": name}
+    return sorted(one["message"] for one in found)
+
+
+def test_a_deletion_that_waits_keeps_its_time_when_another_tolerated_taint_comes() -> None:
+    async def test(cluster: Cluster) -> None:
+        tolerations = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            for key, seconds in (("slow", 100), ("quick", 5))
+        ]
+        await node(cluster, "n1")
+        await pod(cluster, "p", "n1", *tolerations)
+        taints = [{"key": "slow", "effect": "NoExecute"}]
+        await cluster.patch(builtin.NODES, "n1", {"spec": {"taints": taints}})
+        await asyncio.sleep(10)
+        quick = {"key": "quick", "effect": "NoExecute"}
+        await cluster.patch(builtin.NODES, "n1", {"spec": {"taints": [*taints, quick]}})
+        await asyncio.sleep(80)
+        assert not await is_going(cluster, "p")
+        await asyncio.sleep(15)
+        assert await is_going(cluster, "p")
+        assert await eviction_messages(cluster) == ["Marking for deletion Pod n/p"]
+
+    run(test, TaintEviction)
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"), [((), 0.0), ((None,), None), ((30,), 30.0), ((-5,), 0.0), ((None, 30), None)]
 )

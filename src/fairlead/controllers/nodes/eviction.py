@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fairlead.api.nodes import Node, Taint
 from fairlead.api.pods import Pod, Toleration
-from fairlead.api.taints import NO_EXECUTE, tolerates
+from fairlead.api.references import Reference
+from fairlead.api.taints import NO_EXECUTE, is_tolerated, tolerates
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
 from fairlead.controllers.base import Controller, Watch, World
@@ -48,7 +49,7 @@ class TaintEviction(Controller[Pod]):
     watches = (Watch(NODES, _pods_on),)
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}  # pods that are to go, and since when
+        self._due: dict[str, tuple[str, float]] = {}  # the uids of pods that are to go, and when
 
     def concerns(self, old: Pod | None, new: Pod | None) -> bool:
         if old is None or new is None:
@@ -56,33 +57,49 @@ class TaintEviction(Controller[Pod]):
         return (old.spec.node_name, old.spec.raw_tolerations) != (new.spec.node_name, new.spec.raw_tolerations)
 
     def gone(self, key: str, world: World) -> Actions:
-        self._since.pop(key, None)
-        yield from ()
+        """Somebody else deleted the pod in time."""
+        _, due = self._due.pop(key, ("", 0.0))
+        if due > world.now:
+            yield _cancelled(key)
 
     def reconcile(self, obj: Pod, world: World) -> Actions:
-        key = obj.metadata.key
-        taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
+        key, uid, now = obj.metadata.key, obj.metadata.uid, world.now
         if obj.metadata.is_terminating:
-            self._since.pop(key, None)
             return
+        taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
         seconds = tolerated_seconds(taints, obj.spec.tolerations)
+        stays_or_goes_now = seconds is None or not all(is_tolerated(one, obj.spec.tolerations) for one in taints)
+        known = self._due.get(key)
+        if known is not None and (stays_or_goes_now or known[0] != uid):
+            del self._due[key]
+            yield _cancelled(key)
         if seconds is None:
-            if self._since.pop(key, None) is not None:
-                yield Emit("TaintManagerEviction", f"Cancelling deletion of Pod {key}")
             return
-        remaining = self._since.setdefault(key, world.now) + seconds - world.now if seconds else 0.0
-        if remaining > 0:
-            yield Requeue(remaining)
-            return
-        yield Emit("TaintManagerEviction", f"Marking for deletion Pod {key}")
+        if not stays_or_goes_now:
+            _, due = self._due.setdefault(key, (uid, now + seconds))  # what is set is not moved, as upstream
+            if due > now:
+                yield Requeue(due - now)
+                return
+        yield _told(key, f"Marking for deletion Pod {key}")
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "DeletionByTaintManager",
             "message": "Taint manager: deleting due to NoExecute taint",
             "observedGeneration": obj.metadata.generation or None,
-            "lastTransitionTime": timestamp(world.now),
+            "lastTransitionTime": timestamp(now),
         }
         yield Patch(PODS, obj, {"status": {"conditions": [condition]}}, PatchType.STRATEGIC, subresource="status")
         yield Delete(PODS, obj)
-        self._since.pop(key, None)
+        self._due.pop(key, None)
+
+
+def _cancelled(key: str) -> Emit:
+    return _told(key, f"Cancelling deletion of Pod {key}")
+
+
+def _told(key: str, message: str) -> Emit:
+    """About the pod of that name, whichever it is."""
+    namespace, _, name = key.partition("/")
+    about = Reference(api_version="v1", kind="Pod", namespace=namespace, name=name)
+    return Emit("TaintManagerEviction", message, about=about)
