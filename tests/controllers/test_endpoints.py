@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
 from tests.controllers.cluster import Cluster, run
 
+LAST_CHANGE = "endpoints.kubernetes.io/last-change-trigger-time"
 CONTROLLERS = (ServiceEndpoints, ServiceSlices, MirroredSlices, GarbageCollector)
 
 
@@ -124,6 +127,60 @@ def test_many_endpoints_are_spread_over_slices_of_a_hundred() -> None:
         await pod(cluster, "late", "10.0.1.1")
         after = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
         assert sum(before[name] != after[name] for name in before) == 1
+
+    run(test, *CONTROLLERS)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "hints"),
+    [
+        (None, None),
+        ("PreferClose", {"forZones": [{"name": "z"}]}),
+        ("PreferSameZone", {"forZones": [{"name": "z"}]}),
+        ("PreferSameNode", {"forZones": [{"name": "z"}], "forNodes": [{"name": "n1"}]}),
+    ],
+)
+def test_traffic_that_should_stay_near_is_hinted_at(distribution: str | None, hints: Obj | None) -> None:
+    async def test(cluster: Cluster) -> None:
+        await node(cluster)
+        await service(cluster, trafficDistribution=distribution)
+        await pod(cluster, "p", "10.0.0.1")
+        await pod(cluster, "q", "10.0.0.2", ready=False)
+        [one] = await slices(cluster)
+        assert [each.get("hints") for each in one["endpoints"]] == [hints, None]
+        mode = {"service.kubernetes.io/topology-mode": "Auto"}
+        await cluster.patch(builtin.SERVICES, "s", {"metadata": {"annotations": mode}})
+        [one] = await slices(cluster)
+        assert not any("hints" in each for each in one["endpoints"])
+
+    run(test, *CONTROLLERS)
+
+
+def test_endpoints_say_which_change_they_follow() -> None:
+    async def test(cluster: Cluster) -> None:
+        async def said() -> list[str | None]:
+            [one] = await slices(cluster)
+            other = await cluster.get(builtin.ENDPOINTS, "s")
+            assert other is not None
+            return [each["metadata"].get("annotations", {}).get(LAST_CHANGE) for each in (one, other)]
+
+        async def turned(name: str, ready: str, at: str) -> None:
+            condition = {"type": "Ready", "status": ready, "lastTransitionTime": at}
+            await cluster.patch(builtin.PODS, name, {"status": {"conditions": [condition]}}, "status")
+
+        await node(cluster)
+        await service(cluster)
+        made = await cluster.get(builtin.SERVICES, "s")
+        assert made is not None
+        assert await said() == [made["metadata"]["creationTimestamp"]] * 2
+        await pod(cluster, "p", "10.0.0.1", ready=False)
+        await turned("p", "True", "2031-01-01T00:00:05Z")
+        assert await said() == ["2031-01-01T00:00:05Z"] * 2
+        before = await slices(cluster)
+        await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "labels"}}})
+        assert await slices(cluster) == before  # nothing to follow
+        await cluster.patch(builtin.SERVICES, "s", {"metadata": {"labels": {"a": "b"}}})
+        assert await said() == [None, None]
 
     run(test, *CONTROLLERS)
 

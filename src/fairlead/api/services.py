@@ -24,6 +24,7 @@ class ServiceSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     ports: tuple[ServicePort, ...] = ()
     ip_families: tuple[str, ...] = ()
     publish_not_ready_addresses: bool = False
+    traffic_distribution: str | None = None
 
 
 class Service(Object, frozen=True, rename="camel", gc=False, kw_only=True):

@@ -5,7 +5,7 @@ Sources: pkg/controller/util/endpoint, k8s.io/endpointslice/utils.go, pkg/api/v1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from fairlead.api.meta import Object
@@ -61,13 +61,14 @@ def is_managed(service: Service) -> bool:
     return bool(service.spec.selector) and service.spec.type != "ExternalName"
 
 
-def backends(service: Service, world: World, *, with_terminating: bool) -> list[Pod]:
-    """The pods that serve it, ready or not."""
-    return [
-        pod
-        for pod in world.within(PODS, service.metadata.namespace)
-        if _can_serve(pod) and selects(service, pod) and (with_terminating or not pod.metadata.is_terminating)
-    ]
+def selected(service: Service, world: World) -> list[Pod]:
+    """The pods that it looks for."""
+    return [pod for pod in world.within(PODS, service.metadata.namespace) if selects(service, pod)]
+
+
+def backends(pods: Iterable[Pod], *, with_terminating: bool) -> list[Pod]:
+    """Those that serve, ready or not."""
+    return [pod for pod in pods if _can_serve(pod) and (with_terminating or not pod.metadata.is_terminating)]
 
 
 def _can_serve(pod: Pod) -> bool:

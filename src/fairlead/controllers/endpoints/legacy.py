@@ -28,9 +28,11 @@ from fairlead.controllers.endpoints.backends import (
     is_managed,
     port_number,
     same_key,
+    selected,
     services_of,
     target,
 )
+from fairlead.controllers.endpoints.triggers import Triggers
 from fairlead.controllers.kinds import ENDPOINTS, PODS, SERVICES
 from fairlead.controllers.pods import is_namespace_terminating
 
@@ -45,7 +47,11 @@ class ServiceEndpoints(Controller[Service]):
     kind = SERVICES
     watches = (Watch(PODS, services_of), Watch(ENDPOINTS, same_key))
 
+    def __init__(self) -> None:
+        self._triggers = Triggers()
+
     def gone(self, key: str, world: World) -> Actions:
+        self._triggers.forget(key)
         left = world.get(ENDPOINTS, key)
         if left is not None:  # those of a service without a selector go, too
             yield Delete(ENDPOINTS, left)
@@ -53,13 +59,18 @@ class ServiceEndpoints(Controller[Service]):
     def reconcile(self, obj: Service, world: World) -> Actions:
         if not is_managed(obj) or obj.metadata.is_terminating:
             return
-        subsets = _subsets(obj, world)
+        pods = selected(obj, world)
+        trigger = self._triggers.annotation(obj, pods)
+        subsets = _subsets(obj, pods)
         labels = {key: value for key, value in obj.metadata.labels.items() if key != HEADLESS} | {MANAGED_BY: MANAGER}
         if obj.is_headless:
             labels[HEADLESS] = ""
         current = world.get(ENDPOINTS, obj.metadata.key)
         try:
-            yield from _create(obj, subsets, labels) if current is None else _change(current, subsets, labels)
+            if current is None:
+                yield from _create(obj, subsets, labels, trigger)
+            else:
+                yield from _change(current, subsets, labels, trigger)
         except AlreadyExists:
             raise
         except ApiError as error:
@@ -72,13 +83,14 @@ class ServiceEndpoints(Controller[Service]):
             raise
 
 
-def _create(service: Service, subsets: list[Obj], labels: dict[str, str]) -> Actions:
+def _create(service: Service, subsets: list[Obj], labels: dict[str, str], trigger: dict[str, str | None]) -> Actions:
     meta = {"name": service.metadata.name, "namespace": service.metadata.namespace, "labels": labels}
+    meta["annotations"] = {key: value for key, value in trigger.items() if value is not None}
     obj: Obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": meta}
     yield Create(ENDPOINTS, obj | ({"subsets": subsets} if subsets else {}))
 
 
-def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str]) -> Actions:
+def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str], trigger: dict[str, str | None]) -> Actions:
     patch: Obj = {}
     if (_decode(current.subsets) or []) != subsets:
         patch["subsets"] = subsets or None
@@ -86,14 +98,15 @@ def _change(current: Endpoints, subsets: list[Obj], labels: dict[str, str]) -> A
         removed = {key: None for key in current.metadata.labels if key not in labels}
         patch["metadata"] = {"labels": removed | labels}
     if patch:
+        patch["metadata"] = patch.get("metadata", {}) | {"annotations": trigger}
         yield Patch(ENDPOINTS, current, patch)
 
 
-def _subsets(service: Service, world: World) -> list[Obj]:
+def _subsets(service: Service, pods: Iterable[Pod]) -> list[Obj]:
     """Addresses with the same ports together, everything in upstream's order."""
     unready_too = service.spec.publish_not_ready_addresses
     by_ports: dict[bytes, tuple[list[Obj], list[tuple[Obj, bool]]]] = {}
-    for pod in backends(service, world, with_terminating=unready_too):
+    for pod in backends(pods, with_terminating=unready_too):
         found = addresses(pod, families(service)[0])
         ports = _ports(service, pod)
         if not found or (service.spec.ports and not ports):

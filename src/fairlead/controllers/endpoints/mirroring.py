@@ -17,6 +17,7 @@ from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.endpoints.backends import SERVICE_NAME, family_of
 from fairlead.controllers.endpoints.slices import MANAGED_BY, grouped, service_of_slices, write_slices
+from fairlead.controllers.endpoints.triggers import LAST_CHANGE
 from fairlead.controllers.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
@@ -26,7 +27,7 @@ SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 _UNMIRRORED: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
-        "endpoints.kubernetes.io/last-change-trigger-time",
+        LAST_CHANGE,
     }
 )
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"

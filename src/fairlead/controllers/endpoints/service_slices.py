@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from fairlead.api.nodes import Node
@@ -21,15 +21,23 @@ from fairlead.controllers.endpoints.backends import (
     hostname,
     is_managed,
     port_number,
+    selected,
     services_of,
     target,
 )
 from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, service_of_slices, write_slices
+from fairlead.controllers.endpoints.triggers import Triggers
 from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from fairlead.controllers.pods import pods_on
 
 MANAGER: Final = "endpointslice-controller.k8s.io"
 ZONE: Final = "topology.kubernetes.io/zone"
+
+_SAME_NODE: Final = "PreferSameNode"
+_NEAR: Final = ("PreferClose", "PreferSameZone", _SAME_NODE)
+
+_TOPOLOGY: Final = "service.kubernetes.io/topology-mode"
+_OLD_TOPOLOGY: Final = "service.kubernetes.io/topology-aware-hints"
 
 _RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
 
@@ -49,14 +57,23 @@ class ServiceSlices(Controller[Service]):
     kind = SERVICES
     watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))
 
+    def __init__(self) -> None:
+        self._triggers = Triggers()
+
     def concerns(self, old: Service | None, new: Service | None) -> bool:
-        return new is not None and is_managed(new)
+        return new is None or is_managed(new)
+
+    def gone(self, key: str, world: World) -> Actions:
+        self._triggers.forget(key)
+        yield from ()
 
     def reconcile(self, obj: Service, world: World) -> Actions:
         if not is_managed(obj) or obj.metadata.is_terminating:
             return
         wanted = families(obj)
-        groups = grouped(_endpoints(obj, world))
+        pods = selected(obj, world)
+        trigger = self._triggers.annotation(obj, pods)
+        groups = grouped(_endpoints(obj, pods, world))
         empty = [family for family in wanted if not any(group.family == family for group in groups)]
         groups += [Group(family, []) for family in empty]
         existing = [
@@ -66,11 +83,11 @@ class ServiceSlices(Controller[Service]):
             and one.metadata.labels.get(MANAGED_BY) == MANAGER
             and not one.metadata.is_terminating
         ]
-        yield from write_slices(existing, groups, _metadata(obj))
+        yield from write_slices(existing, groups, _metadata(obj), trigger)
 
 
-def _endpoints(service: Service, world: World) -> Iterator[tuple[str, list[Obj], Obj]]:
-    for pod in backends(service, world, with_terminating=True):
+def _endpoints(service: Service, pods: Iterable[Pod], world: World) -> Iterator[tuple[str, list[Obj], Obj]]:
+    for pod in backends(pods, with_terminating=True):
         node = world.get(NODES, pod.spec.node_name) if pod.spec.node_name else None
         if node is None and pod.spec.node_name and not service.spec.publish_not_ready_addresses:
             continue  # the node may be gone for good, and the pod with it
@@ -104,7 +121,22 @@ def _endpoint(service: Service, pod: Pod, node: Node | None, found: list[str]) -
         "nodeName": pod.spec.node_name,
         "zone": node.metadata.labels.get(ZONE, "") if node is not None else "",
     }
-    return endpoint | {name: value for name, value in optional.items() if value}
+    endpoint |= {name: value for name, value in optional.items() if value}
+    hints = _hints(service, endpoint) if ready else {}
+    return endpoint | ({"hints": hints} if hints else {})
+
+
+def _hints(service: Service, endpoint: Obj) -> Obj:
+    """For whom the endpoint is meant, where the service wants its traffic to stay near (KEP-4444, KEP-3015).
+
+    Hints by the older annotation, which spreads zones by the CPUs that they have, are not given.
+    """
+    near = service.spec.traffic_distribution
+    annotations = service.metadata.annotations
+    if near not in _NEAR or annotations.get(_OLD_TOPOLOGY, annotations.get(_TOPOLOGY)) in ("Auto", "auto"):
+        return {}
+    places = [("forZones", "zone")] + ([("forNodes", "nodeName")] if near == _SAME_NODE else [])
+    return {name: [{"name": endpoint[field]}] for name, field in places if field in endpoint}
 
 
 def _metadata(service: Service) -> Obj:

@@ -67,8 +67,16 @@ class _Draft:
     current: EndpointSlice | None = None
 
 
-def write_slices(existing: Sequence[EndpointSlice], groups: Sequence[Group], meta: Obj) -> Actions:
-    """Make the slices hold just these groups. `meta` is the metadata of a new one: its labels hold for all."""
+def write_slices(
+    existing: Sequence[EndpointSlice],
+    groups: Sequence[Group],
+    meta: Obj,
+    along: Mapping[str, str | None] | None = None,
+) -> Actions:
+    """Make the slices hold just these groups. `meta` is the metadata of a new one: its labels hold for all.
+
+    So do its annotations, unless there are some that go `along` with whatever else changes (None takes one off).
+    """
     drafts, unused = _planned(existing, groups)
     actions: list[Action] = []
     for draft in drafts:
@@ -76,7 +84,7 @@ def write_slices(existing: Sequence[EndpointSlice], groups: Sequence[Group], met
         if current is None and (reusable := _of_family(unused, draft.group.family)) is not None:
             unused.remove(reusable)
             current = reusable
-        action = _create(draft, meta) if current is None else _change(current, draft, meta)
+        action = _create(draft, meta, along) if current is None else _change(current, draft, meta, along)
         if action is not None:
             actions.append(action)
     actions += [Delete(ENDPOINT_SLICES, one) for one in unused]
@@ -134,7 +142,9 @@ def _identity(endpoint: Obj) -> tuple[Any, ...]:
     return (*endpoint["addresses"], (endpoint.get("targetRef") or {}).get("uid"))
 
 
-def _create(draft: _Draft, meta: Obj) -> Create:
+def _create(draft: _Draft, meta: Obj, along: Mapping[str, str | None] | None) -> Create:
+    if along:
+        meta = meta | {"annotations": {key: value for key, value in along.items() if value is not None}}
     obj: Obj = {
         "apiVersion": ENDPOINT_SLICES.resource.api_version,
         "kind": ENDPOINT_SLICES.resource.kind,
@@ -146,7 +156,7 @@ def _create(draft: _Draft, meta: Obj) -> Create:
     return Create(ENDPOINT_SLICES, obj)
 
 
-def _change(current: EndpointSlice, draft: _Draft, meta: Obj) -> Patch | None:
+def _change(current: EndpointSlice, draft: _Draft, meta: Obj, along: Mapping[str, str | None] | None) -> Patch | None:
     patch: Obj = {}
     if _list(current.endpoints) != list(draft.endpoints):
         patch["endpoints"] = list(draft.endpoints) or None
@@ -154,11 +164,13 @@ def _change(current: EndpointSlice, draft: _Draft, meta: Obj) -> Patch | None:
         patch["ports"] = draft.group.ports or None
     changed = {
         name: told
-        for name in ("labels", "annotations")
+        for name in (("labels", "annotations") if along is None else ("labels",))
         if (told := _changed(getattr(current.metadata, name), meta.get(name, {})))
     }
     if changed:
         patch["metadata"] = changed
+    if patch and along:
+        patch["metadata"] = changed | {"annotations": dict(along)}
     return Patch(ENDPOINT_SLICES, current, patch) if patch else None
 
 
