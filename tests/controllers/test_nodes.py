@@ -85,6 +85,33 @@ def test_conditions_become_taints(conditions: dict[str, str], spec: Obj, expecte
     run(test, believed)
 
 
+def test_agents_may_use_what_they_have_read_for_longer_in_a_large_cluster() -> None:
+    ttl = "node.alpha.kubernetes.io/ttl"
+
+    async def told(cluster: Cluster, name: str) -> str:
+        await cluster.patch(builtin.NODES, name, {"metadata": {"annotations": {"changed": timestamp()}}})
+        await asyncio.sleep(1)
+        found = await cluster.get(builtin.NODES, name)
+        assert found is not None
+        return str(found["metadata"]["annotations"][ttl])
+
+    async def test(cluster: Cluster) -> None:
+        for number in range(100):
+            await node(cluster, f"n{number}")
+        assert await told(cluster, "n0") == "0"
+        await node(cluster, "n100")
+        assert [await told(cluster, name) for name in ("n0", "n100")] == ["15", "15"]
+        await cluster.delete(builtin.NODES, "n99")
+        assert await told(cluster, "n1") == "15"  # until there are fewer than 90
+        for number in range(89, 99):
+            await cluster.delete(builtin.NODES, f"n{number}")
+        assert await told(cluster, "n100") == "15"
+        await cluster.delete(builtin.NODES, "n88")
+        assert await told(cluster, "n100") == "0"
+
+    run(test, believed)
+
+
 def test_a_node_that_is_silent_is_declared_unknown_and_its_pods_not_ready() -> None:
     async def test(cluster: Cluster) -> None:
         await node(cluster, "n1")

@@ -22,6 +22,7 @@ from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Emit, Patch, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import LEASES, NODES, PODS
+from fairlead.controllers.nodes.lifetime import Lifetimes
 from fairlead.controllers.nodes.taints import EVICTING, evicting, wanted
 from fairlead.controllers.nodes.zones import Zones
 from fairlead.controllers.pods import pods_on
@@ -64,12 +65,14 @@ class NodeLifecycle(Controller[Node]):
         self._health: dict[str, _Health] = {}
         self._renewed: dict[str, float] = {}
         self._zones = Zones()
+        self._lifetimes = Lifetimes()
         self._were_all_silent = False
         self._waiting: dict[str, None] = {}  # nodes that are to be given up
         self.watches = (Watch(NODES, self._counted), Watch(LEASES, self._heard), Watch(PODS))
 
     def _counted(self, world: World, old: Node | None, new: Node | None) -> Iterator[str]:
         """A zone that recovers or fails changes what happens to others that wait to be given up."""
+        self._lifetimes.change(old, new)
         if not self._zones.change(old, new):
             return
         yield from self._waiting
@@ -119,7 +122,7 @@ class NodeLifecycle(Controller[Node]):
         return known
 
     def _taint(self, node: Node, now: float) -> Actions:
-        """Bring taints and old labels up to date; to drive pods away, the zone has to agree."""
+        """Bring taints, old labels and annotations up to date; to drive pods away, the zone has to agree."""
         name, current = node.metadata.name, evicting(node)
         target = EVICTING.get(node.ready_status or "") if not self._zones.are_all_silent else None
         self._waiting.pop(name, None)
@@ -138,8 +141,9 @@ class NodeLifecycle(Controller[Node]):
         labels = node.metadata.labels
         followed = {old: labels[new] for old, new in _BETA_LABELS.items() if new in labels}
         followed = {old: value for old, value in followed.items() if labels.get(old) != value}
-        if followed:
-            patch["metadata"] = {"labels": followed}
+        told = {"labels": followed, "annotations": self._lifetimes.annotations(node)}
+        if metadata := {name: changes for name, changes in told.items() if changes}:
+            patch["metadata"] = metadata
         if patch:
             yield Patch(NODES, node, patch, unchanged=True)
 
