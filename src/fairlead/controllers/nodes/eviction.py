@@ -68,14 +68,14 @@ class TaintEviction(Controller[Pod]):
             return
         taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
         seconds = tolerated_seconds(taints, obj.spec.tolerations)
-        stays_or_goes_now = seconds is None or not all(is_tolerated(one, obj.spec.tolerations) for one in taints)
+        waits = seconds is not None and all(is_tolerated(one, obj.spec.tolerations) for one in taints)
         known = self._due.get(key)
-        if known is not None and (stays_or_goes_now or known[0] != uid):
+        if known is not None and (not waits or known[0] != uid):
             del self._due[key]
             yield _cancelled(key)
         if seconds is None:
             return
-        if not stays_or_goes_now:
+        if waits:
             _, due = self._due.setdefault(key, (uid, now + seconds))  # what is set is not moved, as upstream
             if due > now:
                 yield Requeue(due - now)
