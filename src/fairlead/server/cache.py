@@ -133,7 +133,7 @@ class Cache:
         self.count = 0
         self._spaces: dict[str, dict[str, Entry]] = {}
         self._sorted: dict[str, list[str]] = {}  # names of a namespace, kept sorted once listed
-        self._space_names: list[str] = []
+        self._space_names: list[str] = []  # in the order of keys
         self._history: deque[Change] = deque()
         self._history_bytes = 0
         self._forgotten = 0  # history up to this revision is gone
@@ -146,7 +146,7 @@ class Cache:
         return space.get(name) if space else None
 
     def entries(self, namespace: str = "") -> Iterator[Entry]:
-        """Sorted by namespace and name; namespace `""` is all."""
+        """In the order of their keys, as etcd's; namespace `""` is all."""
         for space in [namespace] if namespace else self._space_names:
             found = self._spaces.get(space)
             if found:
@@ -169,7 +169,7 @@ class Cache:
                 state.pop((entry.namespace, entry.name), None)
             else:
                 state[(entry.namespace, entry.name)] = change.old
-        return [state[key] for key in sorted(state)]
+        return [state[key] for key in sorted(state, key="/".join)]
 
     def _names(self, space: str) -> list[str]:
         names = self._sorted.get(space)
@@ -238,7 +238,7 @@ class Cache:
         space = self._spaces.get(entry.namespace)
         if space is None:
             space = self._spaces[entry.namespace] = {}
-            insort(self._space_names, entry.namespace)
+            insort(self._space_names, entry.namespace, key=_prefix)
         if entry.name not in space:
             self.count += 1
             if names := self._sorted.get(entry.namespace):
@@ -254,7 +254,7 @@ class Cache:
         if not space:
             del self._spaces[entry.namespace]
             self._sorted.pop(entry.namespace, None)
-            del self._space_names[bisect_left(self._space_names, entry.namespace)]
+            del self._space_names[bisect_left(self._space_names, _prefix(entry.namespace), key=_prefix)]
 
     def _remember(self, change: Change) -> None:
         self._history.append(change)
@@ -263,6 +263,11 @@ class Cache:
             oldest = self._history.popleft()
             self._history_bytes -= _weight(oldest)
             self._forgotten = oldest.revision
+
+
+def _prefix(namespace: str) -> str:
+    """How the keys in a namespace begin: those in `a-b` come before those in `a`."""
+    return f"{namespace}/"
 
 
 def _weight(change: Change) -> int:

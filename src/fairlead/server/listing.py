@@ -52,8 +52,7 @@ class _Token:
     def allows(self, entry: Entry, namespace: str) -> bool:
         if namespace or not entry.namespace:
             return entry.name >= self.start
-        space, _, name = self.start.partition("/")
-        return (entry.namespace, entry.name) >= (space, name)
+        return f"{entry.namespace}/{entry.name}" >= self.start
 
     def encode(self) -> str:
         return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start}))
