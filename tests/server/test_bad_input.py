@@ -412,6 +412,8 @@ def test_a_list_with_options_that_say_little_is_the_list(unchanged: Server, quer
     ("method", "path", "body", "code"),
     [
         ("POST", f"{CONFIG_MAPS}?dryRun=Maybe", {"metadata": {"name": "x"}}, 422),
+        ("POST", f"{CONFIG_MAPS}?dryRun=", {"metadata": {"name": "x"}}, 422),
+        ("DELETE", f"{CONFIG_MAPS}/kept?dryRun=", None, 422),
         ("POST", f"{CONFIG_MAPS}?fieldValidation=Maybe", {"metadata": {"name": "x"}}, 422),
         ("POST", f"{CONFIG_MAPS}?fieldManager={'x' * 129}", {"metadata": {"name": "x"}}, 422),
         ("POST", CONFIG_MAPS, {"metadata": {"name": "Not A Name"}}, 422),

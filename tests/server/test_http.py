@@ -342,6 +342,28 @@ def test_a_bookmark_ends_what_a_watch_begins_with(server: Server, query: str) ->
     }
 
 
+@pytest.mark.parametrize(
+    ("plural", "empty"),
+    [
+        ("pods", {"spec": {"containers": None}, "status": {}}),
+        ("services", {"spec": {}, "status": {"loadBalancer": {}}}),
+        ("apps/v1/deployments", None),
+    ],
+)
+@pytest.mark.parametrize("form", [{}, METADATA, TABLE])
+def test_a_bookmark_of_any_kind_can_be_shown_in_any_form(
+    server: Server, plural: str, empty: dict[str, Any] | None, form: dict[str, str]
+) -> None:
+    group, _, name = plural.rpartition("/")
+    path = f"/apis/{group}/namespaces/default/{name}" if group else f"/api/v1/namespaces/default/{name}"
+    watch = f"{path}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1&labelSelector=none%3Dx"
+    (event,) = events(server.ask("GET", watch, headers=form))
+    assert event["type"] == "BOOKMARK"
+    if not form and empty is not None:
+        shown = event["object"]
+        assert {key: value for key, value in shown.items() if key not in ("kind", "apiVersion", "metadata")} == empty
+
+
 def test_a_watch_from_a_version_begins_with_nothing_so_no_bookmark_ends_it(server: Server) -> None:
     now = server.registry.revision
     watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1&resourceVersion={now}"

@@ -14,6 +14,7 @@ from fairlead.api.resources import Resource
 from fairlead.runtime.clock import parse_timestamp, timestamp
 from fairlead.server.tables import printer_of
 from fairlead.server.tables.text import human_duration
+from fairlead.server.watching import bookmark
 
 NOW = parse_timestamp("2026-01-01T12:00:00Z")
 FIVE_MINUTES_AGO = timestamp(NOW - 300)
@@ -588,3 +589,11 @@ def test_an_event_series_tells_when_it_was_seen_last() -> None:
     event = {"eventTime": "2026-01-01T11:00:00.000000Z", "series": series, "reportingController": "c"}
     cells = printed("events.k8s.io/v1/events", event)
     assert (cells["Last Seen"], cells["First Seen"], cells["Count"], cells["Source"]) == ("60s", "60m", 9, "c")
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in ROWS.items() if "watch" in row.verbs])
+def test_a_bookmark_is_a_row_of_any_kind(kind: str) -> None:
+    """A watch as a table shows them as it shows everything, although there is nothing in them."""
+    printer = printer_of(ROWS[kind], None)
+    (row,) = printer.rows(bookmark(ROWS[kind], 5).obj(), NOW)
+    assert len(row["cells"]) >= len(printer.columns)  # some print more than they announce, as upstream does

@@ -140,7 +140,7 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
     if policy is not None and policy not in POLICIES:
         errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
-    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     if any(one != "All" for one in dry_run):
         errors.not_supported("dryRun", dry_run, ["All"])
     if orphan is not None and policy is None:

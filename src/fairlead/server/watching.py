@@ -12,10 +12,12 @@ from collections.abc import AsyncIterator, Callable
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Expired
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
 from fairlead.server.cache import Change, Matches, Sink, Watcher
 from fairlead.server.listing import check_watch, parse_revision
+from fairlead.server.normalise import zero_object
 from fairlead.server.selection import matcher
 from fairlead.server.served import Served, Version
 
@@ -53,11 +55,13 @@ def _tell_state(served: Served, namespace: str, matches: Matches | None, sink: S
 
 
 def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = False) -> Encoded:
-    """An object that says nothing but a resourceVersion."""
-    meta: dict[str, object] = {"resourceVersion": str(revision)}
+    """An object that says nothing but a resourceVersion; what Go always writes of its kind is there, and empty."""
+    meta: Obj = {"resourceVersion": str(revision)}
     if ends_initial_events:
         meta["annotations"] = {INITIAL_EVENTS_END: "true"}
-    return encoded({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta})
+    said: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    empty = zero_object(resource.definition) if resource.definition else {}
+    return encoded(said | {key: value for key, value in empty.items() if key not in said})
 
 
 async def events(served: Served, version: Version, namespace: str, query: WatchQuery) -> AsyncIterator[WatchEvent]:

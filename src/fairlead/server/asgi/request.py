@@ -64,8 +64,8 @@ class Request:
         manager = query.get("fieldManager", "")
         has_force = kind == "PatchOptions" and "force" in query
         check_options(errors, manager, is_apply=is_apply, has_force=has_force)
-        dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
-        if dry_run not in ("", "All"):
+        dry_run, validation = query.get("dryRun"), query.get("fieldValidation", "")
+        if dry_run not in (None, "All"):
             errors.not_supported("dryRun", [dry_run], ["All"])
         if validation not in _VALIDATIONS:
             errors.not_supported("fieldValidation", validation, _VALIDATIONS)
