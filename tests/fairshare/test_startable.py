@@ -192,7 +192,7 @@ def test_nothing_is_lent_that_somebody_waits_for_who_deserves_it(scene: Scene) -
             lent[name] += amount * (number - deserved)
         for name in scene.capacity:
             waiting = need.get(name, 0) * (as_deserved(queue) - deserved)
-            held = held_of(queue, name) - need.get(name, 0) * deserved
+            held = held_of(queue, name) - need.get(name, 0) * number  # it may use what is kept for itself
             kept[name] += max(waiting, held, 0)
     assert all(lent[name] <= max(left[name] - kept[name], 0) for name in scene.capacity)
 
