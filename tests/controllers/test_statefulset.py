@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.errors import AlreadyExists, Forbidden
 from fairlead.api.objects import Obj
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Patch
 from fairlead.controllers.history import Wanted, new_revision
 from fairlead.controllers.kinds import CLAIMS, CONTROLLER_REVISIONS, PODS, STATEFUL_SETS
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.runtime.clock import timestamp
-from tests.controllers.driving import StillWorld, drive, of_type, view
+from tests.controllers.driving import Answer, StillWorld, drive, of_type, view
 
 NOW = 1_767_225_600.0
 OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u-s", "controller": True}
@@ -60,13 +61,13 @@ def pod(ordinal: int, version: str = "1", *, ready: bool = True, **status: Any) 
     return {"metadata": meta, "spec": {}, "status": {"phase": "Running", "conditions": [since]} | status}
 
 
-def decide(owner: Obj, *pods: Obj, claims: tuple[Obj, ...] = ()) -> list[Action]:
+def decide(owner: Obj, *pods: Obj, claims: tuple[Obj, ...] = (), answer: Answer = lambda action: None) -> list[Action]:
     world = StillWorld(NOW)
     world.put(STATEFUL_SETS, [owner])
     world.put(PODS, pods)
     world.put(CONTROLLER_REVISIONS, [revision("1"), revision("2")])
     world.put(CLAIMS, claims)
-    return drive(StatefulSets().reconcile(view(STATEFUL_SETS, owner), world))
+    return drive(StatefulSets().reconcile(view(STATEFUL_SETS, owner), world), answer)
 
 
 def changes(actions: list[Action]) -> list[str]:
@@ -138,11 +139,56 @@ def test_a_pod_has_a_name_a_place_and_its_claims() -> None:
     ]
 
 
-def test_a_pod_waits_for_a_claim_that_still_goes_with_its_former_self() -> None:
-    data = {"metadata": {"name": "data"}, "spec": {}}
+DATA: Obj = {"metadata": {"name": "data"}, "spec": {}}
+
+
+@pytest.mark.parametrize(("management", "expected"), [("OrderedReady", []), ("Parallel", ["+s-1"])])
+def test_a_pod_waits_for_a_claim_that_still_goes_with_its_former_self(management: str, expected: list[str]) -> None:
     former = {"apiVersion": "v1", "kind": "Pod", "name": "s-0", "uid": "u-before"}
     claim = {"metadata": {"name": "data-s-0", "namespace": "n", "ownerReferences": [former]}}
-    assert changes(decide(stateful_set(1, "2", volumeClaimTemplates=[data]), claims=(claim,))) == []
+    policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+    spec: Obj = {"persistentVolumeClaimRetentionPolicy": policy, "podManagementPolicy": management}
+    actions = decide(stateful_set(2, "2", volumeClaimTemplates=[DATA], **spec), claims=(claim,))
+    assert changes(actions) == expected
+
+
+def warnings(actions: list[Action]) -> list[str]:
+    return [one.message for one in of_type(actions, Emit) if one.type == "Warning"]
+
+
+def test_a_pod_whose_claim_is_refused_is_told_of_and_those_before_it_are_made() -> None:
+    def refuse(action: Action) -> Any:
+        is_second = isinstance(action, Create) and action.obj["metadata"]["name"] == "data-s-1"
+        return Forbidden("no room") if is_second else None
+
+    owner = stateful_set(3, "2", volumeClaimTemplates=[DATA], podManagementPolicy="Parallel")
+    actions = decide(owner, answer=refuse)
+    assert changes(actions) == ["+s-0"]
+    assert warnings(actions) == [
+        "create Claim data-s-1 for Pod s-1 in StatefulSet s failed error: no room",
+        "create Pod s-1 in StatefulSet s failed error: failed to create PVC data-s-1: no room",
+    ]
+
+
+def test_a_pod_is_not_made_while_a_claim_of_its_name_is_being_deleted() -> None:
+    claim = {"metadata": {"name": "data-s-0", "namespace": "n", "deletionTimestamp": timestamp(NOW)}}
+    actions = decide(stateful_set(1, "2", volumeClaimTemplates=[DATA]), claims=(claim,))
+    assert changes(actions) == []
+    assert warnings(actions) == ["create Pod s-0 in StatefulSet s failed error: pvc data-s-0 is being deleted"]
+
+
+def test_a_name_that_is_taken_is_no_news() -> None:
+    taken = decide(
+        stateful_set(1, "2"), answer=lambda action: AlreadyExists("taken") if isinstance(action, Create) else None
+    )
+    assert warnings(taken) == []
+
+
+def test_a_pod_that_gets_its_labels_back_is_told_of() -> None:
+    bare = pod(0, "2")
+    del bare["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
+    actions = decide(stateful_set(1, "2"), bare)
+    assert [one.message for one in of_type(actions, Emit)] == ["update Pod s-0 in StatefulSet s successful"]
 
 
 def test_a_claim_goes_with_the_pod_that_is_scaled_away_if_the_policy_says_so() -> None:

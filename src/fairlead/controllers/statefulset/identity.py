@@ -103,5 +103,4 @@ def missing_labels(pod: Pod, ordinal: int) -> Mapping[str, str]:
 
 def is_of_former_pod(claim: Object, pod: str) -> bool:
     """Whether the claim is still tied to an earlier pod of that name, and will go with it."""
-    owners = claim.metadata.owner_references
-    return claim.metadata.is_terminating or any(one.kind == "Pod" and one.name == pod for one in owners)
+    return any(one.kind == "Pod" and one.name == pod for one in claim.metadata.owner_references)

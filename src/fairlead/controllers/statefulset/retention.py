@@ -19,8 +19,9 @@ from fairlead.controllers.kinds import CLAIMS, PODS, STATEFUL_SETS
 from fairlead.controllers.statefulset.identity import claim_names, ordinals
 
 
-def keep_claims(owner: StatefulSet, pod: Pod, ordinal: int, world: World) -> Generator[Action, Any, None]:
-    """Make the owner references of the pod's claims say what the policy wants."""
+def keep_claims(owner: StatefulSet, pod: Pod, ordinal: int, world: World) -> Generator[Action, Any, bool]:
+    """Make the owner references of the pod's claims say what the policy wants; returns whether any did not."""
+    is_mended = False
     policy = owner.spec.persistent_volume_claim_retention_policy
     is_condemned = ordinal not in ordinals(owner)
     goes_with_pod = policy.when_scaled == "Delete" and is_condemned
@@ -37,6 +38,8 @@ def keep_claims(owner: StatefulSet, pod: Pod, ordinal: int, world: World) -> Gen
             wanted.append(controller_reference(STATEFUL_SETS, owner))
         if {one["uid"] for one in wanted} != {one.uid for one in claim.metadata.owner_references}:
             yield Patch(CLAIMS, claim, {"metadata": {"ownerReferences": wanted}}, unchanged=True)
+            is_mended = True
+    return is_mended
 
 
 def _uids(*objects: Object) -> set[str]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fairlead.api.errors import ApiError
+from fairlead.api.errors import AlreadyExists, ApiError
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import ControllerRevision, RollingUpdate, StatefulSet, StatefulSetStatus
 from fairlead.client.events import WARNING
-from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Patch, Together
+from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Patch, Requeue, Together
 from fairlead.controllers.base import World
 from fairlead.controllers.history import REVISION_LABEL, template_in
 from fairlead.controllers.kinds import CLAIMS, PODS
@@ -34,6 +34,9 @@ from fairlead.controllers.statefulset.identity import (
     pod_name,
 )
 from fairlead.controllers.statefulset.retention import keep_claims
+
+#: How soon to look again for a claim that is about to go: nobody tells when it is gone.
+_CLAIM_SECONDS: Final = 1.0
 
 #: A step evaluates to whether the turn ends with it.
 Step: TypeAlias = Generator[Action, Any, bool]
@@ -70,16 +73,24 @@ class Update:
     def _complete(self) -> Step:
         """Create what is missing and replace what has ended."""
         missing: list[int] = []
+        refusal: ApiError | None = None
         for ordinal, pod in self._replicas.items():
-            if pod is None:
-                if not (yield from self._claims_are_ready(ordinal)):
+            if pod is not None:
+                if (yield from self._tend(ordinal, pod)):
                     return True
+            elif self._is_awaiting_claims(ordinal):
+                yield Requeue(_CLAIM_SECONDS)
+                if self._in_order:
+                    return True
+            else:
+                refusal = yield from self._claim_storage(ordinal)
+                if refusal is not None:
+                    yield self._pod_event("create", pod_name(self._owner, ordinal), refusal)
+                    break
                 missing.append(ordinal)
                 if self._in_order:
                     break
-            elif (yield from self._tend(ordinal, pod)):
-                return True
-        failure = yield from self._create(missing)
+        failure = (yield from self._create(missing)) or refusal
         if failure is not None:
             raise failure
         return bool(missing) and self._in_order
@@ -90,20 +101,25 @@ class Update:
             if not pod.metadata.is_terminating:
                 yield from self._delete(pod)
             return self._in_order
-        if pod.status.phase == "Pending" and not (yield from self._claims_are_ready(ordinal)):
-            return True
+        if pod.status.phase == "Pending":
+            refusal = yield from self._claim_storage(ordinal)
+            if refusal is not None:
+                raise refusal
         if self._in_order and not self._is_available(pod):
             return True
-        yield from keep_claims(self._owner, pod, ordinal, self._world)
+        is_mended = yield from keep_claims(self._owner, pod, ordinal, self._world)
         if labels := missing_labels(pod, ordinal):
             yield Patch(PODS, pod, {"metadata": {"labels": dict(labels)}})
+        if is_mended or labels:
+            yield self._pod_event("update", pod.metadata.name, None)
         return False
 
     def _create(self, missing: Sequence[int]) -> Generator[Action, Any, ApiError | None]:
         outcomes = yield Together([Create(PODS, self._new_pod(one)) for one in missing], slow_start=True)
         told = list(zip(missing, outcomes, strict=False))
         for ordinal, outcome in told:
-            yield self._pod_event("create", pod_name(self._owner, ordinal), outcome)
+            if not isinstance(outcome, AlreadyExists):  # a namesake, or our own that is not seen yet
+                yield self._pod_event("create", pod_name(self._owner, ordinal), outcome)
         return next((one for one in outcomes if isinstance(one, ApiError)), None)
 
     def _new_pod(self, ordinal: int) -> Obj:
@@ -114,26 +130,45 @@ class Update:
         revision = self._revisions.current if is_old else self._revisions.update
         return new_pod(self._owner, template_in(revision), revision.metadata.name, ordinal)
 
-    def _claims_are_ready(self, ordinal: int) -> Step:
-        """Whether every claim of the pod exists, after making those that do not."""
+    def _is_awaiting_claims(self, ordinal: int) -> bool:
+        """Whether a claim of the pod will still go with its former self, as the policy for scaling wants it."""
+        if self._owner.spec.persistent_volume_claim_retention_policy.when_scaled != "Delete":
+            return False
         name = pod_name(self._owner, ordinal)
-        for obj in new_claims(self._owner, ordinal) if claim_names(self._owner, ordinal) else ():
-            claim = self._world.get(CLAIMS, f"{self._owner.metadata.namespace}/{obj['metadata']['name']}")
-            if claim is None:
-                yield from self._create_claim(obj, name)
-            elif self._replicas.get(ordinal) is None and is_of_former_pod(claim, name):
-                return False
-        return True
+        claims = (self._claim(one) for one in claim_names(self._owner, ordinal).values())
+        return any(claim is not None and is_of_former_pod(claim, name) for claim in claims)
 
-    def _create_claim(self, obj: Obj, pod: str) -> Actions:
+    def _claim_storage(self, ordinal: int) -> Generator[Action, Any, ApiError | None]:
+        """Make the claims of the pod that do not exist; returns what keeps any of them from it."""
+        problems: list[str] = []
+        for obj in new_claims(self._owner, ordinal) if claim_names(self._owner, ordinal) else ():
+            name = obj["metadata"]["name"]
+            claim = self._claim(name)
+            if claim is None:
+                refusal = yield from self._create_claim(obj, pod_name(self._owner, ordinal))
+                if refusal is not None:
+                    problems.append(f"failed to create PVC {name}: {refusal}")
+            elif claim.metadata.is_terminating:
+                problems.append(f"pvc {name} is being deleted")
+        if not problems:
+            return None
+        return ApiError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+
+    def _claim(self, name: str) -> Object | None:
+        return self._world.get(CLAIMS, f"{self._owner.metadata.namespace}/{name}")
+
+    def _create_claim(self, obj: Obj, pod: str) -> Generator[Action, Any, ApiError | None]:
         about = f"{obj['metadata']['name']}"
         where = f"Pod {pod} in StatefulSet {self._owner.metadata.name}"
         try:
             yield Create(CLAIMS, obj)
+        except AlreadyExists as error:
+            return error
         except ApiError as error:
             yield Emit("FailedCreate", f"create Claim {about} for {where} failed error: {error}", WARNING)
-            raise
+            return error
         yield Emit("SuccessfulCreate", f"create Claim {about} {where} success")
+        return None
 
     # -- surplus replicas
 
