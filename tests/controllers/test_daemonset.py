@@ -125,6 +125,10 @@ def test_where_a_pod_should_run_and_where_it_may_stay(spec: Obj, place: Obj, exp
 N1, N2 = node("n1"), node("n2")
 
 
+def leaving(pod: Obj) -> Obj:
+    return pod | {"metadata": pod["metadata"] | {"deletionTimestamp": timestamp(NOW + 30)}}
+
+
 @pytest.mark.parametrize(
     ("owner", "nodes", "pods", "expected"),
     [
@@ -170,6 +174,24 @@ N1, N2 = node("n1"), node("n2")
             [],
             id="surge: not before the new one is available",
         ),
+        pytest.param(
+            daemon_set(unavailable=0, surge=1), [N1], [leaving(pod("a", "n1"))], ["+n1"], id="surge: none is waited for"
+        ),
+        pytest.param(daemon_set(), [N1], [leaving(pod("a", "n1"))], [], id="no surge: one after the other"),
+        pytest.param(
+            daemon_set(unavailable=0, surge=1),
+            [node("n1", taints=(NO_SCHEDULE,)), N2],
+            [pod("a", "n1", "1"), pod("b", "n2", ready=False)],
+            [],
+            id="surge: a node that would get none keeps its pod while it is needed",
+        ),
+        pytest.param(
+            daemon_set(unavailable=0, surge=1),
+            [node("n1", taints=(NO_SCHEDULE,)), N2],
+            [pod("a", "n1", "1"), pod("b", "n2")],
+            ["-a"],
+            id="surge: and loses it then",
+        ),
     ],
 )
 def test_one_step_follows_the_other(owner: Obj, nodes: list[Obj], pods: list[Obj], expected: list[str]) -> None:
@@ -182,6 +204,16 @@ def test_a_pod_can_run_on_its_node_only_whatever_the_template_says() -> None:
     assert required["nodeSelectorTerms"] == [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     ]
+
+
+@pytest.mark.parametrize(("on", "goes"), [("1", "2"), ("2", "1")])
+def test_revisions_of_pods_are_part_of_the_history(on: str, goes: str) -> None:
+    owner = daemon_set("3")
+    owner["spec"]["revisionHistoryLimit"] = 1
+    actions = decide(owner, [N1], pod("a", "n1", on))
+    names = {revision(version)["metadata"]["name"]: version for version in ("1", "2")}
+    forgotten = [one.target.metadata.name for one in of_type(actions, Delete) if one.kind is CONTROLLER_REVISIONS]
+    assert [names[name] for name in forgotten] == [goes]
 
 
 def test_a_failed_pod_is_replaced_at_once_and_the_next_one_only_after_a_wait() -> None:

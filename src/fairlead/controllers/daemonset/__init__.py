@@ -49,8 +49,10 @@ class DaemonSets(Controller[DaemonSet]):
         if failure is not None:
             raise failure
         hashes = {pod.metadata.labels.get(REVISION_LABEL) for pod in pods}
-        in_use = {one.metadata.name for one in known if one.metadata.labels.get(REVISION_LABEL) in hashes}
-        yield from forget_old(known, in_use | {current.metadata.name}, obj.spec.revision_history_limit)
+        old = [one for one in known if one.metadata.name != current.metadata.name]
+        in_use = {one.metadata.name for one in old if one.metadata.labels.get(REVISION_LABEL) in hashes}
+        # Other than with stateful sets, those in use take up room in the history.
+        yield from forget_old(old, in_use, max(obj.spec.revision_history_limit - len(in_use), 0))
         wait = next_available(pods, obj.spec.min_ready_seconds, world.now)
         if wait is not None:
             yield Requeue(wait)

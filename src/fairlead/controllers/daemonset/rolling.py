@@ -6,7 +6,7 @@ successor comes first, within `maxSurge` (pkg/controller/daemon/update.go).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import DaemonSet, RollingUpdate
@@ -42,24 +42,38 @@ def replace_in_place(pods: PodsByNode, unavailable_limit: int, is_new: Judge, is
     return broken + candidates[: max(unavailable_limit - unavailable, 0)]
 
 
-def surge(pods: PodsByNode, surge_limit: int, is_new: Judge, is_available: Judge) -> tuple[list[Pod], list[str]]:
-    """The old pods to delete now, and the nodes that get a second, new one."""
-    surging = 0
+def surge(
+    pods: PodsByNode, wanting: Collection[str], surge_limit: int, is_new: Judge, is_available: Judge
+) -> tuple[list[Pod], list[str]]:
+    """The old pods to delete now, and the nodes that get a second, new one.
+
+    Nodes that only keep a pod, but would not get one, lose it when as many are available as are wanted.
+    """
+    surging = available = 0
     done: list[Pod] = []
+    unwanted: list[Pod] = []
     broken: list[str] = []
     candidates: list[str] = []
     for node, on_node in sorted(pods.items()):
         new, old, is_clear = split(on_node, is_new)
         if not is_clear:
             surging += 1
-        elif old is not None and new is None:
-            (candidates if is_available(old) else broken).append(node)
-        elif old is not None and new is not None:
+            continue
+        shown = old or new
+        available += shown is not None and is_available(shown)
+        if old is None:
+            continue
+        if new is not None:
             if is_available(new):
                 done.append(old)
             else:
                 surging += 1
-    return done, broken + candidates[: max(surge_limit - surging, 0)]
+        elif node not in wanting:
+            (unwanted if is_available(old) else done).append(old)
+        else:
+            (candidates if is_available(old) else broken).append(node)
+    spare = max(available - len(wanting), 0)
+    return done + unwanted[:spare], broken + candidates[: max(surge_limit - surging, 0)]
 
 
 def split(on_node: Sequence[Pod], is_new: Judge) -> tuple[Pod | None, Pod | None, bool]:

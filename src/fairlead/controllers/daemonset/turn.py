@@ -62,7 +62,7 @@ class Turn:
 
     def run(self) -> Outcome:
         """Returns the first refusal, if there was one."""
-        create = sorted(self._wanting - self._pods.keys())
+        create = sorted(name for name in self._wanting if self._is_missing(name))
         delete: list[Pod] = []
         for name, on_node in sorted(self._pods.items()):
             delete += yield from self._surplus(name, on_node)
@@ -71,6 +71,13 @@ class Turn:
         if self._owner.spec.update_strategy.type == "RollingUpdate":
             return (yield from self._carry_out(*self._next_step()))
         return None
+
+    def _is_missing(self, name: str) -> bool:
+        """Whether the node has no pod; with surge, those that have ended or are being deleted are none."""
+        on_node = self._pods.get(name, [])
+        if self._surge:
+            on_node = [pod for pod in on_node if not pod.is_finished and not pod.metadata.is_terminating]
+        return not on_node
 
     def _surplus(self, name: str, on_node: Sequence[Pod]) -> Generator[Action, Any, list[Pod]]:
         """The pods of a node that have no business there, or have ended."""
@@ -114,7 +121,8 @@ class Turn:
         """The nodes to create on and the pods to delete, for the rolling update to get on."""
         pods = {name: self._pods.get(name, []) for name in self._wanting | self._pods.keys()}
         if self._surge:
-            delete, create = rolling.surge(pods, self._surge, self._is_new, self._is_available)
+            pods = {name: on_node for name, on_node in pods.items() if name in self._nodes}
+            delete, create = rolling.surge(pods, self._wanting, self._surge, self._is_new, self._is_available)
             return create, delete
         return [], rolling.replace_in_place(pods, self._unavailable, self._is_new, self._is_available)
 
