@@ -79,6 +79,21 @@ def test_a_job_replaces_what_succeeds_until_it_is_complete() -> None:
     running(test)
 
 
+def test_less_parallelism_takes_the_youngest_pods_whatever_they_say_they_cost() -> None:
+    async def test(cluster: Cluster) -> None:
+        await job(cluster, parallelism=1, completions=3)
+        [oldest] = await pods(cluster)
+        cheap = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}}
+        await cluster.patch(builtin.PODS, oldest["metadata"]["name"], cheap)
+        await asyncio.sleep(100)
+        await cluster.patch(builtin.JOBS, "j", {"spec": {"parallelism": 2}})
+        assert len(await pods(cluster)) == 2
+        await cluster.patch(builtin.JOBS, "j", {"spec": {"parallelism": 1}})
+        assert [pod["metadata"]["name"] for pod in await pods(cluster)] == [oldest["metadata"]["name"]]
+
+    running(test)
+
+
 def test_failures_are_retried_after_a_growing_wait_until_the_limit() -> None:
     async def test(cluster: Cluster) -> None:
         await job(cluster, backoffLimit=2)

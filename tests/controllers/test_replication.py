@@ -88,6 +88,15 @@ def test_creation_starts_slowly_and_ends_at_the_first_refusal() -> None:
     assert [one.type for one in of_type(actions, Emit)] == ["Warning"]
 
 
+def test_the_first_failure_is_told_until_there_is_none() -> None:
+    owner = replica_set(0)
+    known = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no room"}
+    owner["status"] = {"replicas": 1, "conditions": [known]}
+    refused = decide(owner, pod("a"), answer=lambda action: Forbidden("no") if isinstance(action, Delete) else None)
+    assert "conditions" not in status_of(refused)  # as they were
+    assert status_of(decide(owner, pod("a")))["conditions"] is None
+
+
 def test_an_orphan_that_matches_is_adopted_after_a_fresh_look() -> None:
     owner = replica_set(1)
     actions = decide(
@@ -127,6 +136,17 @@ def test_availability_is_looked_at_again_when_the_wait_is_over() -> None:
 READY = NOW - 100
 
 
+def restarted(name: str, sidecar: int) -> Obj:
+    """A pod whose sidecar restarted so often, and whose setup did so even more often."""
+    made = pod(name, ready_since=READY)
+    made["spec"]["initContainers"] = [{"name": "setup"}, {"name": "side", "restartPolicy": "Always"}]
+    made["status"]["initContainerStatuses"] = [
+        {"name": "setup", "restartCount": 9 - sidecar},
+        {"name": "side", "restartCount": sidecar},
+    ]
+    return made
+
+
 @pytest.mark.parametrize(
     ("stays", "goes"),
     [
@@ -138,6 +158,7 @@ READY = NOW - 100
             id="lower deletion cost first",
         ),
         pytest.param(pod("x", ready_since=READY), pod("y", ready_since=NOW - 1), id="youngest first"),
+        pytest.param(restarted("x", 1), restarted("y", 2), id="a sidecar that restarted more often first"),
     ],
 )
 def test_the_cheapest_pod_goes_first(stays: Obj, goes: Obj) -> None:

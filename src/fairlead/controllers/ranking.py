@@ -25,7 +25,7 @@ class _Rank:
     pod: Pod
     worth: tuple[bool, int, bool, int, int]
     ready_at: float
-    restarts: int
+    restarts: tuple[int, int]
     created_at: float
 
 
@@ -39,6 +39,19 @@ def first_to_go(pods: Sequence[Pod], related: Iterable[Pod], count: int, now: fl
     return [rank.pod for rank in ranks[:count]]
 
 
+def least_advanced(pods: Sequence[Pod], count: int) -> list[Pod]:
+    """The `count` pods of a job to delete: neither costs nor nodes matter there, and the youngest goes first."""
+    ranks = [_rank(pod, {}) for pod in pods]
+    ranks.sort(key=_progress)
+    return [rank.pod for rank in ranks[:count]]
+
+
+def _progress(rank: _Rank) -> tuple[object, ...]:
+    is_assigned, phase, is_ready, _, _ = rank.worth
+    regular, sidecars = rank.restarts
+    return is_assigned, phase, is_ready, bool(rank.ready_at), -rank.ready_at, -regular, -sidecars, -rank.created_at
+
+
 def _rank(pod: Pod, crowd: Mapping[str, int]) -> _Rank:
     condition = pod.ready_condition
     is_ready = condition is not None and condition.status == "True"
@@ -47,9 +60,19 @@ def _rank(pod: Pod, crowd: Mapping[str, int]) -> _Rank:
         pod=pod,
         worth=(bool(node), _PHASES.get(pod.status.phase, 0), is_ready, deletion_cost(pod), -crowd.get(node, 0)),
         ready_at=_seconds(condition.last_transition_time) if condition is not None and is_ready else 0.0,
-        restarts=max((one.restart_count for one in pod.status.container_statuses), default=0),
+        restarts=_restarts(pod),
         created_at=_seconds(pod.metadata.creation_timestamp),
     )
+
+
+def _restarts(pod: Pod) -> tuple[int, int]:
+    """Of the container that restarted most, and of the sidecar that did."""
+    regular = max((one.restart_count for one in pod.status.container_statuses), default=0)
+    if not pod.status.init_container_statuses:
+        return regular, 0
+    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
+    counts = (one.restart_count for one in pod.status.init_container_statuses if one.name in sidecars)
+    return regular, max(counts, default=0)
 
 
 def deletion_cost(pod: Pod) -> int:
@@ -66,7 +89,7 @@ def _compare(a: _Rank, b: _Rank, now: float) -> int:
     if a.ready_at != b.ready_at:
         return _younger(a, b, a.ready_at, b.ready_at, now)
     if a.restarts != b.restarts:
-        return b.restarts - a.restarts
+        return -1 if a.restarts > b.restarts else 1
     if a.created_at != b.created_at:
         return _younger(a, b, a.created_at, b.created_at, now)
     return 0

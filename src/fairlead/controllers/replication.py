@@ -16,7 +16,7 @@ from fairlead.api.workloads import ReplicaSet, ReplicaStatus, ReplicationControl
 from fairlead.controllers.actions import Action, Actions, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import candidates, claim, is_controlled_by
-from fairlead.controllers.conditions import with_condition, without_condition
+from fairlead.controllers.conditions import find_condition, without_condition
 from fairlead.controllers.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from fairlead.controllers.pods import (
     BURST,
@@ -99,8 +99,10 @@ def replica_status(
 ) -> ReplicaStatus:
     """What is there, as of before this turn's changes; those are counted when they have been seen."""
     wanted = template_of(obj.spec.template).get("metadata", {}).get("labels", {}).items()
-    conditions = without_condition(obj.status.conditions, "ReplicaFailure")
-    if failure is not None:
+    conditions = obj.status.conditions
+    if failure is None:
+        conditions = without_condition(conditions, "ReplicaFailure")
+    elif find_condition(conditions, "ReplicaFailure") is None:  # the first failure stays until there is none
         reason = "FailedCreate" if len(active) < obj.spec.replicas else "FailedDelete"
         told = WorkloadCondition(
             type="ReplicaFailure",
@@ -109,7 +111,7 @@ def replica_status(
             message=failure.message,
             last_transition_time=timestamp(now),
         )
-        conditions = with_condition(obj.status.conditions, told)
+        conditions = (*conditions, told)
     return ReplicaStatus(
         replicas=len(active),
         fully_labeled_replicas=sum(wanted <= pod.metadata.labels.items() for pod in active),

@@ -22,7 +22,7 @@ from fairlead.controllers.job.failures import judged
 from fairlead.controllers.job.observed import FINALIZER, Turn, is_tracked
 from fairlead.controllers.kinds import JOBS, PODS
 from fairlead.controllers.pods import BURST, create_pods, delete_pods, pod_from
-from fairlead.controllers.ranking import first_to_go
+from fairlead.controllers.ranking import least_advanced
 
 Refused = Generator[Action, Any, ApiError | None]
 
@@ -68,7 +68,7 @@ def _surplus(turn: Turn, at_least: int) -> list[Pod]:
     if turn.job.is_indexed:
         left, surplus = _without_duplicates(turn)
     if len(surplus) < at_least:
-        surplus += first_to_go(left, (), at_least - len(surplus), turn.now)
+        surplus += least_advanced(left, at_least - len(surplus))
     return surplus[:BURST]
 
 
@@ -80,7 +80,7 @@ def _without_duplicates(turn: Turn) -> tuple[list[Pod], list[Pod]]:
     surplus = by_index.pop(None, [])
     left: list[Pod] = []
     for pods in by_index.values():
-        others = first_to_go(pods, (), len(pods) - 1, turn.now)
+        others = least_advanced(pods, len(pods) - 1)
         surplus += others
         left += [pod for pod in pods if pod not in others]
     return left, surplus
