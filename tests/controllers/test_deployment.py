@@ -179,6 +179,24 @@ def test_the_history_is_cut_to_its_limit_once_the_rollout_is_complete() -> None:
     assert [one.target.metadata.name for one in of_type(actions, Delete)] == ["d-1", "d-2"]
 
 
+def test_a_resize_leaves_the_history_alone_unless_the_deployment_is_paused() -> None:
+    old = [replica_set(version, 0, 0) for version in ("1", "2")]
+    running = replica_set("3", 1, 1, desired=1)
+    for paused, goes in ((False, []), (True, ["d-1"])):
+        actions = decide(deployment(2, "3", revisionHistoryLimit=1, paused=paused), *old, running)
+        assert told(actions) == ["Scaled up replica set d-3 from 1 to 2"]
+        assert [one.target.metadata.name for one in of_type(actions, Delete)] == goes
+
+
+def test_a_long_name_leaves_room_for_the_hash() -> None:
+    owner = deployment(1)
+    owner["metadata"]["name"] = "d" * 250
+    [made] = of_type(decide(owner), Create)
+    prefix, _, hash_ = made.obj["metadata"]["name"].partition("-")
+    assert prefix == "d" * 242
+    assert hash_ == made.obj["metadata"]["labels"]["pod-template-hash"]
+
+
 def test_a_rollout_without_progress_is_looked_at_again_and_then_timed_out() -> None:
     sets = [replica_set("1", 1, 0, desired=1)]
     told_before = {

@@ -164,7 +164,7 @@ def _clean_up(obj: CronJob, jobs: Sequence[Job]) -> Actions:
         ("Failed", obj.spec.failed_jobs_history_limit),
     ):
         finished = [job for job in jobs if job.status.condition(type_) is not None and not job.metadata.is_terminating]
-        finished.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
+        finished.sort(key=lambda job: (job.status.start_time is None, job.status.start_time or "", job.metadata.name))
         surplus = len(finished) - kept if kept is not None else 0
         for job in finished[: max(surplus, 0)]:
             yield from _delete(job)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
 from fairlead.controllers.claims import controller_reference
@@ -23,6 +24,9 @@ _OWN = {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, D
 _OWN |= {"deprecated.deployment.rollback.to"}
 
 _HISTORY_CHARACTERS = 2000
+
+#: Of the deployment's name in that of its set: a dash and ten characters of hash follow.
+_LONGEST_PREFIX = SUBDOMAIN_MAX - 11
 
 
 def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
@@ -75,7 +79,7 @@ def new_set(deployment: Deployment, revision: int, replicas: int) -> Obj:
     hash_ = content_hash(template, deployment.status.collision_count)
     template = with_label(template, HASH_LABEL, hash_)
     meta = {
-        "name": f"{deployment.metadata.name}-{hash_}",
+        "name": f"{deployment.metadata.name[:_LONGEST_PREFIX]}-{hash_}",
         "namespace": deployment.metadata.namespace,
         "labels": dict(template["metadata"]["labels"]),
         "annotations": inherited(deployment) | size_annotations(deployment) | {REVISION: str(revision)},

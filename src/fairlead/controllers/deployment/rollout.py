@@ -50,7 +50,8 @@ class Rollout:
         elif deployment.spec.paused or sizes.is_resized(deployment, self._all):
             yield from self._number()
             yield from self._rescale()
-            yield from self._forget_old()
+            if deployment.spec.paused:
+                yield from self._forget_old()
             yield from self._report(with_progress=False)
         else:
             changed = yield from (self._roll() if sizes.is_rolling(deployment) else self._recreate())
