@@ -96,7 +96,9 @@ def new_claims(owner: StatefulSet, ordinal: int) -> list[Obj]:
 
 
 def missing_labels(pod: Pod, ordinal: int) -> Mapping[str, str]:
-    """The labels of its identity that an existing pod lacks."""
+    """The labels of its identity that an existing pod lacks; its name is what tells whether there are any."""
+    if pod.metadata.labels.get(POD_NAME_LABEL) == pod.metadata.name:
+        return {}
     wanted = {POD_NAME_LABEL: pod.metadata.name, POD_INDEX_LABEL: str(ordinal)}
     return {name: value for name, value in wanted.items() if pod.metadata.labels.get(name) != value}
 
