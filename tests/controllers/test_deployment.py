@@ -160,6 +160,11 @@ def test_a_paused_deployment_is_resized_but_makes_no_new_replica_set() -> None:
     assert (progressing["status"], progressing["reason"]) == ("Unknown", "DeploymentPaused")
 
 
+def test_a_paused_deployment_tells_no_set_of_another_surge() -> None:
+    actions = decide(deployment(3, "1", paused=True, surge=3), replica_set("1", 3, 3, desired=3))
+    assert [one.target.metadata.name for one in of_type(actions, Patch)] == ["d", "d"]
+
+
 def test_a_template_that_comes_back_gets_the_newest_revision_and_remembers_its_old_one() -> None:
     actions = decide(deployment(1, "1"), replica_set("1", 0, 0), replica_set("2", 1, 1))
     numbered = next(one for one in of_type(actions, Patch) if one.target.metadata.name == "d-1")

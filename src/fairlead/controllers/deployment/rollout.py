@@ -112,7 +112,8 @@ class Rollout:
         wanted = self._deployment.spec.replicas
         only = self._only_or_latest(active)
         if only is not None:
-            return (yield from self._resize(only, wanted))
+            knows = only.replicas == wanted == sizes.annotated(only.set, sizes.DESIRED)
+            return False if knows else (yield from self._resize(only, wanted))
         changed = False
         if sizes.is_saturated(self._deployment, self._new):
             for one in self._old:
