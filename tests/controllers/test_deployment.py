@@ -176,6 +176,27 @@ def test_a_template_that_comes_back_gets_the_newest_revision_and_remembers_its_o
     assert deployed.patch["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "3"}
 
 
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ("0", 'Rolled back deployment "d" to revision 1'),
+        ("1", 'Rolled back deployment "d" to revision 1'),
+        ("2", 'The rollback revision contains the same template as current deployment "d"'),
+        ("7", "Unable to find the revision to rollback to."),
+    ],
+)
+def test_an_annotation_rolls_back(wish: str, expected: str) -> None:
+    owner = deployment(1, "2")
+    owner["metadata"]["annotations"] = {"deprecated.deployment.rollback.to": wish, "why": "2"}
+    actions = decide(owner, replica_set("1", 0, 0), replica_set("2", 1, 1, desired=1))
+    assert told(actions) == [expected]
+    patch = of_type(actions, Patch)[-1].patch
+    assert patch["metadata"]["annotations"]["deprecated.deployment.rollback.to"] is None
+    if expected.startswith("Rolled"):
+        assert patch["metadata"]["annotations"]["why"] is None
+        assert patch["spec"]["template"]["metadata"]["labels"]["v"] == "1"
+
+
 def test_the_history_is_cut_to_its_limit_once_the_rollout_is_complete() -> None:
     done = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
     owner = deployment(1, "4", revisionHistoryLimit=1) | {"status": done}

@@ -66,6 +66,21 @@ def test_a_rollout_ends_with_all_pods_new_and_the_old_set_kept_empty() -> None:
     run(test, Deployments, ReplicaSets)
 
 
+def test_an_annotation_brings_the_last_template_back() -> None:
+    async def test(world: Cluster) -> None:
+        await roll_out(world)
+        wish = {"metadata": {"annotations": {"deprecated.deployment.rollback.to": "0"}}}
+        await world.patch(builtin.DEPLOYMENTS, "d", wish)
+        await settle(world)
+        found = await world.get(builtin.DEPLOYMENTS, "d")
+        assert found is not None
+        assert found["spec"]["template"]["metadata"]["labels"] == {"app": "a", "v": "1"}
+        assert found["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "3"}
+        assert found["status"]["updatedReplicas"] == 4
+
+    run(test, Deployments, ReplicaSets)
+
+
 def test_a_thousand_replicas_come_and_go() -> None:
     async def test(world: Cluster) -> None:
         owner = {"metadata": {"name": "r"}, "spec": spec(replicas=1000) | {"selector": {"app": "a"}}}

@@ -1,6 +1,7 @@
 """Deployments: one replica set a template, and the way from one template to the next.
 
-`sizes.py` is the arithmetic, `revisions.py` the history, `status.py` what is reported; `rollout.py` puts them together.
+`sizes.py` is the arithmetic, `revisions.py` the history, `status.py` what is reported, `rollback.py` a wish of old
+clients; `rollout.py` puts them together.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
@@ -18,10 +19,11 @@ from fairlead.controllers.templates import HASH_LABEL, content_hash, with_label,
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
+ROLLBACK = "deprecated.deployment.rollback.to"
 
 #: What a replica set does not inherit from its deployment's annotations.
 _OWN = {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAXIMUM}
-_OWN |= {"deprecated.deployment.rollback.to"}
+_OWN |= {ROLLBACK}
 
 _HISTORY_CHARACTERS = 2000
 
@@ -53,7 +55,7 @@ def size_annotations(deployment: Deployment) -> dict[str, str]:
 def changed_annotations(deployment: Deployment, new: ReplicaSet, revision: int) -> dict[str, str]:
     """What the annotations of an existing new set lack; its sizes are told when it is scaled."""
     has = new.metadata.annotations
-    wanted = inherited(deployment)
+    wanted = inherited(deployment.metadata)
     if revision_of(new) < revision:
         wanted[REVISION] = str(revision)
         if former := has.get(REVISION):
@@ -61,8 +63,9 @@ def changed_annotations(deployment: Deployment, new: ReplicaSet, revision: int) 
     return {name: value for name, value in wanted.items() if has.get(name) != value}
 
 
-def inherited(deployment: Deployment) -> dict[str, str]:
-    return {name: value for name, value in deployment.metadata.annotations.items() if name not in _OWN}
+def inherited(meta: ObjectMeta) -> dict[str, str]:
+    """The annotations that a deployment and its sets share."""
+    return {name: value for name, value in meta.annotations.items() if name not in _OWN}
 
 
 def _longer_history(history: str, former: str) -> str:
@@ -82,7 +85,7 @@ def new_set(deployment: Deployment, revision: int, replicas: int) -> Obj:
         "name": f"{deployment.metadata.name[:_LONGEST_PREFIX]}-{hash_}",
         "namespace": deployment.metadata.namespace,
         "labels": dict(template["metadata"]["labels"]),
-        "annotations": inherited(deployment) | size_annotations(deployment) | {REVISION: str(revision)},
+        "annotations": inherited(deployment.metadata) | size_annotations(deployment) | {REVISION: str(revision)},
         "ownerReferences": [controller_reference(DEPLOYMENTS, deployment)],
     }
     spec: Obj = {"replicas": replicas, "selector": _selector(deployment, hash_), "template": template}

@@ -1,5 +1,6 @@
 """One turn of one deployment: which set grows, which shrinks, and what is said about it.
 
+       to be rolled back ──▶ roll_back         take an old template over; the rollout follows
        paused or resized ──▶ rescale           keep the proportions of the sets, change nothing else
        Recreate          ──▶ recreate          all old pods go, then the new ones come
        RollingUpdate     ──▶ roll              new pods come and old ones go, within surge and unavailability
@@ -23,6 +24,7 @@ from fairlead.controllers.base import World
 from fairlead.controllers.claims import is_controlled_by
 from fairlead.controllers.conditions import find_condition, with_condition
 from fairlead.controllers.deployment import revisions, sizes, status
+from fairlead.controllers.deployment.rollback import roll_back, wanted_revision
 from fairlead.controllers.deployment.sizes import Sized, total
 from fairlead.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from fairlead.controllers.pods import is_namespace_terminating
@@ -47,10 +49,15 @@ class Rollout:
         deployment = self._deployment
         if deployment.metadata.is_terminating:
             yield from self._report(with_progress=False)
+        elif not deployment.spec.paused and (revision := wanted_revision(deployment)) is not None:
+            yield from self._number()
+            if self._new is None:
+                yield from self._create_new()
+            yield from roll_back(deployment, [one.set for one in self._all], revision)
         elif deployment.spec.paused or sizes.is_resized(deployment, self._all):
             yield from self._number()
             yield from self._rescale()
-            if deployment.spec.paused:
+            if deployment.spec.paused and wanted_revision(deployment) is None:
                 yield from self._forget_old()
             yield from self._report(with_progress=False)
         else:
