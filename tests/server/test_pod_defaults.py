@@ -68,6 +68,14 @@ def test_features_that_are_off_are_not_heard_of(spec: dict[str, Any]) -> None:
     assert spec["containers"][1]["lifecycle"] == {"preStop": {"sleep": {"seconds": 1}}}
 
 
+def test_annotations_that_once_were_init_containers_are_dropped() -> None:
+    old = {"pod.beta.kubernetes.io/init-containers": "[]"}
+    assert "annotations" not in created(annotations=old)["metadata"]
+    template: dict[str, Any] = {"metadata": {"annotations": old | {"a": "b"}}, "spec": {"containers": [container()]}}
+    default_pod_template(template)
+    assert template["metadata"]["annotations"] == {"a": "b"}
+
+
 def test_pod_level_requests_come_from_the_containers_first_and_the_limits_second() -> None:
     """KEP-2837."""
     spec = created(

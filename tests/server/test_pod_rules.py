@@ -369,6 +369,21 @@ def test_template_is_checked_more_loosely_than_a_pod() -> None:
     ]
 
 
+def test_profiles_in_annotations_of_a_template_match_its_fields() -> None:
+    profile = {"appArmorProfile": {"type": "RuntimeDefault"}}
+    template: dict[str, Any] = {
+        "metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}},
+        "spec": {"containers": [container(securityContext=profile)]},
+    }
+    default_pod_template(template)
+    errors = Errors()
+    validate_pod_template(template, "spec.template", errors)
+    assert texts(errors) == [
+        "spec.template.spec.containers[0].securityContext.appArmorProfile.type: Forbidden: "
+        "apparmor type in annotation and field must match"
+    ]
+
+
 def test_gated_pod_has_no_node() -> None:
     assert refusals(schedulingGates=[{"name": "x"}], nodeName="n") == [
         "spec.nodeName: Forbidden: cannot be set until all schedulingGates have been cleared"

@@ -17,6 +17,7 @@ from fairlead.api.pods import FINISHED
 from fairlead.server.kinds.ips import ip_warnings
 from fairlead.server.kinds.podspec.annotations import (
     APPARMOR,
+    drop_old_init_containers,
     validate_annotation_updates,
     validate_apparmor_matches,
     validate_pod_annotations,
@@ -24,7 +25,7 @@ from fairlead.server.kinds.podspec.annotations import (
 )
 from fairlead.server.kinds.podspec.binding import assign, check_binding
 from fairlead.server.kinds.podspec.containers import validate_image_is_trimmed
-from fairlead.server.kinds.podspec.creation import OLD_INIT_CONTAINERS, copy_apparmor_annotations, merge_label_keys
+from fairlead.server.kinds.podspec.creation import copy_apparmor_annotations, merge_label_keys
 from fairlead.server.kinds.podspec.defaults import default_pod, sync_service_account
 from fairlead.server.kinds.podspec.disabled import drop_disabled
 from fairlead.server.kinds.podspec.ephemeral import keep_only_ephemeral_containers, validate_ephemeral_update
@@ -92,9 +93,7 @@ class PodStrategy(Strategy):
         default_pod(obj)
         if status := obj.get("status"):
             default_status(status)
-        if annotations := metadata(obj).get("annotations"):
-            for key in OLD_INIT_CONTAINERS:
-                annotations.pop(key, None)
+        drop_old_init_containers(metadata(obj))
 
     def prepare_create(self, obj: Obj) -> None:
         sync_service_account(obj["spec"])  # admission may have chosen one

@@ -21,6 +21,14 @@ SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 LOCALHOST = "localhost/"
 
+#: Annotations in which pods kept their init containers before there was a field for them.
+_OLD_INIT_CONTAINERS = (
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+)
+
 _SECCOMP_DEFAULTS = ("runtime/default", "docker/default")
 #: The annotation's spelling of a profile type.
 _APPARMOR_WORDS = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
@@ -32,6 +40,16 @@ _INTEGER = re.compile("-[0-9]+|0|[1-9][0-9]*")
 def is_mirror(pod: Obj) -> bool:
     """Changing it would make its kubelet delete it."""
     return MIRROR in (metadata(pod).get("annotations") or {})
+
+
+def drop_old_init_containers(meta: Obj) -> None:
+    """Nobody reads them any more, so nobody is shown them (Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec)."""
+    if not (annotations := meta.get("annotations")):
+        return
+    for key in _OLD_INIT_CONTAINERS:
+        annotations.pop(key, None)
+    if not annotations:
+        del meta["annotations"]
 
 
 def validate_pod_annotations(annotations: Mapping[str, str], spec: Obj, path: str, errors: Errors) -> None:

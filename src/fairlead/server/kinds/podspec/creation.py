@@ -11,14 +11,6 @@ from fairlead.server.kinds.podspec.annotations import APPARMOR, LOCALHOST
 from fairlead.server.kinds.podspec.security import validate_apparmor
 from fairlead.server.kinds.podspec.visiting import each_container
 
-#: Annotations in which pods kept their init containers before there was a field for them.
-OLD_INIT_CONTAINERS = (
-    "pod.beta.kubernetes.io/init-containers",
-    "pod.alpha.kubernetes.io/init-containers",
-    "pod.beta.kubernetes.io/init-container-statuses",
-    "pod.alpha.kubernetes.io/init-container-statuses",
-)
-
 
 def merge_label_keys(pod: Obj) -> None:
     """`matchLabelKeys` and `mismatchLabelKeys` become requirements of the selector beside them (KEP-3633, KEP-3243)."""

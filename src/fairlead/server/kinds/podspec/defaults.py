@@ -15,6 +15,7 @@ from fairlead.api.podresources import (
     is_overcommit_allowed,
     is_pod_level_resource,
 )
+from fairlead.server.kinds.podspec.annotations import drop_old_init_containers
 from fairlead.server.kinds.podspec.disabled import drop_disabled
 from fairlead.server.kinds.podspec.images import default_pull_policy
 from fairlead.server.kinds.podspec.visiting import each_container
@@ -45,7 +46,7 @@ def default_pod(pod: Obj) -> None:
 
 def default_pod_template(template: Obj) -> None:
     """Everything that is filled into the template of a workload, and what is taken out of it."""
-    template.setdefault("metadata", {})
+    drop_old_init_containers(template.setdefault("metadata", {}))
     spec = template.setdefault("spec", {})
     drop_disabled(spec)
     default_pod_spec(spec)

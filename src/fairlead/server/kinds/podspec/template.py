@@ -6,7 +6,11 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_labels
 from fairlead.server.kinds.meta import validate_annotations
-from fairlead.server.kinds.podspec.annotations import validate_pod_annotations, validate_seccomp_matches
+from fairlead.server.kinds.podspec.annotations import (
+    validate_apparmor_matches,
+    validate_pod_annotations,
+    validate_seccomp_matches,
+)
 from fairlead.server.kinds.podspec.spec import validate_pod_spec
 
 
@@ -20,5 +24,6 @@ def validate_pod_template(template: Obj, path: str, errors: Errors) -> None:
     validate_pod_spec(spec, f"{path}.spec", errors)
     if annotations:
         validate_seccomp_matches(annotations, spec, f"{path}.spec", errors)
+        validate_apparmor_matches(annotations, spec, f"{path}.spec", errors)
     if spec.get("ephemeralContainers"):
         errors.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
