@@ -34,6 +34,7 @@ from fairlead.server.kinds.podspec.resize import keep_only_resize, validate_resi
 from fairlead.server.kinds.podspec.spec import validate_pod_spec
 from fairlead.server.kinds.podspec.status import (
     default_status,
+    drop_disabled_status,
     initial_status,
     keep_observed,
     validate_status_update,
@@ -151,7 +152,9 @@ class PodStrategy(Strategy):
             meta["ownerReferences"] = before["ownerReferences"]
         else:
             meta.pop("ownerReferences", None)
-        keep_observed(obj.setdefault("status", {}), old.get("status") or {})
+        status, was = obj.setdefault("status", {}), old.get("status") or {}
+        drop_disabled_status(status, was)
+        keep_observed(status, was)
 
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         validate_annotation_updates(obj, old, errors)

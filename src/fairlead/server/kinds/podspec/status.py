@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairlead.api.fields import Errors
-from fairlead.api.names import dns1123_subdomain, group_id, qualified_name, user_id
+from fairlead.api.names import dns1123_label, dns1123_subdomain, group_id, qualified_name, user_id
 from fairlead.api.objects import Obj
 from fairlead.api.qos import qos_class
 from fairlead.runtime.clock import timestamp
@@ -28,6 +28,14 @@ _CLAIM = (
     "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' "
     "or 'claim:<claimName>' if request is empty"
 )
+_ALLOCATABLE = "nodeAllocatableResourceClaimStatuses"
+_MAPPING = ("containerName", "resourceName", "requestName")
+_NO_CONTAINER = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+_NOT_REQUESTED = (
+    "must match the extended resource name of an entry in spec.initContainers.resources.requests "
+    "or spec.containers.resources.requests"
+)
+_HEALTH_MESSAGE_MAX = 1024
 #: List of container statuses → the list of containers that it is about.
 _STATUSES = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
 
@@ -66,6 +74,25 @@ def default_status(status: Obj) -> None:
         status["podIP"] = ips[0]["ip"]
 
 
+def drop_disabled_status(status: Obj, old: Obj) -> None:
+    """Take from a status, in place, what features that are off in 1.36 would say; what a pod has it keeps.
+
+    The gates are DRANodeAllocatableResources and ImageVolumeWithDigest.
+    """
+    if not old.get(_ALLOCATABLE):
+        status.pop(_ALLOCATABLE, None)
+    digests = [mount for mount in _mounts(status) if "volumeStatus" in mount]
+    if digests and not any("volumeStatus" in mount for mount in _mounts(old)):
+        for mount in digests:
+            del mount["volumeStatus"]
+
+
+def _mounts(status: Obj) -> Iterator[Obj]:
+    for kind in (*_STATUSES, "ephemeralContainerStatuses"):
+        for one in status.get(kind) or ():
+            yield from one.get("volumeMounts") or ()
+
+
 def keep_observed(status: Obj, old: Obj) -> None:
     """Writers that do not know `observedGeneration` or the class of service must not erase them."""
     if not status.get("qosClass") and "qosClass" in old:
@@ -96,6 +123,8 @@ def validate_status_update(pod: Obj, old: Obj, errors: Errors) -> None:
         errors.invalid("status.qosClass", status.get("qosClass", ""), "field is immutable")
     _validate_transitions(status, before, old["spec"], errors)
     _validate_claim_statuses(status.get("resourceClaimStatuses") or (), spec, errors)
+    if (claim := status.get("extendedResourceClaimStatus")) is not None:
+        _validate_extended_claim(claim, spec, errors)
     _validate_ips(status, before, "podIPs", errors)
     if hosts := status.get("hostIPs"):
         if status.get("hostIP", "") != (first := hosts[0].get("ip", "")):
@@ -160,7 +189,40 @@ def _validate_claim_statuses(statuses: Iterable[Obj], spec: Obj, errors: Errors)
             errors.duplicate(path, name)
         seen.add(name)
         if (claim := status.get("resourceClaimName")) is not None:
-            check(errors, path, claim, dns1123_subdomain)
+            check(errors, f"status.resourceClaimStatuses[{i}].resourceClaimName", claim, dns1123_subdomain)
+
+
+def _validate_extended_claim(claim: Obj, spec: Obj, errors: Errors) -> None:
+    """Which devices of a claim, made by the scheduler, stand for extended resources that containers ask for (KEP-5004).
+
+    Upstream reports names of requests without the index of the mapping.
+    """
+    path = "status.extendedResourceClaimStatus"
+    mappings = claim.get("requestMappings") or ()
+    if not mappings:
+        errors.required(f"{path}.requestMappings", "at least one request mapping is required")
+    requests = {
+        container.get("name", ""): (container.get("resources") or {}).get("requests") or ()
+        for kind in ("initContainers", "containers")
+        for container in spec.get(kind) or ()
+    }
+    seen: set[tuple[str, ...]] = set()
+    for i, mapping in enumerate(mappings):
+        here = f"{path}.requestMappings[{i}]"
+        values = container, resource, request = tuple(mapping.get(field, "") for field in _MAPPING)
+        if container not in requests:
+            errors.invalid(f"{here}.containerName", container, _NO_CONTAINER)
+        elif resource not in requests[container]:
+            errors.invalid(f"{here}.resourceName", resource, _NOT_REQUESTED)
+        check(errors, f"{path}.requestName", request, dns1123_label)
+        if values in seen:
+            for field, value in zip(_MAPPING, values, strict=True):
+                errors.duplicate(f"{here}.{field}", value)
+        seen.add(values)
+    if name := claim.get("resourceClaimName"):
+        check(errors, f"{path}.resourceClaimName", name, dns1123_subdomain)
+    else:
+        errors.required(f"{path}.resourceClaimName")
 
 
 def _validate_ips(status: Obj, old: Obj, field: str, errors: Errors) -> None:
@@ -211,9 +273,18 @@ def _validate_health(statuses: Iterable[Obj], containers: Iterable[Obj], path: s
             for k, resource in enumerate(allocated.get("resources") or ()):
                 if (health := resource.get("health", "")) not in _HEALTHS:
                     errors.not_supported(f"{here}.resources[{k}].health", health, _HEALTHS)
+                if (message := resource.get("message")) is not None:
+                    _validate_health_message(message, f"{here}.resources[{k}].message", errors)
                 if (identity := resource.get("resourceID", "")) in seen:
                     errors.duplicate(f"{here}.resources[{k}].resourceID", identity)
                 seen.add(identity)
+
+
+def _validate_health_message(message: str, path: str, errors: Errors) -> None:
+    if not message:
+        errors.required(path, "must be non-empty if specified")
+    elif len(message.encode()) > _HEALTH_MESSAGE_MAX:
+        errors.too_long(path, _HEALTH_MESSAGE_MAX)
 
 
 def _validate_is_requested(name: str, resources: Obj, path: str, errors: Errors) -> None:
