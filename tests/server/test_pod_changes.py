@@ -227,6 +227,15 @@ def test_ephemeral_containers_come_and_never_go() -> None:
     ]
 
 
+def test_debugger_has_no_hooks_not_even_empty_ones() -> None:
+    def change(pod: Obj) -> None:
+        pod["spec"]["ephemeralContainers"] = [{"name": "e", "image": "dbg", "lifecycle": {}}]
+
+    assert through("ephemeralcontainers", created(), change)[1] == [
+        "spec.ephemeralContainers[0].lifecycle: Forbidden: cannot be set for an Ephemeral Container"
+    ]
+
+
 def binding(node: str = "n1", **metadata: Any) -> Obj:
     return {"metadata": {"name": "p", **metadata}, "target": {"kind": "Node", "name": node}}
 
@@ -367,6 +376,63 @@ def test_conditions_have_names_and_generations() -> None:
         "or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
         "status.observedGeneration: Invalid value: -1: must be a non-negative integer",
     ]
+
+
+def test_devices_of_containers_are_told_with_a_reason() -> None:
+    health = [{"resourceID": "a", "health": "Ill", "message": ""}, {"resourceID": "a", "message": "x" * 1025}]
+    status = running() | {"allocatedResourcesStatus": [{"name": "cpu", "resources": health}]}
+    where = "status.containerStatuses[0].allocatedResourcesStatus[0]"
+    supported = 'supported values: "Healthy", "Unhealthy", "Unknown"'
+    assert status_refusals(created(), containerStatuses=[status]) == [
+        f'{where}.name: Invalid value: "cpu": must match one of the container\'s resource requests',
+        f'{where}.resources[0].health: Unsupported value: "Ill": {supported}',
+        f"{where}.resources[0].message: Required value: must be non-empty if specified",
+        f'{where}.resources[1].health: Unsupported value: "": {supported}',
+        f"{where}.resources[1].message: Too long: may not be more than 1024 bytes",
+        f'{where}.resources[1].resourceID: Duplicate value: "a"',
+    ]
+
+
+def test_claims_of_a_pod_are_reported_by_its_own_names() -> None:
+    old = created(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    assert status_refusals(old, resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "A"}])[0].startswith(
+        'status.resourceClaimStatuses[0].resourceClaimName: Invalid value: "A": '
+    )
+
+
+def test_claim_for_extended_resources_says_what_it_is_for() -> None:
+    old = created(containers=[container(resources={"limits": {"a.b/gpu": "1"}})])
+    good = {"containerName": "c", "resourceName": "a.b/gpu", "requestName": "r"}
+    path = "status.extendedResourceClaimStatus"
+    claim: Obj = {"requestMappings": [good], "resourceClaimName": "claim"}
+    assert status_refusals(old, extendedResourceClaimStatus=claim) == []
+    assert status_refusals(old, extendedResourceClaimStatus={"requestMappings": [], "resourceClaimName": ""}) == [
+        f"{path}.requestMappings: Required value: at least one request mapping is required",
+        f"{path}.resourceClaimName: Required value",
+    ]
+    strange = [good | {"containerName": "d"}, good | {"resourceName": "cpu"}, good, good]
+    assert status_refusals(old, extendedResourceClaimStatus=claim | {"requestMappings": strange}) == [
+        f'{path}.requestMappings[0].containerName: Invalid value: "d": '
+        "must match the name of an entry in spec.initContainers.name or spec.containers.name",
+        f'{path}.requestMappings[1].resourceName: Invalid value: "cpu": must match the extended resource name of an '
+        "entry in spec.initContainers.resources.requests or spec.containers.resources.requests",
+        f'{path}.requestMappings[3].containerName: Duplicate value: "c"',
+        f'{path}.requestMappings[3].resourceName: Duplicate value: "a.b/gpu"',
+        f'{path}.requestMappings[3].requestName: Duplicate value: "r"',
+    ]
+
+
+def test_status_of_features_that_are_off_is_not_heard_of() -> None:
+    old = created()
+    mount = {"name": "v", "mountPath": "/v", "volumeStatus": {"image": {"imageRef": "x"}}}
+    fields = {
+        "nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "x"}],
+        "containerStatuses": [running() | {"volumeMounts": [mount]}],
+    }
+    new = changed(old, lambda pod: pod["status"].update(fields))
+    STRATEGY.prepare_status(new, old)
+    assert "nodeAllocatableResourceClaimStatuses" not in new["status"]
+    assert new["status"]["containerStatuses"][0]["volumeMounts"] == [{"name": "v", "mountPath": "/v"}]
 
 
 def test_users_of_containers_have_numbers_of_users() -> None:

@@ -18,6 +18,61 @@ def from_file(volume: str, path: str) -> dict[str, Any]:
 RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an ordinary pod", {}, []),
     ("no containers", {"containers": []}, ["spec.containers: Required value"]),
+    ("no preemption policy", {"preemptionPolicy": ""}, ["spec.preemptionPolicy: Required value"]),
+    (
+        "tolerations in the annotation of old",
+        {"annotations": {"scheduler.alpha.kubernetes.io/tolerations": '[{"Key": "a", "operator": "Is"}]'}},
+        [
+            'metadata.annotations.scheduler.alpha.kubernetes.io/tolerations[0].operator: Unsupported value: "Is": '
+            'supported values: "Equal", "Exists"'
+        ],
+    ),
+    (
+        "something else in that annotation",
+        {"annotations": {"scheduler.alpha.kubernetes.io/tolerations": '[{"key": 1}]'}},
+        [
+            'metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/tolerations": '
+            "json: cannot unmarshal number into Go struct field Toleration.Key of type string"
+        ],
+    ),
+    (
+        "sysctls of the host, and one that has no namespace",
+        {
+            "hostIPC": True,
+            "securityContext": {
+                "sysctls": [
+                    {"name": name, "value": "1"} for name in ("kernel.shmmax", "fs/mqueue/x", "kernel.sem_next_id")
+                ]
+            },
+        },
+        [
+            'spec.securityContext.sysctls[0].name: Invalid value: "kernel.shmmax": '
+            "may not be specified when 'hostIPC' is true",
+            'spec.securityContext.sysctls[1].name: Invalid value: "fs/mqueue/x": '
+            "may not be specified when 'hostIPC' is true",
+        ],
+    ),
+    (
+        "a field with a strange subscript",
+        {"containers": [container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "a[b['c']"}}}])]},
+        [
+            "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"a[b['c']\": "
+            "error converting fieldPath: field label does not support subscript: a[b['c']"
+        ],
+    ),
+    (
+        "a divisor of what is no resource",
+        {
+            "containers": [
+                container(env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "x.cpu", "divisor": "3"}}}])
+            ]
+        },
+        [
+            'spec.containers[0].env[0].valueFrom.resourceFieldRef.resource: Unsupported value: "x.cpu": supported '
+            'values: "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", '
+            '"requests.ephemeral-storage", "requests.memory"'
+        ],
+    ),
     (
         "a request over its limit",
         {"containers": [container(resources={"requests": {"cpu": "1"}, "limits": {"cpu": "500m"}})]},
@@ -35,6 +90,20 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
             "containers": [container(resources={"claims": [{"name": "gpu", "request": "a"}, {"name": "gpu"}]})],
         },
         ['spec.containers[0].resources.claims[1]: Duplicate value: "gpu"'],
+    ),
+    (
+        "a claim used a third time",
+        {
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}],
+            "containers": [
+                container(
+                    resources={
+                        "claims": [{"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}, {"name": "gpu"}]
+                    }
+                )
+            ],
+        },
+        ['spec.containers[0].resources.claims[2]: Duplicate value: "gpu"'] * 2,
     ),
     (
         "a claim from nowhere",

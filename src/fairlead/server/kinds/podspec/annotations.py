@@ -13,6 +13,7 @@ from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import MIRROR
 from fairlead.server.kinds.podspec.paths import validate_descending_path
+from fairlead.server.kinds.podspec.tolerations import OLD_TOLERATIONS, validate_old_tolerations
 from fairlead.server.kinds.podspec.visiting import each_with_path
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -56,6 +57,8 @@ def validate_pod_annotations(annotations: Mapping[str, str], spec: Obj, path: st
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text)
+    if tolerations := annotations.get(OLD_TOLERATIONS):
+        validate_old_tolerations(tolerations, path, errors)
     if DELETION_COST in annotations and not _is_int32(annotations[DELETION_COST]):
         errors.invalid(f"{path}[{DELETION_COST}]", annotations[DELETION_COST], "must be a 32bit integer")
     if SECCOMP_POD in annotations:

@@ -130,7 +130,7 @@ def validate_ephemeral_containers(spec: Obj, path: str, scope: PodScope, errors:
         if target and target not in others:
             errors.not_found(f"{here}.targetContainerName", target)
         for field in _NOT_FOR_EPHEMERAL:
-            if container.get(field):
+            if field in container and (container[field] or field != "resources"):  # which are always there
                 errors.forbidden(f"{here}.{field}", _EPHEMERAL)
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             for field in ("subPath", "subPathExpr"):

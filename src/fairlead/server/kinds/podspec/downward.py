@@ -29,7 +29,7 @@ VOLUME_FIELDS = frozenset(
 _KNOWN_FIELDS = ENV_FIELDS | VOLUME_FIELDS | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
 _OLD_NAMES = {"spec.host": "spec.nodeName"}
 _SUBSCRIPTABLE = {"metadata.annotations": annotation_key, "metadata.labels": qualified_name}
-_SUBSCRIPTED = re.compile(r"(?P<path>[^\[]*)\['(?P<key>.*)'\]", re.DOTALL)
+_SUBSCRIPTED = re.compile(r"(?!\[')(?P<path>.+?)\['(?P<key>.*)'\]", re.DOTALL)
 
 _RESOURCES = frozenset(
     {
@@ -104,9 +104,9 @@ def validate_resource_reference(reference: Obj, path: str, errors: Errors, *, ne
 def _validate_divisor(resource: str, divisor: str, path: str, errors: Errors) -> None:
     if not parse(divisor):
         return
-    kind = "hugepages" if resource.startswith(_HUGEPAGES) else resource.partition(".")[2]
-    if (rule := _DIVISORS.get(kind)) is None:
+    if resource not in _RESOURCES and not resource.startswith(_HUGEPAGES):
         return
+    rule = _DIVISORS["hugepages" if resource.startswith(_HUGEPAGES) else resource.partition(".")[2]]
     allowed, text = rule
     if divisor not in allowed:
         errors.invalid(path, resource, text)

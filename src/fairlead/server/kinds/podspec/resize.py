@@ -130,12 +130,11 @@ def _validate_only_cpu_and_memory(spec: Obj, old: Obj, errors: Errors) -> None:
         path = f"spec.initContainers[{i}]"
         if not is_same(_set_back_container(container, was), was):
             errors.forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
-        if not is_same(container, was) and not is_sidecar(container) and _restarts_on_resize(container):
-            errors.forbidden(path, _NOT_BY_RESTART)
-
-
-def _restarts_on_resize(container: Obj) -> bool:
-    return any(policy.get("restartPolicy") == "RestartContainer" for policy in container.get("resizePolicy") or ())
+        if is_same(container, was) or is_sidecar(container):
+            continue
+        for policy in container.get("resizePolicy") or ():
+            if policy.get("restartPolicy") == "RestartContainer":
+                errors.forbidden(path, _NOT_BY_RESTART)
 
 
 def _set_back_container(container: Obj, old: Obj) -> Obj:

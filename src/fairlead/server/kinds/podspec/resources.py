@@ -132,8 +132,9 @@ def _validate_claim_is_new(name: str, request: str, seen: set[str], path: str, e
         check(errors, f"{path}.request", request, dns1123_label)
     if key in seen:
         errors.duplicate(path, key)
-    elif not request and any(known.startswith(f"{name}/") for known in seen):
-        errors.duplicate(path, name)
+    elif not request:
+        for _ in (one for one in seen if one.startswith(f"{name}/")):
+            errors.duplicate(path, name)
     seen.add(key)
     return None
 

@@ -27,8 +27,11 @@ _SYSCTL_SHAPE = re.compile(_SYSCTL)
 _SYSCTL_MAX = 253
 _SYSCTL_TEXT = f"must have at most {_SYSCTL_MAX} characters and match regex ^{_SYSCTL}$"
 #: Sysctls with a namespace of their own (component-helpers/node/util/sysctl).
-_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
-_NET_SYSCTLS = ("net.",)
+_IPC_SYSCTLS = frozenset(
+    {"kernel.sem", "kernel.shm", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced"}
+    | {"kernel.msg", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"}
+)
+_IPC, _NET = "fs.mqueue.", "net."
 
 
 def validate_pod_security(spec: Obj, path: str, errors: Errors) -> None:
@@ -73,10 +76,10 @@ def _validate_sysctls(spec: Obj, context: Obj, path: str, errors: Errors) -> Non
         elif name in seen:
             errors.duplicate(here, name)
         seen.add(name)
-        dotted = _normalised(name)
-        if spec.get("hostNetwork") and dotted.startswith(_NET_SYSCTLS):
+        dotted = _normalised(name).partition("*")[0]
+        if spec.get("hostNetwork") and dotted.startswith(_NET):
             errors.invalid(here, name, "may not be specified when 'hostNetwork' is true")
-        elif spec.get("hostIPC") and dotted.startswith(_IPC_SYSCTLS):
+        elif spec.get("hostIPC") and (dotted in _IPC_SYSCTLS or dotted.startswith(_IPC)):
             errors.invalid(here, name, "may not be specified when 'hostIPC' is true")
 
 

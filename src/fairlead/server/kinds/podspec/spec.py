@@ -165,7 +165,7 @@ def _validate_names(spec: Obj, path: str, errors: Errors) -> None:
         check(errors, f"{path}.priorityClassName", name, dns1123_subdomain)
     if (name := spec.get("runtimeClassName")) is not None:
         check(errors, f"{path}.runtimeClassName", name, dns1123_subdomain)
-    if (policy := spec.get("preemptionPolicy")) is not None and policy not in PREEMPTION_POLICIES:
-        errors.not_supported(f"{path}.preemptionPolicy", policy, PREEMPTION_POLICIES, sort=False)
+    if (policy := spec.get("preemptionPolicy")) is not None:
+        validate_choice(policy, PREEMPTION_POLICIES, f"{path}.preemptionPolicy", errors)
     if overhead := spec.get("overhead"):
         validate_overhead(overhead, f"{path}.overhead", errors)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from fairlead.api.fields import Errors
+from fairlead.api.golang import unmarshal_error
 from fairlead.api.names import label_value, qualified_name
 from fairlead.api.objects import Obj
 from fairlead.api.taints import EFFECTS
+from fairlead.server import gojson
 from fairlead.server.kinds.rules import check
 
 #: They exist, but behind a gate that is off (TaintTolerationComparisonOperators); the text names them all the same.
 _COMPARISONS = ("Lt", "Gt")
 _OPERATORS = ("Equal", "Exists")
+
+#: An annotation in which pods kept their tolerations before there was a field for them.
+OLD_TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
+#: Go's internal type, which has no JSON names (so their case does not matter): field, Go's name and type of it, ours.
+_OLD_FIELDS: dict[str, tuple[str, str, type]] = {
+    "key": ("Key", "string", str),
+    "operator": ("Operator", "core.TolerationOperator", str),
+    "value": ("Value", "string", str),
+    "effect": ("Effect", "core.TaintEffect", str),
+    "tolerationSeconds": ("TolerationSeconds", "int64", int),
+}
+_FIELD_OF = {field.lower(): field for field in _OLD_FIELDS}
 
 
 def validate_tolerations(tolerations: Iterable[Obj], path: str, errors: Errors) -> None:
@@ -48,3 +63,37 @@ def _validate_operator(operator: str, value: str, path: str, errors: Errors) -> 
         errors.not_supported(path, operator, _OPERATORS + _COMPARISONS, sort=False)
     else:
         errors.not_supported(path, operator, _OPERATORS, sort=False)
+
+
+def validate_old_tolerations(text: str, path: str, errors: Errors) -> None:
+    """The annotation means nothing any more, but is still read (`path` is that of all annotations)."""
+    try:
+        tolerations = _read_old_tolerations(gojson.parse(text.encode()))
+    except ValueError as error:
+        return errors.invalid(path, OLD_TOLERATIONS, str(error))
+    return validate_tolerations(tolerations, f"{path}.{OLD_TOLERATIONS}", errors)
+
+
+def _read_old_tolerations(value: Any) -> list[Obj]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(unmarshal_error(value, "[]core.Toleration"))
+    return [_read_old_toleration(one) for one in value]
+
+
+def _read_old_toleration(value: Any) -> Obj:
+    toleration: Obj = {}
+    if value is None:
+        return toleration
+    if not isinstance(value, dict):
+        raise ValueError(unmarshal_error(value, "core.Toleration"))
+    for key, one in value.items():
+        field = _FIELD_OF.get(key.lower())
+        if field is None or one is None:
+            continue
+        name, go, kind = _OLD_FIELDS[field]
+        if type(one) is not kind:
+            raise ValueError(unmarshal_error(one, go).replace("Go value", f"Go struct field Toleration.{name}"))
+        toleration[field] = one
+    return toleration

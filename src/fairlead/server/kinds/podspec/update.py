@@ -85,8 +85,8 @@ def _without_seconds(toleration: Obj) -> Obj:
 
 def _validate_gates(gates: list[Obj], old: list[Obj], errors: Errors) -> None:
     known = {gate.get("name", "") for gate in old}
-    for i, gate in enumerate(gates):
-        if (name := gate.get("name", "")) not in known:
+    for name, i in {gate.get("name", ""): i for i, gate in enumerate(gates)}.items():
+        if name not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             errors.forbidden(f"spec.schedulingGates[{i}].name", text)
 
