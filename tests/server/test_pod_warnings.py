@@ -74,3 +74,24 @@ def test_paths_of_a_template_start_at_the_template() -> None:
         "spec.template.spec.terminationGracePeriodSeconds: "
         "must be >= 0; negative values are invalid and will be treated as 1"
     ]
+
+
+PROFILE = {"appArmorProfile": {"type": "RuntimeDefault"}}
+ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"
+
+
+@pytest.mark.parametrize(
+    ("spec", "profile", "is_told"),
+    [
+        ({}, "runtime/default", True),
+        ({}, "", True),
+        ({"securityContext": PROFILE}, "runtime/default", False),
+        ({"containers": [container(securityContext=PROFILE)]}, "runtime/default", False),
+        ({"os": {"name": "windows"}}, "runtime/default", False),
+    ],
+    ids=["alone", "nonsense", "as the pod", "with the field", "on windows"],
+)
+def test_profile_in_an_annotation_should_be_a_field(spec: dict[str, Any], profile: str, is_told: bool) -> None:
+    text = f'metadata.annotations[{ANNOTATION}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    pod = created(annotations={ANNOTATION: profile}, **spec)
+    assert STRATEGY.warnings(pod, None) == [text] * is_told

@@ -16,7 +16,6 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import FINISHED
 from fairlead.server.kinds.ips import ip_warnings
 from fairlead.server.kinds.podspec.annotations import (
-    APPARMOR,
     drop_old_init_containers,
     validate_annotation_updates,
     validate_apparmor_matches,
@@ -40,7 +39,6 @@ from fairlead.server.kinds.podspec.status import (
     validate_status_update,
 )
 from fairlead.server.kinds.podspec.update import validate_spec_update
-from fairlead.server.kinds.podspec.visiting import each_container
 from fairlead.server.kinds.podspec.warnings import USE_APPARMOR_FIELD, pod_warnings
 from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 
@@ -90,6 +88,11 @@ class PodStrategy(Strategy):
     deletes_gracefully = True
     returns_deleted = True
 
+    def __init__(self) -> None:
+        self._known = KnownSpecs()
+        #: AppArmor annotations of the pod that is being created; nothing waits until `warnings` tells of them.
+        self._annotated: list[str] = []
+
     def default(self, obj: Obj) -> None:
         default_pod(obj)
         if status := obj.get("status"):
@@ -101,13 +104,10 @@ class PodStrategy(Strategy):
         drop_disabled(obj["spec"])
         obj["status"] = initial_status(obj["spec"])
         merge_label_keys(obj)
-        copy_apparmor_annotations(obj)
+        self._annotated = copy_apparmor_annotations(obj)
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         drop_disabled(obj["spec"], old["spec"])
-
-    def __init__(self) -> None:
-        self._known = KnownSpecs()
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         key = self._known.key(obj)
@@ -140,7 +140,7 @@ class PodStrategy(Strategy):
         if old is not None:
             return []
         meta = metadata(obj)
-        warnings = _about_apparmor(obj, meta.get("annotations") or {})
+        warnings = [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in self._annotated]
         if wrong := dns1123_label(meta.get("name", "")):
             warnings.append(f"{_HOST_NAME}: [{' '.join(wrong)}]")
         known = self._known.find(self._known.key(obj))
@@ -177,11 +177,6 @@ class PodStrategy(Strategy):
             return 0
         seconds: int = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
         return 1 if seconds < 0 else seconds
-
-
-def _about_apparmor(pod: Obj, annotations: Mapping[str, str]) -> list[str]:
-    keys = (APPARMOR + container.get("name", "") for container in each_container(pod["spec"])) if annotations else ()
-    return [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in keys if key in annotations]
 
 
 def _validate_pod(pod: Obj, errors: Errors, old: Obj = _NEW) -> None:

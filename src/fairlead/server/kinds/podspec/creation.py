@@ -39,20 +39,29 @@ def _merge(owner: Obj, field: str, operator: str, labels: Mapping[str, str]) -> 
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *found]
 
 
-def copy_apparmor_annotations(pod: Obj) -> None:
-    """An AppArmor profile that only an annotation names becomes the field (KEP-24, version skew)."""
+def copy_apparmor_annotations(pod: Obj) -> list[str]:
+    """An AppArmor profile that only an annotation names becomes the field (KEP-24, version skew).
+
+    Returns the keys of those annotations, and of such as say nothing valid: their authors should use the field.
+    """
     annotations, spec = metadata(pod).get("annotations"), pod["spec"]
     if not annotations or (spec.get("os") or {}).get("name") == "windows":
-        return
+        return []
+    alone = []
     on_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
     for container in each_container(spec):
-        annotation = annotations.get(APPARMOR + container.get("name", ""))
+        key = APPARMOR + container.get("name", "")
+        annotation = annotations.get(key)
         context = container.get("securityContext") or {}
         if annotation is None or "appArmorProfile" in context:
             continue
         profile = _profile_of(annotation)
-        if profile is not None and profile != on_pod:
+        if profile is not None and profile == on_pod:
+            continue
+        if profile is not None:
             container["securityContext"] = context | {"appArmorProfile": profile}
+        alone.append(key)
+    return alone
 
 
 def _profile_of(annotation: str) -> Obj | None:
