@@ -18,6 +18,15 @@ def from_file(volume: str, path: str) -> dict[str, Any]:
 RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("an ordinary pod", {}, []),
     ("no containers", {"containers": []}, ["spec.containers: Required value"]),
+    (
+        "volumes mounted with labels, as nodes do not do yet",
+        {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
+        [
+            'spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": '
+            'supported values: "Recursive"'
+        ],
+    ),
+    ("volumes labelled recursively", {"securityContext": {"seLinuxChangePolicy": "Recursive"}}, []),
     ("no preemption policy", {"preemptionPolicy": ""}, ["spec.preemptionPolicy: Required value"]),
     (
         "tolerations in the annotation of old",

@@ -16,6 +16,8 @@ from fairlead.server.kinds.rules import check, validate_choice
 _FS_GROUP_POLICIES = frozenset({"OnRootMismatch", "Always"})
 _GROUPS_POLICIES = frozenset({"Merge", "Strict"})
 _SELINUX_POLICIES = frozenset({"Recursive", "MountOption"})
+#: What is new: the gate SELinuxMount is off in 1.36.
+_NEW_SELINUX_POLICIES = frozenset({"Recursive"})
 _PROC_MOUNTS = ("Default", "Unmasked")
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _APPARMOR_PATH_MAX = 4095
@@ -34,8 +36,8 @@ _IPC_SYSCTLS = frozenset(
 _IPC, _NET = "fs.mqueue.", "net."
 
 
-def validate_pod_security(spec: Obj, path: str, errors: Errors) -> None:
-    """`spec.securityContext`."""
+def validate_pod_security(spec: Obj, old: Obj, path: str, errors: Errors) -> None:
+    """`spec.securityContext`; `old` is the specification that this one replaces."""
     context = spec.get("securityContext") or {}
     if not context and not spec.get("shareProcessNamespace"):
         return
@@ -50,7 +52,10 @@ def validate_pod_security(spec: Obj, path: str, errors: Errors) -> None:
     validate_windows_options(context.get("windowsOptions"), f"{path}.windowsOptions", errors)
     validate_apparmor(context.get("appArmorProfile"), f"{path}.appArmorProfile", errors)
     _validate_word(context, "supplementalGroupsPolicy", _GROUPS_POLICIES, path, errors)
-    _validate_word(context, "seLinuxChangePolicy", _SELINUX_POLICIES, path, errors)
+    if "seLinuxChangePolicy" in context:
+        is_new = "seLinuxChangePolicy" not in (old.get("securityContext") or ())
+        policies = _NEW_SELINUX_POLICIES if is_new else _SELINUX_POLICIES
+        _validate_word(context, "seLinuxChangePolicy", policies, path, errors)
 
 
 def _validate_ids(context: Obj, path: str, errors: Errors) -> None:

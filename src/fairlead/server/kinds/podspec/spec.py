@@ -67,7 +67,7 @@ def validate_pod_spec(spec: Obj, path: str, errors: Errors, *, metadata: Obj | N
     validate_dns_policy(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy", errors)
     if labels := spec.get("nodeSelector"):
         validate_labels(labels, errors, f"{path}.nodeSelector")
-    validate_pod_security(spec, f"{path}.securityContext", errors)
+    validate_pod_security(spec, old, f"{path}.securityContext", errors)
     _validate_placement(spec, old, path, errors)
     _validate_names(spec, path, errors)
     validate_os(spec, path, errors)
