@@ -21,10 +21,7 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "volumes mounted with labels, as nodes do not do yet",
         {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
-        [
-            'spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": '
-            'supported values: "Recursive"'
-        ],
+        ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
     ),
     ("volumes labelled recursively", {"securityContext": {"seLinuxChangePolicy": "Recursive"}}, []),
     ("no preemption policy", {"preemptionPolicy": ""}, ["spec.preemptionPolicy: Required value"]),

@@ -76,6 +76,53 @@ def test_paths_of_a_template_start_at_the_template() -> None:
     ]
 
 
+def files(*paths: str) -> list[dict[str, str]]:
+    return [{"key": "k", "path": path} for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"configMap": {"name": "x", "items": files("a", "ab", "b/c")}}, []),
+        (
+            {"configMap": {"name": "x", "items": files("a", "a/b")}},
+            ['(ConfigMap "x"): overlapping paths: "a/b" with "a"'],
+        ),
+        (
+            {"secret": {"secretName": "x", "items": files("a/b", "a/")}},
+            ['(Secret "x"): overlapping paths: "a" with "a/b"'],
+        ),
+        (
+            {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}] * 2}},
+            ['(DownwardAPI): overlapping paths: "a" with "a"'],
+        ),
+        (
+            {
+                "projected": {
+                    "sources": [
+                        {"downwardAPI": {"items": [{"path": "a/b", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+                        {"secret": {"name": "x", "items": files("a")}},
+                        {"clusterTrustBundle": {"name": "off", "path": "a"}},
+                        {"secret": {"name": "y"}},
+                        {"serviceAccountToken": {"path": "a"}},
+                    ]
+                }
+            },
+            [
+                '(Projected): overlapping paths: "a" (Secret "x") with "a/b" (DownwardAPI)',
+                "(Projected) has no sources provided",
+                '(Projected): overlapping paths: "a" (ServiceAccountToken) with "a/b" (DownwardAPI)',
+                '(Projected): overlapping paths: "a" (ServiceAccountToken) with "a" (Secret "x")',
+            ],
+        ),
+    ],
+    ids=["apart", "below", "above", "same", "projected"],
+)
+def test_files_do_not_take_the_place_of_others(source: dict[str, Any], expected: list[str]) -> None:
+    pod = created(serviceAccountName="s", volumes=[{"name": "v", **source}])
+    assert STRATEGY.warnings(pod, None) == [f'volume "v" {text}' for text in expected]
+
+
 PROFILE = {"appArmorProfile": {"type": "RuntimeDefault"}}
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"
 

@@ -6,8 +6,8 @@ pkg/api/node/util.go). Paths start at the pod; those of a template start at `spe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from fairlead.api.fields import go_quote
 from fairlead.api.names import label_value
@@ -43,8 +43,11 @@ _DEPRECATED_VOLUMES = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 }
-#: Projection → its name in the warning.
-_PROJECTIONS = {"configMap": "configMap", "secret": "secrets", "downwardAPI": "downwardAPI"}
+#: Volume whose files are made of an object → the field with the name of that.
+_OBJECTS = {"configMap": "name", "secret": "secretName", "downwardAPI": ""}
+#: Its path, and in which source of the volume it is.
+_File: TypeAlias = tuple[str, str]
+_MAKING_FILES = frozenset({*_OBJECTS, "projected"})
 _BYTES = ("memory", "ephemeral-storage")
 _USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
@@ -135,31 +138,46 @@ def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
                 yield f"{path}[{i}].{shown}: {text}"
         claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
         yield from claim_warnings(claim.get("spec") or {}, f"{path}[{i}].ephemeral.volumeClaimTemplate.spec")
-    tokens = {
-        source["serviceAccountToken"].get("path", "")
-        for volume in volumes
-        for source in (volume.get("projected") or {}).get("sources") or ()
-        if "serviceAccountToken" in source
-    }
-    if tokens:
-        yield from _about_token_paths(volumes, tokens, path)
+    for volume in volumes:
+        if not _MAKING_FILES.isdisjoint(volume):
+            yield from _about_files(volume)
 
 
-def _about_token_paths(volumes: list[Obj], tokens: set[str], path: str) -> Iterator[str]:
-    for i, volume in enumerate(volumes):
-        here = f"{path}[{i}].projected.sources"
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            for kind, shown in _PROJECTIONS.items():
-                for j, item in enumerate((source.get(kind) or {}).get("items") or ()):
-                    if item.get("path", "") in tokens:
-                        yield f"{here}.{shown}[{j}]: {_same_as_token(item['path'])}"
-            bundle = (source.get("clusterTrustBundle") or {}).get("path")
-            if bundle in tokens:
-                yield f"{here}.ClusterTrustBundle: {_same_as_token(bundle)}"
+def _about_files(volume: Obj) -> Iterator[str]:
+    """Files of a volume that take each other's place, or the place of the other's directory."""
+    start = f"volume {go_quote(volume.get('name', ''))}"
+    for kind, name_field in _OBJECTS.items():
+        source = volume.get(kind) or {}
+        yield from _overlaps(_files(source, ""), [], f"{start} ({_owner(kind, source.get(name_field))})")
+    seen: list[_File] = []
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        if not projection:
+            yield f"{start} (Projected) has no sources provided"
+        files: list[_File] = []
+        for kind in _OBJECTS:
+            source = projection.get(kind) or {}
+            files += _files(source, f" ({_owner(kind, source.get('name'))})")
+        if token := projection.get("serviceAccountToken"):
+            files.append((token.get("path", "").rstrip("/"), " (ServiceAccountToken)"))
+        yield from _overlaps(files, seen, f"{start} (Projected)")
 
 
-def _same_as_token(path: str) -> str:
-    return f"has duplicated path with ServiceAccountToken {go_quote(path)}"
+def _owner(kind: str, name: str | None) -> str:
+    shown = kind[0].upper() + kind[1:]
+    return shown if kind == "downwardAPI" else f"{shown} {go_quote(name or '')}"
+
+
+def _files(source: Obj, owner: str) -> list[_File]:
+    return [(item.get("path", "").rstrip("/"), owner) for item in source.get("items") or ()]
+
+
+def _overlaps(files: Iterable[_File], seen: list[_File], start: str) -> Iterator[str]:
+    """Of each file with those before it, in this source and in others."""
+    for path, owner in files:
+        for other, its_owner in seen if path else ():
+            if other and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/")):
+                yield f"{start}: overlapping paths: {go_quote(path)}{owner} with {go_quote(other)}{its_owner}"
+        seen.append((path, owner))
 
 
 def _about_duplicates(spec: Obj, path: str) -> Iterator[str]:
