@@ -32,6 +32,29 @@ WARNINGS: list[tuple[dict[str, Any], list[str]]] = [
         ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"],
     ),
     (
+        {
+            "initContainers": [container(name="i", ports=[{"containerPort": 1, "name": "web"}])],
+            "containers": [container(ports=[{"containerPort": 2, "name": "web"}, {"containerPort": 3}])],
+        },
+        [
+            'spec.containers[0].ports[0]: duplicate port name "web" with spec.initContainers[0].ports[0], '
+            "services and probes that select ports by name will use spec.initContainers[0].ports[0]"
+        ],
+    ),
+    (
+        {
+            "hostAliases": [{"ip": "2001:DB8::1"}],
+            "dnsConfig": {"nameservers": ["2001:DB8::2"]},
+            "imagePullSecrets": [{}],
+        },
+        [
+            'spec.imagePullSecrets[0].name: invalid empty name ""',
+            'spec.dnsConfig.nameservers[0]: IPv6 address "2001:DB8::2" should be in RFC 5952 canonical format '
+            '("2001:db8::2")',
+            'spec.hostAliases[0].ip: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")',
+        ],
+    ),
+    (
         {"imagePullSecrets": [{"name": "a"}, {}]},
         ['spec.imagePullSecrets[1].name: invalid empty name ""'],
     ),
@@ -74,6 +97,17 @@ def test_paths_of_a_template_start_at_the_template() -> None:
         "spec.template.spec.terminationGracePeriodSeconds: "
         "must be >= 0; negative values are invalid and will be treated as 1"
     ]
+
+
+def test_preference_that_no_label_can_meet_is_told_of() -> None:
+    expression = {"key": "a", "operator": "In", "values": ["-"]}
+    terms = [{"weight": 1, "preference": {"matchExpressions": [expression]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    (told,) = STRATEGY.warnings(created(affinity=affinity), None)
+    where = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+    assert told.startswith(
+        f"{where}.matchExpressions[0].values[0]: - is invalid, a valid label must be an empty string"
+    )
 
 
 def files(*paths: str) -> list[dict[str, str]]:

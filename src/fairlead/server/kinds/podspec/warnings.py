@@ -53,6 +53,7 @@ _USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field i
 USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 _NEGATIVE_GRACE = "must be >= 0; negative values are invalid and will be treated as 1"
 _LOST_BY_APPLY = "which may be dropped when using apply"
+_BY_NAME = "services and probes that select ports by name will use"
 _SELECTS_NOTHING = "a null labelSelector results in matching no pod"
 
 
@@ -98,9 +99,14 @@ def _warnings(owner: Obj, prefix: str, *, is_template: bool) -> Iterator[str]:
         has_ports = has_ports or "ports" in container
     if has_ports:
         yield from _about_ports(spec, path)
+        yield from _about_port_names(spec, path)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         yield f"{path}.terminationGracePeriodSeconds: {_NEGATIVE_GRACE}"
     yield from _about_pod_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from ip_warnings(server, f"{path}.dnsConfig.nameservers[{i}]")
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from ip_warnings(alias.get("ip", ""), f"{path}.hostAliases[{i}].ip")
 
 
 def _about_node_labels(spec: Obj, path: str) -> Iterator[str]:
@@ -112,7 +118,8 @@ def _about_node_labels(spec: Obj, path: str) -> Iterator[str]:
         for i, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
             yield from _about_node_term(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{i}]")
         for i, term in enumerate(affinity.get(PREFERRED) or ()):
-            yield from _about_node_term(term.get("preference") or {}, f"{here}.{PREFERRED}[{i}].preference")
+            where = f"{here}.{PREFERRED}[{i}].preference"
+            yield from _about_node_term(term.get("preference") or {}, where, any_value=True)
     for i, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here, key = f"{path}.topologySpreadConstraints[{i}]", constraint.get("topologyKey", "")
         if text := _DEPRECATED_LABELS.get(key):
@@ -121,14 +128,15 @@ def _about_node_labels(spec: Obj, path: str) -> Iterator[str]:
             yield f"{here}.labelSelector: {_SELECTS_NOTHING}"
 
 
-def _about_node_term(term: Obj, path: str) -> Iterator[str]:
+def _about_node_term(term: Obj, path: str, *, any_value: bool = False) -> Iterator[str]:
+    """Where any value may be asked for, those that no label can have are told of; elsewhere they are refused."""
     for i, expression in enumerate(term.get("matchExpressions") or ()):
         here, key = f"{path}.matchExpressions[{i}]", expression.get("key", "")
         if text := _DEPRECATED_LABELS.get(key):
             yield f"{here}.key: {key} is {text}"
-        for j, value in enumerate(expression.get("values") or ()):
+        for j, value in enumerate(expression.get("values") or () if any_value else ()):
             for text in label_value(value):
-                yield f"{here}.values[{j}]: {text}"
+                yield f"{here}.values[{j}]: {value} is invalid, {text}"
 
 
 def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
@@ -181,10 +189,6 @@ def _overlaps(files: Iterable[_File], seen: list[_File], start: str) -> Iterator
 
 
 def _about_duplicates(spec: Obj, path: str) -> Iterator[str]:
-    for i, alias in enumerate(spec.get("hostAliases") or ()):
-        yield from ip_warnings(alias.get("ip", ""), f"{path}.hostAliases[{i}].ip")
-    for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
-        yield from ip_warnings(server, f"{path}.dnsConfig.nameservers[{i}]")
     for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
         for i, item in enumerate(spec.get(field) or ()):
@@ -255,6 +259,18 @@ def _about_ports(spec: Obj, path: str) -> Iterator[str]:
                 if text := _port_conflict(port, other):
                     yield f"{where}: {text} port definition with {other_path}"
             others.append((where, port))
+
+
+def _about_port_names(spec: Obj, path: str) -> Iterator[str]:
+    """Within a container names are different, but containers do not know of each other."""
+    known: dict[str, str] = {}
+    for container, here in each_with_path(spec, path):
+        for i, port in enumerate(container.get("ports") or ()):
+            if not (name := port.get("name")):
+                continue
+            where = f"{here}.ports[{i}]"
+            if (first := known.setdefault(name, where)) != where:
+                yield f"{where}: duplicate port name {go_quote(name)} with {first}, {_BY_NAME} {first}"
 
 
 def _port_conflict(port: Obj, other: Obj) -> str:
