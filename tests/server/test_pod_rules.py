@@ -24,6 +24,25 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
         ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
     ),
     ("volumes labelled recursively", {"securityContext": {"seLinuxChangePolicy": "Recursive"}}, []),
+    (
+        "operators that are none",
+        {
+            "tolerations": [{"key": "a", "operator": "<"}],
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "z",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchExpressions": [{"key": "a", "operator": ">="}]},
+                }
+            ],
+        },
+        [
+            "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].operator: "
+            r'Invalid value: "\u003e=": not a valid selector operator',
+            r'spec.tolerations[0].operator: Unsupported value: "\u003c": supported values: "Equal", "Exists"',
+        ],
+    ),
     ("no preemption policy", {"preemptionPolicy": ""}, ["spec.preemptionPolicy: Required value"]),
     (
         "tolerations in the annotation of old",

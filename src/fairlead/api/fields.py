@@ -79,13 +79,24 @@ def told(causes: Iterable[Cause]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
+class Word(str):
+    """A value of a Go type made for it, like an operator: a field error prints it as JSON, unlike other strings."""
+
+    __slots__ = ()
+
+
 def quoted(value: Any) -> str:
     """A value as Go's field errors print it: strings quoted, numbers and booleans bare, the rest as JSON."""
-    if isinstance(value, str):
+    if isinstance(value, str) and not isinstance(value, Word):
         return go_quote(value)
     if value is None:
         return "null"
-    return msgspec.json.encode(value).decode()
+    plain = str(value) if isinstance(value, Word) else value
+    return msgspec.json.encode(plain).decode().translate(_HTML)
+
+
+#: What Go's JSON never shows as it is, lest somebody takes it for HTML.
+_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def go_quote(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.api import names
 from fairlead.api.errors import BadRequest
-from fairlead.api.fields import Errors, go_quote, quoted
+from fairlead.api.fields import Errors, Word, go_quote, quoted
 from fairlead.api.objects import Obj
 
 Labels: TypeAlias = Mapping[str, str]
@@ -264,7 +264,7 @@ def validate_structured(selector: Obj | None, errors: Errors, path: str, *, any_
         name, values = expression.get("operator", ""), expression.get("values") or ()
         operator = _STRUCTURED.get(name)
         if operator is None:
-            errors.invalid(f"{here}.operator", name, "not a valid selector operator")
+            errors.invalid(f"{here}.operator", Word(name), "not a valid selector operator")
         elif operator in _SET and not values:
             errors.required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in _UNARY and values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, Word
 from fairlead.api.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import validate_structured
@@ -59,7 +59,7 @@ def _validate_node_requirement(requirement: Obj, path: str, errors: Errors, *, a
         if len(values) != 1:
             errors.required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        errors.invalid(f"{path}.operator", Word(operator), "not a valid selector operator")
     check(errors, f"{path}.key", requirement.get("key", ""), qualified_name)
     if not any_value:
         for i, value in enumerate(values):
@@ -69,7 +69,7 @@ def _validate_node_requirement(requirement: Obj, path: str, errors: Errors, *, a
 def _validate_field_requirement(requirement: Obj, path: str, errors: Errors) -> None:
     operator, values, key = requirement.get("operator", ""), requirement.get("values") or (), requirement.get("key", "")
     if operator not in ("In", "NotIn"):
-        errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
+        errors.invalid(f"{path}.operator", Word(operator), "not a valid selector operator")
     elif len(values) != 1:
         errors.required(
             f"{path}.values", "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, Word
 from fairlead.api.golang import unmarshal_error
 from fairlead.api.names import label_value, qualified_name
 from fairlead.api.objects import Obj
@@ -37,6 +37,7 @@ def validate_tolerations(tolerations: Iterable[Obj], path: str, errors: Errors) 
 
 def _validate_toleration(toleration: Obj, path: str, errors: Errors) -> None:
     key, operator, effect = (toleration.get(field, "") for field in ("key", "operator", "effect"))
+    operator, effect = Word(operator), Word(effect)
     if key:
         check(errors, f"{path}.key", key, qualified_name)
     elif operator != "Exists":
