@@ -41,10 +41,19 @@ def created(**spec: Any) -> Obj:
     return asyncio.run(_created(pod(**spec)))
 
 
+def warned_at_birth(**spec: Any) -> list[str]:
+    """What is said of such a pod that cannot be told any more when it is stored."""
+    return asyncio.run(_prepared(pod(**spec)))
+
+
 async def _created(obj: Obj) -> Obj:
-    STRATEGY.default(obj)
-    STRATEGY.prepare_create(obj)
+    await _prepared(obj)
     return obj
+
+
+async def _prepared(obj: Obj) -> list[str]:
+    STRATEGY.default(obj)
+    return STRATEGY.prepare_create(obj)
 
 
 def texts(errors: Errors) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.server.kinds.podspec import template_warnings
-from tests.server.pod_world import STRATEGY, container, created
+from tests.server.pod_world import STRATEGY, container, created, warned_at_birth
 
 WARNINGS: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
@@ -174,5 +174,4 @@ ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"
 )
 def test_profile_in_an_annotation_should_be_a_field(spec: dict[str, Any], profile: str, is_told: bool) -> None:
     text = f'metadata.annotations[{ANNOTATION}]: deprecated since v1.30; use the "appArmorProfile" field instead'
-    pod = created(annotations={ANNOTATION: profile}, **spec)
-    assert STRATEGY.warnings(pod, None) == [text] * is_told
+    assert warned_at_birth(annotations={ANNOTATION: profile}, **spec) == [text] * is_told

@@ -165,7 +165,7 @@ class Registry:
             await self.admission.admit(attributes)
             is_generated = not metadata(obj).get("name")
             writing.begin(served, obj)
-            strategy.prepare_create(obj)
+            write.caller.warnings.extend(strategy.prepare_create(obj) or ())
             errors = Errors()
             validate_meta(obj, errors, resource=served.resource)
             strategy.validate(obj, errors)

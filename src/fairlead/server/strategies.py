@@ -10,7 +10,7 @@ quantities are canonical. They change the dict in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 
 from fairlead.api.fields import Errors
@@ -59,8 +59,12 @@ class Strategy:
     def default(self, obj: Obj) -> None:
         """Fill in what the user left out (Kubernetes' SetDefaults functions). Runs on every write."""
 
-    def prepare_create(self, obj: Obj) -> None:
-        """Drop what a user may not set. The status is already gone where `has_status`."""
+    def prepare_create(self, obj: Obj) -> Sequence[str] | None:
+        """Drop what a user may not set. The status is already gone where `has_status`.
+
+        Returns texts for the client's `Warning` headers, about what cannot be seen in the object afterwards.
+        """
+        return None
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         """Carry over what this endpoint may not change. The status is already the old one where `has_status`."""

@@ -90,8 +90,6 @@ class PodStrategy(Strategy):
 
     def __init__(self) -> None:
         self._known = KnownSpecs()
-        #: AppArmor annotations of the pod that is being created; nothing waits until `warnings` tells of them.
-        self._annotated: list[str] = []
 
     def default(self, obj: Obj) -> None:
         default_pod(obj)
@@ -99,12 +97,12 @@ class PodStrategy(Strategy):
             default_status(status)
         drop_old_init_containers(metadata(obj))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_create(self, obj: Obj) -> list[str]:
         sync_service_account(obj["spec"])  # admission may have chosen one
         drop_disabled(obj["spec"])
         obj["status"] = initial_status(obj["spec"])
         merge_label_keys(obj)
-        self._annotated = copy_apparmor_annotations(obj)
+        return [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in copy_apparmor_annotations(obj)]
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         drop_disabled(obj["spec"], old["spec"])
@@ -140,7 +138,7 @@ class PodStrategy(Strategy):
         if old is not None:
             return []
         meta = metadata(obj)
-        warnings = [f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}" for key in self._annotated]
+        warnings: list[str] = []
         if wrong := dns1123_label(meta.get("name", "")):
             warnings.append(f"{_HOST_NAME}: [{' '.join(wrong)}]")
         known = self._known.find(self._known.key(obj))
