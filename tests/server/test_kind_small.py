@@ -11,7 +11,7 @@ from fairlead.api.objects import Obj
 from fairlead.server.kinds.autoscaling import to_v1, to_v2
 from fairlead.server.kinds.events import EVENTS_API, to_core, to_events
 from fairlead.server.kinds.namespaces import validate_finalize
-from tests.server.kind_world import born, made, status_refusals, strategy_of, updated
+from tests.server.kind_world import born, made, status_refusals, strategy_of, updated, warnings
 
 
 def test_node_keeps_the_status_it_registers_with() -> None:
@@ -217,6 +217,147 @@ def test_volume_needs_exactly_one_source() -> None:
     assert born("PersistentVolume", spec=spec)[1] == ["spec: Required value: must specify a volume type"]
     both = spec | {"hostPath": {"path": "/d"}, "nfs": {"server": "s", "path": "/p"}}
     assert born("PersistentVolume", spec=both)[1] == ["spec.nfs: Forbidden: may not specify more than 1 volume type"]
+
+
+VOLUME: Obj = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+HOST_PATH: Obj = VOLUME | {"hostPath": {"path": "/d"}}
+
+
+@pytest.mark.parametrize(
+    ("sources", "refusals"),
+    [
+        ({"hostPath": {"path": "/a/../b"}}, ["spec.hostPath.path: Invalid value: \"/a/../b\": must not contain '..'"]),
+        ({"gcePersistentDisk": {}}, ["spec.persistentDisk.pdName: Required value"]),
+        ({"nfs": {"server": "s", "path": "p"}}, ['spec.nfs.path: Invalid value: "p": must be an absolute path']),
+        ({"local": {"path": "/d"}}, ["spec.nodeAffinity: Required value: Local volume requires node affinity"]),
+        (
+            {"cinder": {"volumeID": "v", "secretRef": {"name": "s"}}},
+            ["spec.cinder.secretRef.namespace: Required value"],
+        ),
+        ({"csi": {}}, ["spec.csi.driver: Required value", "spec.csi.volumeHandle: Required value"]),
+        (
+            {"csi": {"driver": "d", "volumeHandle": "h", "nodeExpandSecretRef": {"name": "s"}}},
+            ["spec.csi.nodeExpandSecretRef.namespace: Required value"],
+        ),
+        (
+            {"hostPath": {"path": "/d"}, "cephfs": {}, "flexVolume": {"driver": "d"}},
+            ["spec.cephFS: Forbidden: may not specify more than 1 volume type"],
+        ),
+        (
+            {"iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "x", "initiatorName": "y", "secretRef": {}}},
+            [
+                'spec.iscsi.iqn: Invalid value: "x": must be valid format',
+                "spec.iscsi.secretRef.name: Required value",
+                'spec.iscsi.initiatorname: Invalid value: "y": must be valid format',
+            ],
+        ),
+        (
+            {"hostPath": {"path": "//"}, "persistentVolumeReclaimPolicy": "Recycle"},
+            ["spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"],
+        ),
+        (
+            {"hostPath": {"path": "/d"}, "nodeAffinity": {"required": {"nodeSelectorTerms": []}}},
+            ["spec.nodeAffinity.required.nodeSelectorTerms: Required value: must have at least one node selector term"],
+        ),
+        (
+            {"hostPath": {"path": "/d"}, "volumeAttributesClassName": ""},
+            [
+                "spec.volumeAttributesClassName: Required value: an empty string is disallowed",
+                "spec.csi: Required value: has to be specified when using volumeAttributesClassName",
+            ],
+        ),
+    ],
+)
+def test_each_source_of_a_volume_has_its_rules(sources: Obj, refusals: list[str]) -> None:
+    assert born("PersistentVolume", spec=VOLUME | sources)[1] == refusals
+
+
+def test_sources_of_a_volume_are_completed_as_in_pods() -> None:
+    volume = made("PersistentVolume", spec=VOLUME | {"rbd": {"monitors": ["m"], "image": "i"}})
+    assert volume["spec"]["rbd"] | {"monitors": 0, "image": 0} == {
+        "monitors": 0,
+        "image": 0,
+        "pool": "rbd",
+        "user": "admin",
+        "keyring": "/etc/ceph/keyring",
+    }
+    assert volume["status"] == {"phase": "Pending", "lastPhaseTransitionTime": "2030-01-01T00:00:00Z"}
+
+
+def on_nodes_with(key: str) -> Obj:
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "Exists"}]}]}}
+
+
+def test_volume_stays_where_it_is() -> None:
+    old = made("PersistentVolume", spec=HOST_PATH | {"nodeAffinity": on_nodes_with("beta.kubernetes.io/os")})
+    today = on_nodes_with("kubernetes.io/os")
+    assert updated(old, lambda obj: obj["spec"].update(nodeAffinity=today))[1] == []
+    _, refusals = updated(old, lambda obj: obj["spec"].update(nodeAffinity=on_nodes_with("zone")))
+    assert refusals == [
+        'nodeAffinity: Invalid value: {"Required":{"NodeSelectorTerms":[{"MatchExpressions":[{"Key":"zone",'
+        '"Operator":"Exists","Values":null}],"MatchFields":null}]}}: '
+        "field is immutable, except for updating from beta label to GA"
+    ]
+
+
+def test_what_is_wrong_with_a_changed_volume_is_told_twice() -> None:
+    old = made("PersistentVolume", spec=HOST_PATH)
+    _, refusals = updated(old, lambda obj: obj["spec"].update(volumeMode="Tape"))
+    unknown = 'spec.volumeMode: Unsupported value: "Tape": supported values: "Block", "Filesystem"'
+    assert refusals == [unknown, unknown, 'volumeMode: Invalid value: "Tape": field is immutable']
+
+
+def test_volume_may_learn_later_how_it_expands() -> None:
+    old = made("PersistentVolume", spec=VOLUME | {"csi": {"driver": "d", "volumeHandle": "h"}})
+    secret = {"controllerExpandSecretRef": {"name": "s", "namespace": "ns"}}
+    assert updated(old, lambda obj: obj["spec"]["csi"].update(secret))[1] == []
+    _, refusals = updated(old, lambda obj: obj["spec"]["csi"].update(volumeHandle="i"))
+    assert refusals[0].startswith("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable")
+
+
+def test_what_is_old_about_a_volume_is_remarked_on() -> None:
+    annotations = {"volume.beta.kubernetes.io/mount-options": "ro", "volume.beta.kubernetes.io/storage-class": "c"}
+    spec = VOLUME | {
+        "persistentVolumeReclaimPolicy": "Recycle",
+        "nodeAffinity": on_nodes_with("beta.kubernetes.io/os"),
+        "cephfs": {"monitors": ["m"]},
+    }
+    assert warnings(made("PersistentVolume", spec=spec, meta={"annotations": annotations})) == [
+        'metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "storageClassName" '
+        "attribute instead",
+        'metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use "mountOptions" '
+        "attribute instead",
+        "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended "
+        "approach is to use dynamic provisioning.",
+        "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is "
+        'deprecated since v1.14; use "kubernetes.io/os" instead',
+        "spec.cephfs: deprecated in v1.28, non-functional in v1.31+",
+    ]
+    _, refusals = born("PersistentVolume", spec=HOST_PATH, meta={"annotations": annotations})
+    assert refusals == [
+        "metadata.annotations.volume.beta.kubernetes.io/mount-options: Forbidden: "
+        "may not specify mount options for this volume type"
+    ]
+
+
+def test_both_names_of_a_claims_source_say_the_same() -> None:
+    other = SNAPSHOT | {"name": "t"}
+    _, refusals = updated(claim(dataSource=SNAPSHOT), lambda obj: obj["spec"].update(dataSourceRef=other))
+    assert refusals[0] == "spec: Invalid value: {}: must match dataSourceRef"
+
+
+def test_status_of_a_claim_tells_how_storage_grows() -> None:
+    status = {
+        "allocatedResources": {"cpu": "1", "storage": "-1"},
+        "allocatedResourceStatuses": {"storage": "Nearly", "x.io/y": "NodeResizePending"},
+    }
+    assert status_refusals(claim(), status) == [
+        'status.allocatedResourceStatuses: Unsupported value: "storage": supported values: '
+        '"ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", '
+        '"NodeResizePending"',
+        'status.allocatedResources: Unsupported value: "cpu": supported values: "storage"',
+        "status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity",
+    ]
 
 
 def test_budget_says_what_must_stay_or_what_may_go_but_not_both() -> None:

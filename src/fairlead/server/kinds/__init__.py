@@ -31,6 +31,7 @@ from fairlead.server.kinds.others import (
     RuntimeClassStrategy,
     VersionedStrategy,
 )
+from fairlead.server.kinds.persistent_volumes import PersistentVolumeStrategy
 from fairlead.server.kinds.pods import PodStrategy
 from fairlead.server.kinds.policy import PodDisruptionBudgetStrategy
 from fairlead.server.kinds.quota import ResourceQuotaStrategy
@@ -42,7 +43,6 @@ from fairlead.server.kinds.services import ServiceStrategy
 from fairlead.server.kinds.statefulsets import ControllerRevisionStrategy, StatefulSetStrategy
 from fairlead.server.kinds.storage import (
     PersistentVolumeClaimStrategy,
-    PersistentVolumeStrategy,
     StorageClassStrategy,
 )
 from fairlead.server.strategies import Strategy

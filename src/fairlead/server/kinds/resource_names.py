@@ -80,6 +80,12 @@ def validate_amount(name: str, amount: str, path: str, errors: Errors) -> None:
         errors.invalid(path, amount, "must be an integer")
 
 
+def validate_basic_amount(amount: str, path: str, errors: Errors) -> None:
+    """An amount of storage."""
+    if (value := parse(amount).units) < 0:
+        errors.invalid(path, value, "must be a valid resource quantity")
+
+
 def round_up(amounts: Obj | None) -> None:
     """What defaulting does to every list of resources (S0-42)."""
     if amounts:

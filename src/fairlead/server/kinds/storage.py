@@ -1,60 +1,39 @@
-"""PersistentVolume, PersistentVolumeClaim, StorageClass: what is asked of storage and what it offers.
+"""PersistentVolumeClaim, StorageClass: what is asked of storage, and which kinds of it there are.
 
-Volumes are simulated at best, so the many volume sources are only counted; the claims' side is complete, because
-quotas, limit ranges and the scheduler read it. Sources: `ValidatePersistentVolume*` of pkg/apis/core/validation,
-pkg/apis/storage (1.36).
+Sources: `ValidatePersistentVolumeClaim*` of pkg/apis/core/validation, pkg/api/persistentvolumeclaim, pkg/apis/storage
+(1.36). Volumes themselves are in `persistent_volumes.py`.
 """
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.podresources import is_native
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.volumes import CLASS_ANNOTATION, class_annotation
-from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES, validate_claim_spec
+from fairlead.server.kinds.podspec.claim_template import validate_claim_spec
 from fairlead.server.kinds.podspec.differences import difference
 from fairlead.server.kinds.podspec.warnings import claim_warnings
-from fairlead.server.kinds.resource_names import in_order, round_up
+from fairlead.server.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.server.kinds.rules import check, validate_unchanged
 from fairlead.server.strategies import MetaCheck, Strategy
 
-RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+_RESIZE_STATES: Final = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizePending",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+)
 BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _CLAIM_IS_FIXED: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
 #: What the field `dataSource` of a claim may be: (API group, kind).
 _KNOWN_SOURCES: Final = frozenset({("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")})
-_VOLUME_IS_FIXED: Final = "spec.persistentvolumesource is immutable after creation"
-VOLUME_SOURCES: Final = (
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-)
 
 
 class PersistentVolumeClaimStrategy(Strategy):
@@ -80,9 +59,7 @@ class PersistentVolumeClaimStrategy(Strategy):
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         validate_claim_spec(spec, "spec", errors)
-        for field in ("dataSource", "dataSourceRef"):
-            if (source := spec.get(field)) is not None:
-                _validate_data_source(source, f"spec.{field}", errors)
+        _validate_data_sources(spec, errors)
         if attributes_class := spec.get("volumeAttributesClassName"):
             check(errors, "spec.volumeAttributesClassName", attributes_class, names.dns1123_subdomain)
 
@@ -90,7 +67,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
         annotation, before = (class_annotation(one) for one in (obj, old))
-        if annotation != before and not _moves_to_the_field(obj, old):
+        if (annotation or "") != (before or "") and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
         frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
         if frozen != before_frozen:
@@ -103,8 +80,16 @@ class PersistentVolumeClaimStrategy(Strategy):
     def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
         if not obj["spec"].get("accessModes"):
             errors.required("Spec.accessModes")
-        for name, amount in in_order(obj["status"].get("capacity")):
-            _validate_basic(amount, f"status.capacity[{name}]", errors)
+        status = obj["status"]
+        for name, amount in in_order(status.get("capacity")):
+            validate_basic_amount(amount, f"status.capacity[{name}]", errors)
+        for name, state in in_order(status.get("allocatedResourceStatuses")):
+            _validate_claimed_name(name, "status.allocatedResourceStatuses", errors)
+            if state not in _RESIZE_STATES:
+                errors.not_supported("status.allocatedResourceStatuses", name, _RESIZE_STATES)
+        for name, amount in in_order(status.get("allocatedResources")):
+            if _validate_claimed_name(name, "status.allocatedResources", errors):
+                validate_basic_amount(amount, f"status.allocatedResources[{name}]", errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         told = []
@@ -114,6 +99,15 @@ class PersistentVolumeClaimStrategy(Strategy):
                 "instead"
             )
         return told + claim_warnings(obj["spec"], "spec")
+
+
+def _validate_claimed_name(name: str, path: str, errors: Errors) -> bool:
+    """Of Kubernetes' own resources only storage is claimed."""
+    before = len(errors)
+    check(errors, path, name, names.qualified_name)
+    if len(errors) == before and is_native(name) and name != "storage":
+        errors.not_supported(path, name, ("storage",))
+    return len(errors) == before
 
 
 def _settle_data_sources(spec: Obj, was: Obj) -> None:
@@ -137,6 +131,21 @@ def _settle_data_sources(spec: Obj, was: Obj) -> None:
 
 def _is_known_source(source: Obj) -> bool:
     return (source.get("apiGroup") or "", source.get("kind")) in _KNOWN_SOURCES
+
+
+def _validate_data_sources(spec: Obj, errors: Errors) -> None:
+    """Each for itself, and whether both say the same."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    for field, given in (("dataSource", source), ("dataSourceRef", reference)):
+        if given is not None:
+            _validate_data_source(given, f"spec.{field}", errors)
+    if source is None or reference is None:
+        return
+    # Go prints the path of the field in place of its value, which is an empty struct to everybody else.
+    if reference.get("namespace"):
+        errors.invalid("spec", {}, "may not be specified when dataSourceRef.namespace is specified")
+    elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
+        errors.invalid("spec", {}, "must match dataSourceRef")
 
 
 def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
@@ -200,95 +209,6 @@ def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> Non
             "spec.volumeAttributesClassName",
             f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil",
         )
-
-
-class PersistentVolumeStrategy(Strategy):
-    returns_deleted = True
-    has_status = True
-
-    def default(self, obj: Obj) -> None:
-        spec = obj["spec"]
-        obj["status"].setdefault("phase", "Pending")
-        if not spec.get("persistentVolumeReclaimPolicy"):
-            spec["persistentVolumeReclaimPolicy"] = "Retain"
-        spec.setdefault("volumeMode", "Filesystem")
-        if (path := spec.get("hostPath")) is not None:
-            path.setdefault("type", "")
-        round_up(spec.get("capacity"))
-
-    def prepare_create(self, obj: Obj) -> None:
-        obj["status"] = {"phase": "Pending"}
-
-    def validate(self, obj: Obj, errors: Errors) -> None:
-        spec = obj["spec"]
-        _validate_access_modes(spec.get("accessModes") or [], errors)
-        _validate_capacity(spec.get("capacity") or {}, errors)
-        policy = spec["persistentVolumeReclaimPolicy"]
-        if policy not in RECLAIM_POLICIES:
-            errors.not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES)
-        affinity = spec.get("nodeAffinity")
-        if affinity is not None and affinity.get("required") is None:
-            errors.required("spec.nodeAffinity.required", "must specify required node constraints")
-        _validate_source(spec, errors)
-        if storage_class := spec.get("storageClassName"):
-            check(errors, "spec.storageClassName", storage_class, names.dns1123_subdomain)
-        if spec["volumeMode"] not in VOLUME_MODES:
-            errors.not_supported("spec.volumeMode", spec["volumeMode"], VOLUME_MODES)
-
-    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        self.validate(obj, errors)
-        spec, was = obj["spec"], old["spec"]
-        if _sources(spec) != _sources(was):
-            told = f"{_VOLUME_IS_FIXED}\n{difference(_sources(was), _sources(spec))}"
-            errors.forbidden("spec.persistentvolumesource", told)
-        validate_unchanged(spec.get("volumeMode"), was.get("volumeMode"), "volumeMode", errors)
-        if was.get("nodeAffinity") is not None:
-            validate_unchanged(spec.get("nodeAffinity"), was.get("nodeAffinity"), "nodeAffinity", errors)
-
-
-def _validate_access_modes(modes: list[str], errors: Errors) -> None:
-    if not modes:
-        errors.required("spec.accessModes")
-    for mode in modes:
-        if mode not in ACCESS_MODES:
-            errors.not_supported("spec.accessModes", mode, ACCESS_MODES)
-    if "ReadWriteOncePod" in modes and any(mode != "ReadWriteOncePod" and mode in ACCESS_MODES for mode in modes):
-        errors.forbidden("spec.accessModes", "may not use ReadWriteOncePod with other access modes")
-
-
-def _validate_capacity(capacity: Mapping[str, str], errors: Errors) -> None:
-    if not capacity:
-        errors.required("spec.capacity")
-    if set(capacity) != {"storage"}:
-        errors.not_supported("spec.capacity", dict(sorted(capacity.items())) or None, ("storage",))
-    for name, amount in in_order(capacity):
-        _validate_basic(amount, f"spec.capacity[{name}]", errors)
-        if parse(amount) <= ZERO:
-            errors.invalid(f"spec.capacity[{name}]", amount, "must be greater than zero")
-
-
-def _validate_basic(amount: str, path: str, errors: Errors) -> None:
-    if (value := parse(amount).units) < 0:
-        errors.invalid(path, value, "must be a valid resource quantity")
-
-
-def _validate_source(spec: Obj, errors: Errors) -> None:
-    sources = [source for source in VOLUME_SOURCES if spec.get(source) is not None]
-    if not sources:
-        errors.required("spec", "must specify a volume type")
-    for source in sources[1:]:
-        errors.forbidden(f"spec.{source}", "may not specify more than 1 volume type")
-    if sources[:1] == ["local"] and spec.get("nodeAffinity") is None:
-        errors.required("spec.nodeAffinity", "Local volume requires node affinity")
-    host_path = (spec.get("hostPath") or {}).get("path", "")
-    if sources[:1] == ["hostPath"] and not host_path:
-        errors.required("spec.hostPath.path")
-    if host_path and posixpath.normpath(host_path) == "/" and spec["persistentVolumeReclaimPolicy"] == "Recycle":
-        errors.forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
-
-
-def _sources(spec: Obj) -> dict[str, Any]:
-    return {source: spec[source] for source in VOLUME_SOURCES if spec.get(source) is not None}
 
 
 class StorageClassStrategy(Strategy):

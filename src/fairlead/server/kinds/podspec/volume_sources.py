@@ -16,7 +16,7 @@ PULL_POLICIES = frozenset({"Always", "IfNotPresent", "Never"})
 _HOST_PATH_TYPES = frozenset(
     {"", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"}
 )
-_ISCSI_NAMES = {
+ISCSI_NAMES = {
     "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$"),
     "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}$"),
     "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}$"),
@@ -99,7 +99,7 @@ def iscsi(source: Obj, path: str, errors: Errors) -> None:
 
 
 def _check_iscsi_name(name: str, path: str, errors: Errors) -> None:
-    shape = _ISCSI_NAMES.get(name[:3])
+    shape = ISCSI_NAMES.get(name[:3])
     if shape is None:
         errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa")
     elif not shape.search(name):
@@ -212,14 +212,18 @@ def scale_io(source: Obj, path: str, errors: Errors) -> None:
     _require(source, path, errors, "gateway", "system", "volumeName")
 
 
-def csi(source: Obj, path: str, errors: Errors) -> None:
-    driver = source.get("driver", "")
+def csi_driver(driver: str, path: str, errors: Errors) -> None:
     if not driver:
-        errors.required(f"{path}.driver")
+        return errors.required(path)
     if len(driver) > 63:
-        errors.too_long(f"{path}.driver", 63)
+        errors.too_long(path, 63)
     for text in dns1123_subdomain(driver.lower()):
-        errors.invalid(f"{path}.driver", driver, text)
+        errors.invalid(path, driver, text)
+    return None
+
+
+def csi(source: Obj, path: str, errors: Errors) -> None:
+    csi_driver(source.get("driver", ""), f"{path}.driver", errors)
     if (secret := source.get("nodePublishSecretRef")) is not None:
         if name := secret.get("name"):
             check(errors, f"{path}.name", name, dns1123_subdomain)

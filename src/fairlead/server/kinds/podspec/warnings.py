@@ -78,6 +78,12 @@ def claim_warnings(spec: Obj, path: str) -> list[str]:
     ]
 
 
+def node_selector_warnings(selector: Obj, path: str) -> list[str]:
+    """Warnings about a choice of nodes; volumes have one too."""
+    terms = enumerate(selector.get("nodeSelectorTerms") or ())
+    return [text for i, term in terms for text in _about_node_term(term, f"{path}.nodeSelectorTerms[{i}]")]
+
+
 def _warnings(owner: Obj, prefix: str, *, is_template: bool) -> Iterator[str]:
     spec, annotations = owner.get("spec") or {}, (owner.get("metadata") or {}).get("annotations") or {}
     path = f"{prefix}spec"
@@ -115,8 +121,7 @@ def _about_node_labels(spec: Obj, path: str) -> Iterator[str]:
             yield f"{path}.nodeSelector[{key}]: {text}"
     if affinity := (spec.get("affinity") or {}).get("nodeAffinity"):
         here = f"{path}.affinity.nodeAffinity"
-        for i, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
-            yield from _about_node_term(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{i}]")
+        yield from node_selector_warnings(affinity.get(REQUIRED) or {}, f"{here}.{REQUIRED}")
         for i, term in enumerate(affinity.get(PREFERRED) or ()):
             where = f"{here}.{PREFERRED}[{i}].preference"
             yield from _about_node_term(term.get("preference") or {}, where, any_value=True)
