@@ -177,3 +177,17 @@ def test_what_is_ignored_or_outdated_is_remarked_on() -> None:
         'spec.externalName is ignored when spec.type is not "ExternalName"',
         'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"',
     ]
+
+
+def test_three_addresses_are_one_too_many_and_that_is_all() -> None:
+    old = service(ServiceAddresses())
+    ips = [*old["spec"]["clusterIPs"], "fd00::1", "fd00::2"]
+    _, found = updated(old, lambda obj: obj["spec"].update(clusterIPs=ips))
+    assert found == [
+        f"spec.clusterIPs: Invalid value: {msgspec.json.encode(ips).decode()}: may only hold up to 2 values"
+    ]
+
+
+def test_labels_of_a_changed_service_are_looked_at_three_times() -> None:
+    _, found = updated(service(ServiceAddresses()), lambda obj: obj["metadata"].update(labels={"a": "!"}))
+    assert len(found) == 3

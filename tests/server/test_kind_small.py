@@ -343,7 +343,8 @@ def test_what_is_old_about_a_volume_is_remarked_on() -> None:
 def test_both_names_of_a_claims_source_say_the_same() -> None:
     other = SNAPSHOT | {"name": "t"}
     _, refusals = updated(claim(dataSource=SNAPSHOT), lambda obj: obj["spec"].update(dataSourceRef=other))
-    assert refusals[0] == "spec: Invalid value: {}: must match dataSourceRef"
+    assert refusals[:2] == ["spec: Invalid value: {}: must match dataSourceRef"] * 2
+    assert refusals[2].startswith("spec: Forbidden: spec is immutable after creation")
 
 
 def test_status_of_a_claim_tells_how_storage_grows() -> None:
@@ -402,6 +403,40 @@ def test_newer_group_asks_more_of_an_event() -> None:
     ]
 
 
+def test_what_an_event_is_about_stays_in_the_newer_group() -> None:
+    event = {key: value for key, value in EVENT.items() if key not in ("source", "count")}
+    event |= {"reportingComponent": "c", "reportingInstance": "i", "action": "a"}
+    old = made("Event", **event, eventTime="2030-01-01T00:00:00.000000Z") | {"apiVersion": EVENTS_API}
+
+    def change(obj: Obj) -> None:
+        obj["involvedObject"]["name"] = "q"
+        obj["related"] = {"kind": "Node"}
+        obj["count"] = 3
+        del obj["message"]
+
+    assert updated(old | {"apiVersion": "v1"}, change)[1] == []
+    assert updated(old, change)[1] == [
+        'involvedObject: Invalid value: {"Kind":"Pod","Namespace":"ns","Name":"q","UID":"","APIVersion":"",'
+        '"ResourceVersion":"","FieldPath":""}: field is immutable',
+        'message: Invalid value: "": field is immutable',
+        "count: Invalid value: 3: field is immutable",
+        'related: Invalid value: {"Kind":"Node","Namespace":"","Name":"","UID":"","APIVersion":"",'
+        '"ResourceVersion":"","FieldPath":""}: field is immutable',
+    ]
+
+
+def test_labels_of_an_event_are_looked_at_once_more_in_the_newer_group() -> None:
+    old = made("Event", **EVENT)
+
+    def label(obj: Obj) -> None:
+        obj["metadata"]["labels"] = {"a": "!"}
+
+    _, refusals = updated(old, label)
+    assert len(refusals) == 2
+    _, refusals = updated(old | {"apiVersion": EVENTS_API}, label)
+    assert len(refusals) == 3
+
+
 def test_events_are_selected_by_what_they_are_about() -> None:
     """X-07."""
     event, selectable = made("Event", **EVENT), strategy_of("Event").selectable
@@ -452,6 +487,25 @@ def test_service_accounts_and_endpoints_are_remarked_on() -> None:
     assert strategy_of("Endpoints").warnings(endpoints, None) == [
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
     ]
+
+
+def test_addresses_written_oddly_are_remarked_on_unless_a_controller_did_it() -> None:
+    odd = 'IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")'
+    subsets = [{"notReadyAddresses": [{"ip": "2001:DB8::1"}]}]
+    endpoints = made("Endpoints", subsets=subsets)
+    assert warnings(endpoints)[1:] == [f"subsets[0].notReadyAddresses[0].ip: {odd}"]
+    labels = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    assert len(warnings(made("Endpoints", subsets=subsets, meta={"labels": labels}))) == 1
+    slice_ = made("EndpointSlice", addressType="IPv6", endpoints=[{"addresses": ["2001:DB8::1"]}])
+    assert warnings(slice_) == [f"endpoints[0].addresses[0]: {odd}"]
+    names = made("EndpointSlice", addressType="FQDN", endpoints=[{"addresses": ["a.example"]}])
+    assert warnings(names) == ["spec.addressType: FQDN endpoints are deprecated"]
+
+
+def test_topology_of_old_cannot_be_written() -> None:
+    endpoint = {"addresses": ["10.1.1.1"]}
+    slice_ = made("EndpointSlice", addressType="IPv4", endpoints=[endpoint | {"deprecatedTopology": {"a": "b"}}])
+    assert slice_["endpoints"] == [endpoint | {"conditions": {}}]
 
 
 def test_binding_names_a_role_for_life() -> None:

@@ -11,21 +11,25 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.server.kinds.ips import IPV6, family_of, parse_ip, validate_endpoint_ip, validate_ip
+from fairlead.server.kinds.ips import IPV6, family_of, ip_warnings, parse_ip, validate_endpoint_ip, validate_ip
 from fairlead.server.kinds.rules import check, validate_protocol, validate_unchanged
-from fairlead.server.strategies import Strategy
+from fairlead.server.strategies import MetaCheck, Strategy
 
 ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+
+_MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+_SLICE_MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+_SLICE_CONTROLLERS: Final = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 
 _MANY_ENDPOINTS: Final = 1000
 _MANY_ADDRESSES: Final = 100
 _MANY_PORTS: Final = 20_000
-_MANY_TOPOLOGY_LABELS: Final = 16
 _MANY_HINTS: Final = 8
 
 
 class EndpointsStrategy(Strategy):
     allows_create_on_update = True
+    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
 
     def default(self, obj: Obj) -> None:
         for subset in obj.get("subsets") or ():
@@ -42,7 +46,14 @@ class EndpointsStrategy(Strategy):
             self.validate(obj, errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+        told = ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+        if (metadata(obj).get("labels") or {}).get(_MANAGED_BY) == "endpoint-controller":
+            return told  # it writes addresses as they should be
+        for index, subset in enumerate(obj.get("subsets") or ()):
+            for field in ("addresses", "notReadyAddresses"):
+                for number, address in enumerate(subset.get(field) or ()):
+                    told += ip_warnings(address["ip"], f"subsets[{index}].{field}[{number}].ip")
+        return told
 
 
 def _validate_subset(subset: Obj, path: str, errors: Errors) -> None:
@@ -85,10 +96,16 @@ class EndpointSliceStrategy(Strategy):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
+    def prepare_create(self, obj: Obj) -> None:
+        """The topology of old can be read here, but not written."""
+        for endpoint in obj.get("endpoints") or ():
+            endpoint.pop("deprecatedTopology", None)
+
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         """Labels count as part of what is desired."""
         if (metadata(obj).get("labels") or {}) != (metadata(old).get("labels") or {}):
             metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
+        self.prepare_create(obj)
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         type_ = obj["addressType"]
@@ -108,6 +125,17 @@ class EndpointSliceStrategy(Strategy):
         self.validate(obj, errors)
         validate_unchanged(obj["addressType"], old["addressType"], "addressType", errors)
 
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        told = []
+        if obj["addressType"] == "FQDN":
+            told.append("spec.addressType: FQDN endpoints are deprecated")
+        if (metadata(obj).get("labels") or {}).get(_SLICE_MANAGED_BY) in _SLICE_CONTROLLERS:
+            return told
+        for index, endpoint in enumerate(obj.get("endpoints") or ()):
+            for number, address in enumerate(endpoint.get("addresses") or ()):
+                told += ip_warnings(address, f"endpoints[{index}].addresses[{number}]")
+        return told
+
 
 def _validate_endpoint(endpoint: Obj, type_: str, path: str, errors: Errors) -> None:
     addresses = endpoint.get("addresses") or []
@@ -119,8 +147,6 @@ def _validate_endpoint(endpoint: Obj, type_: str, path: str, errors: Errors) -> 
         _validate_slice_address(address, type_, f"{path}.addresses[{index}]", errors)
     if (node := endpoint.get("nodeName")) is not None:
         check(errors, f"{path}.nodeName", node, names.dns1123_subdomain)
-    if len(endpoint.get("deprecatedTopology") or ()) > _MANY_TOPOLOGY_LABELS:
-        errors.too_many(f"{path}.deprecatedTopology", len(endpoint["deprecatedTopology"]), _MANY_TOPOLOGY_LABELS)
     if (hostname := endpoint.get("hostname")) is not None:
         check(errors, f"{path}.hostname", hostname, names.dns1123_label)
     _validate_hints((endpoint.get("hints") or {}).get("forZones") or [], f"{path}.hints.forZones", errors)

@@ -8,12 +8,14 @@ Sources: pkg/apis/core/validation/events.go, pkg/apis/events/v1/conversion.go, p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of, namespace_of
-from fairlead.server.kinds.rules import check, is_same, validate_unchanged
+from fairlead.server.kinds.meta import validate_change
+from fairlead.server.kinds.podspec.structs import Field, as_go
+from fairlead.server.kinds.rules import IMMUTABLE, check, is_same
 from fairlead.server.strategies import FieldGetter, Strategy
 
 EVENTS_API: Final = "events.k8s.io/v1"
@@ -90,7 +92,52 @@ _SELECTABLE_IN_EVENTS: Final[Mapping[str, FieldGetter]] = {
 }
 
 
+_OBJECT: Final = tuple(
+    Field(go, json, "")
+    for go, json in (
+        ("Kind", "kind"),
+        ("Namespace", "namespace"),
+        ("Name", "name"),
+        ("UID", "uid"),
+        ("APIVersion", "apiVersion"),
+        ("ResourceVersion", "resourceVersion"),
+        ("FieldPath", "fieldPath"),
+    )
+)
+_SOURCE: Final = (Field("Component", "component", ""), Field("Host", "host", ""))
+
+#: What an update of an event may not change: the field, the name it goes by in the text, and what it is when unset.
+_FIXED: Final[tuple[tuple[str, str, Any], ...]] = (
+    ("involvedObject", "involvedObject", {}),
+    ("reason", "reason", ""),
+    ("message", "message", ""),
+    ("source", "source", {}),
+    ("firstTimestamp", "firstTimestamp", None),
+    ("lastTimestamp", "lastTimestamp", None),
+    ("count", "count", 0),
+    ("reason", "reason", ""),
+    ("type", "type", ""),
+    ("eventTime", "eventTime", None),
+    ("action", "action", ""),
+    ("related", "related", None),
+    ("reportingComponent", "reportingController", ""),
+    ("reportingInstance", "reportingInstance", ""),
+)
+#: Those that are structs: upstream prints its internal types.
+_STRUCTS: Final[Mapping[str, tuple[Field, ...]]] = {
+    "involvedObject": _OBJECT,
+    "source": _SOURCE,
+    "related": _OBJECT,
+}
+
+
+def _shown(field: str, value: Any) -> Any:
+    struct = _STRUCTS.get(field)
+    return as_go(value, struct) if struct and value is not None else value
+
+
 class EventStrategy(Strategy):
+    meta_checks = ()
     allows_create_on_update = True
     selectable = _SELECTABLE
 
@@ -110,29 +157,13 @@ class EventStrategy(Strategy):
         _validate_always(obj, "reportingController" if is_strict else "reportingComponent", errors)
         if not is_strict:
             return
+        validate_change(obj, old, errors)
         if not is_same(obj.get("series"), old.get("series")):
             _validate_series(obj, errors)
-        for ours, told in _FIXED:
-            validate_unchanged(obj.get(ours), old.get(ours), told, errors)
-
-
-#: What an update of an event may not change, and the name it goes by in the text.
-_FIXED: Final = (
-    ("involvedObject", "involvedObject"),
-    ("reason", "reason"),
-    ("message", "message"),
-    ("source", "source"),
-    ("firstTimestamp", "firstTimestamp"),
-    ("lastTimestamp", "lastTimestamp"),
-    ("count", "count"),
-    ("reason", "reason"),
-    ("type", "type"),
-    ("eventTime", "eventTime"),
-    ("action", "action"),
-    ("related", "related"),
-    ("reportingComponent", "reportingController"),
-    ("reportingInstance", "reportingInstance"),
-)
+        for ours, told, unset in _FIXED:
+            value = obj.get(ours, unset)
+            if not is_same(value, old.get(ours, unset)):
+                errors.invalid(told, _shown(ours, value), IMMUTABLE)
 
 
 def _validate_always(event: Obj, controller_field: str, errors: Errors) -> None:

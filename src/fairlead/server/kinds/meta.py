@@ -120,6 +120,12 @@ def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, 
         errors.too_long(path, names.ANNOTATIONS_MAX_BYTES)
 
 
+def validate_change(obj: Obj, old: Obj, errors: Errors) -> None:
+    """A change once more, for a kind whose own rules look at it in a place of their own."""
+    _validate_change(metadata(obj), metadata(old), errors)
+    _validate_finalizer_names(metadata(obj).get("finalizers") or (), errors)
+
+
 def _validate_change(meta: Obj, old: Obj, errors: Errors) -> None:
     if old.get("deletionTimestamp"):
         _validate_no_new_finalizers(meta, old, errors)

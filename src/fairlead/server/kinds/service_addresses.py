@@ -239,7 +239,7 @@ def _complete_families(obj: Obj, old: Obj) -> None:
     if spec["type"] == EXTERNAL_NAME:
         return
     is_bare = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
-    if not spec.get("ipFamilyPolicy"):
+    if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = old.get("ipFamilyPolicy") or (REQUIRE_DUAL if is_bare else SINGLE)
     errors = Errors()
     validate_address_fields(spec, old, errors)

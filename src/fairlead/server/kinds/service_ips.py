@@ -36,7 +36,7 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
         errors.not_supported("spec.ipFamilyPolicy", policy, POLICIES)
     if not _validate_ips(ips, old.get("clusterIPs") or (), errors):
         return
-    if len(ips) > 1 and (len({family_of(ip) for ip in ips}) < 2 or len(ips) > 2):
+    if len(ips) > 1 and len({family_of(ip) for ip in ips}) < 2:
         errors.invalid("spec.clusterIPs", ips, "may specify no more than one IP for each IP family")
     if not is_headless(dict(spec)):
         for index, (ip, family) in enumerate(zip(ips, families, strict=False)):

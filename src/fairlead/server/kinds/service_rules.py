@@ -130,7 +130,7 @@ def _validate_type_fields(spec: Obj, errors: Errors) -> None:
         errors.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {type_} services")
     if type_ == EXTERNAL_NAME:
         for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(field):
+            if spec.get(field) not in (None, []):
                 errors.forbidden(f"spec.{field}", "may not be set for ExternalName services")
         name = spec.get("externalName", "").removesuffix(".")
         if name:

@@ -28,14 +28,13 @@ from fairlead.server.kinds.service_rules import (
     validate_service,
     validate_service_update,
 )
-from fairlead.server.strategies import MetaCheck, Strategy
+from fairlead.server.strategies import Strategy
 
 _AFFINITY_SECONDS: Final = 10800
 
 
 class ServiceStrategy(Strategy):
     allows_create_on_update = True
-    meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
     returns_deleted = True
     has_status = True
     selectable = {

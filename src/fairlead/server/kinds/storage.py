@@ -37,7 +37,7 @@ _KNOWN_SOURCES: Final = frozenset({("", "PersistentVolumeClaim"), ("snapshot.sto
 
 
 class PersistentVolumeClaimStrategy(Strategy):
-    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE)
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE, MetaCheck.WHOLE)
     returns_deleted = True
     has_status = True
 
@@ -64,6 +64,8 @@ class PersistentVolumeClaimStrategy(Strategy):
             check(errors, "spec.volumeAttributesClassName", attributes_class, names.dns1123_subdomain)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        """Upstream checks the new claim as such and once more as a change, so all is told twice."""
+        self.validate(obj, errors)
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
         annotation, before = (class_annotation(one) for one in (obj, old))

@@ -21,7 +21,10 @@ from fairlead.server.kinds.rules import check
 Rule = Callable[[Obj, str, Errors], None]
 
 _ISCSI_MAX: Final = 64
-_ISCSI_TOO_LONG: Final = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."
+_ISCSI_TOO_LONG: Final = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
+)
 _CSI_SECRETS: Final = (
     "controllerPublishSecretRef",
     "controllerExpandSecretRef",
