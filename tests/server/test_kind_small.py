@@ -474,6 +474,13 @@ def test_autoscaler_needs_a_bound() -> None:
     assert refusals[0] == "spec.maxReplicas: Required value"
 
 
+def test_autoscaler_tolerates_nothing_at_least() -> None:
+    spec = HPA | {"behavior": {"scaleUp": {"tolerance": "-100m"}, "scaleDown": {"tolerance": "50m"}}}
+    obj, refusals = born("HorizontalPodAutoscaler", spec=spec)
+    assert refusals == ['spec.behavior.scaleUp.tolerance: Invalid value: "-100m": must be greater than or equal to 0']
+    assert obj["spec"]["behavior"]["scaleDown"]["tolerance"] == "50m"
+
+
 def test_autoscaler_survives_the_way_through_its_old_version() -> None:
     stored = made("HorizontalPodAutoscaler", spec=HPA | {"behavior": {"scaleUp": {"selectPolicy": "Min"}}})
     old = to_v1(stored)

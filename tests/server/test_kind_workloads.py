@@ -192,3 +192,9 @@ def test_controller_revision_never_changes() -> None:
     assert row_of("ControllerRevision").namespaced
     _, refusals = updated(old, lambda obj: obj.update(data={"a": 2}))
     assert refusals == ['data: Invalid value: {"a":2}: field is immutable']
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment"])
+def test_pods_that_are_going_are_counted_from_zero(kind: str) -> None:
+    refusals = status_refusals(made(kind, spec=SPECS[kind]), {"replicas": 1, "terminatingReplicas": -1})
+    assert refusals == ["status.terminatingReplicas: Invalid value: -1: must be greater than or equal to 0"]

@@ -13,8 +13,9 @@ import msgspec
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.quantity import parse
 from fairlead.server.kinds.metric_rules import validate_metrics
-from fairlead.server.kinds.rules import check, validate_not_negative
+from fairlead.server.kinds.rules import NOT_NEGATIVE, check, validate_not_negative
 from fairlead.server.strategies import Strategy
 
 V1, V2 = "autoscaling/v1", "autoscaling/v2"
@@ -108,6 +109,8 @@ def _validate_rules(rules: Obj, path: str, errors: Errors) -> None:
         errors.required(f"{path}.policies", "must specify at least one Policy")
     for index, policy in enumerate(rules.get("policies") or ()):
         _validate_policy(policy, f"{path}.policies[{index}]", errors)
+    if (tolerance := rules.get("tolerance")) is not None and parse(tolerance).nanos < 0:
+        errors.invalid(f"{path}.tolerance", tolerance, NOT_NEGATIVE)
 
 
 def _validate_policy(policy: Obj, path: str, errors: Errors) -> None:

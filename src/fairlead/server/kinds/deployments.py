@@ -34,7 +34,14 @@ _QUARTER: Final = "25%"
 _HISTORY: Final = 10
 _DEADLINE_SECONDS: Final = 600
 _PARTS: Final = ("updatedReplicas", "readyReplicas", "availableReplicas")
-_COUNTS: Final = ("observedGeneration", "replicas", *_PARTS, "unavailableReplicas", "collisionCount")
+_COUNTS: Final = (
+    "observedGeneration",
+    "replicas",
+    *_PARTS,
+    "unavailableReplicas",
+    "terminatingReplicas",
+    "collisionCount",
+)
 
 
 class DeploymentStrategy(Strategy):

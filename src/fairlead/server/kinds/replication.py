@@ -25,7 +25,7 @@ from fairlead.server.kinds.workloads import (
 from fairlead.server.strategies import FieldGetter, MetaCheck, Strategy
 
 _PARTS: Final = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-_COUNTS: Final = ("replicas", *_PARTS, "observedGeneration")
+_COUNTS: Final = ("replicas", *_PARTS, "terminatingReplicas", "observedGeneration")
 
 
 def status_count(field: str) -> FieldGetter:
