@@ -5,6 +5,7 @@ Source: apiserver `registry/rest/{create,update,delete}.go`, `registry/generic/r
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fairlead.api.builtin import (
     LEASES,
     LIMIT_RANGES,
     NAMESPACES,
+    PERSISTENT_VOLUMES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
@@ -279,5 +281,25 @@ def test_a_rehearsed_binding_is_refused_as_a_real_one_and_binds_nothing() -> Non
         await bind(world)
         with pytest.raises(Conflict, match="already assigned"):
             await world.create(PODS, rehearsal, name="p", subresource="binding", options=DRY)
+
+    run(test)
+
+
+def test_a_volume_knows_when_its_phase_changed() -> None:
+    async def test(world: World) -> None:
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/d"}}
+        made = await world.create(PERSISTENT_VOLUMES, {"metadata": {"name": "v"}, "spec": spec})
+        born = made["metadata"]["creationTimestamp"]
+        assert made["status"] == {"phase": "Pending", "lastPhaseTransitionTime": born}
+
+        async def times(status: Obj) -> str:
+            await asyncio.sleep(1)
+            patched = await world.api.patch(PERSISTENT_VOLUMES, "v", "", {"status": status}, subresource="status")
+            time: str = patched.obj()["status"]["lastPhaseTransitionTime"]
+            return time
+
+        assert await times({"message": "x", "lastPhaseTransitionTime": None}) == born
+        assert await times({"phase": "Available"}) == born[:-2] + "2Z"
+        assert await times({"phase": "Bound", "lastPhaseTransitionTime": born}) == born
 
     run(test)
