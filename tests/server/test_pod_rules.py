@@ -253,6 +253,37 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        "an ephemeral volume from nowhere, with a name",
+        {
+            "volumes": [
+                {
+                    "name": "v",
+                    "ephemeral": {
+                        "volumeClaimTemplate": {
+                            "metadata": {"uid": "u", "name": "n"},
+                            "spec": {
+                                "accessModes": ["ReadWriteOnce"],
+                                "resources": {"requests": {"storage": "1Gi"}},
+                                "dataSourceRef": {"kind": "X", "name": "y"},
+                                "volumeAttributesClassName": "A",
+                            },
+                        }
+                    },
+                }
+            ]
+        },
+        [
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.name: Forbidden: cannot be set",
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.uID: Forbidden: cannot be set",
+            'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSourceRef: Invalid value: "X": '
+            "must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+            'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeAttributesClassName: Invalid value: "A": '
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+            "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+        ],
+    ),
+    (
         "DNS that cannot work",
         {"dnsConfig": {"nameservers": ["x"], "searches": ["a_b."], "options": [{"value": "1"}]}},
         [

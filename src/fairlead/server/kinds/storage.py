@@ -57,11 +57,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         _settle_data_sources(obj["spec"], old["spec"])
 
     def validate(self, obj: Obj, errors: Errors) -> None:
-        spec = obj["spec"]
-        validate_claim_spec(spec, "spec", errors)
-        _validate_data_sources(spec, errors)
-        if attributes_class := spec.get("volumeAttributesClassName"):
-            check(errors, "spec.volumeAttributesClassName", attributes_class, names.dns1123_subdomain)
+        validate_claim_spec(obj["spec"], "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """Upstream checks the new claim as such and once more as a change, so all is told twice."""
@@ -133,34 +129,6 @@ def _settle_data_sources(spec: Obj, was: Obj) -> None:
 
 def _is_known_source(source: Obj) -> bool:
     return (source.get("apiGroup") or "", source.get("kind")) in _KNOWN_SOURCES
-
-
-def _validate_data_sources(spec: Obj, errors: Errors) -> None:
-    """Each for itself, and whether both say the same."""
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    for field, given in (("dataSource", source), ("dataSourceRef", reference)):
-        if given is not None:
-            _validate_data_source(given, f"spec.{field}", errors)
-    if source is None or reference is None:
-        return
-    # Go prints the path of the field in place of its value, which is an empty struct to everybody else.
-    if reference.get("namespace"):
-        errors.invalid("spec", {}, "may not be specified when dataSourceRef.namespace is specified")
-    elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
-        errors.invalid("spec", {}, "must match dataSourceRef")
-
-
-def _validate_data_source(source: Obj, path: str, errors: Errors) -> None:
-    group, kind = source.get("apiGroup") or "", source.get("kind", "")
-    for field in ("name", "kind"):
-        if not source.get(field):
-            errors.required(f"{path}.{field}")
-    if group:
-        check(errors, f"{path}.apiGroup", group, names.dns1123_subdomain)
-    elif kind != "PersistentVolumeClaim":
-        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
-    if namespace := source.get("namespace"):
-        check(errors, f"{path}.namespace", namespace, names.dns1123_label)
 
 
 def _moves_to_the_field(obj: Obj, old: Obj) -> bool:
