@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.objects import Obj
-from tests.server.kind_world import born, made, updated
+from tests.server.kind_world import TEMPLATE, born, made, updated
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,18 @@ def test_no_new_finalizers_while_an_object_is_being_deleted() -> None:
         "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, "
         'found new finalizers []string{"a.b/d"}'
     )
+
+
+def test_finalizers_come_before_who_manages_what() -> None:
+    managed = [{"operation": "Apply", "manager": "\n"}]
+    _, refusals = born("ConfigMap", meta={"managedFields": managed, "finalizers": ["!"]})
+    fields = [refusal.partition(":")[0] for refusal in refusals]
+    assert fields == ["metadata.finalizers", "metadata.managedFields[0].manager", "metadata.finalizers[0]"]
+
+
+def test_of_a_controller_only_the_name_that_was_made_up_is_told() -> None:
+    spec = {"selector": {"app": "a"}, "template": TEMPLATE}
+    _, refusals = born("ReplicationController", spec=spec, meta={"generateName": "AB-", "name": "AB-x"})
+    assert [refusal.partition(":")[0] for refusal in refusals] == ["metadata.name"]
+    _, refusals = born("ConfigMap", meta={"generateName": "AB-", "name": "AB-x"})
+    assert [refusal.partition(":")[0] for refusal in refusals] == ["metadata.generateName", "metadata.name"]

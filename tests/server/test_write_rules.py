@@ -12,6 +12,7 @@ import pytest
 
 from fairlead.api.builtin import (
     CONFIG_MAPS,
+    EVENTS,
     LEASES,
     LIMIT_RANGES,
     NAMESPACES,
@@ -301,5 +302,26 @@ def test_a_volume_knows_when_its_phase_changed() -> None:
         assert await times({"message": "x", "lastPhaseTransitionTime": None}) == born
         assert await times({"phase": "Available"}) == born[:-2] + "2Z"
         assert await times({"phase": "Bound", "lastPhaseTransitionTime": born}) == born
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("resource", "wrong"),
+    [
+        (EVENTS, {"involvedObject": {"namespace": "elsewhere"}}),
+        (POD_DISRUPTION_BUDGETS, {"spec": {"minAvailable": -1}}),
+    ],
+)
+def test_metadata_of_some_kinds_is_looked_at_last(resource: Resource, wrong: Obj) -> None:
+    async def test(world: World) -> None:
+        labelled = {"metadata": {"name": "x", "labels": {"a": "!"}}}
+        with pytest.raises(Invalid) as refused:
+            await world.create(resource, labelled | wrong)
+        assert "metadata.labels" not in refused.value.message
+        right = {"involvedObject": {"namespace": NAMESPACE}, "spec": {"minAvailable": 1}}
+        with pytest.raises(Invalid) as refused:
+            await world.create(resource, labelled | {key: right[key] for key in wrong})
+        assert [cause.field for cause in refused.value.causes] == ["metadata.labels"]
 
     run(test)

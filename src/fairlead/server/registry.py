@@ -166,10 +166,7 @@ class Registry:
             is_generated = not metadata(obj).get("name")
             writing.begin(served, obj)
             write.caller.warnings.extend(strategy.prepare_create(obj) or ())
-            errors = Errors()
-            validate_meta(obj, errors, resource=served.resource)
-            strategy.validate(obj, errors)
-            self._refuse(served, obj, errors)
+            self._check_new(served, obj)
             write.caller.warnings.extend(strategy.warnings(obj, None))
             attributes.name = metadata(obj)["name"]
             await self.admission.validate(attributes)
@@ -386,6 +383,17 @@ class Registry:
     async def _undo(attributes: Attributes) -> None:
         for undo in attributes.on_failure:
             await undo()
+
+    def _check_new(self, served: Served, obj: Obj) -> None:
+        """Of kinds whose own rules never look at metadata, it is looked at when nothing else is wrong."""
+        errors = Errors()
+        if served.strategy.meta_checks:
+            validate_meta(obj, errors, resource=served.resource)
+        served.strategy.validate(obj, errors)
+        self._refuse(served, obj, errors)
+        if not served.strategy.meta_checks:
+            validate_meta(obj, errors, resource=served.resource)
+            self._refuse(served, obj, errors)
 
     @staticmethod
     def _refuse(served: Served, obj: Obj, errors: Errors) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.api import names
+from fairlead.api.builtin import EVENTS
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj, name_of, namespace_of
-from fairlead.server.kinds.meta import validate_change
+from fairlead.api.objects import Obj, namespace_of
+from fairlead.server.kinds.meta import validate_change, validate_meta
 from fairlead.server.kinds.podspec.structs import Field, as_go
 from fairlead.server.kinds.rules import IMMUTABLE, check, is_same
 from fairlead.server.strategies import FieldGetter, Strategy
@@ -148,7 +149,7 @@ class EventStrategy(Strategy):
         is_strict = obj.get("apiVersion") == EVENTS_API
         _validate_always(obj, "reportingController" if is_strict else "reportingComponent", errors)
         if is_strict:
-            check(errors, "metadata.name", name_of(obj), names.dns1123_subdomain)
+            validate_meta(obj, errors, resource=EVENTS, rule=names.dns1123_subdomain)
             _validate_series(obj, errors)
             _validate_new_event(obj, errors)
 

@@ -35,6 +35,8 @@ NAME_RULES: Final[Mapping[str, names.Rule]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": names.path_segment_name,
 }
 
+#: Kinds of which only the name that came of it says what is wrong with `generateName` (ValidateObjectMetaWithOpts).
+_NAMED_ONCE: Final = frozenset({"replicationcontrollers"})
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE: Final = (
     "name",
@@ -53,9 +55,9 @@ def name_rule(qualified: str) -> names.Rule:
     return NAME_RULES.get(qualified, names.dns1123_subdomain)
 
 
-def validate_meta(obj: Obj, errors: Errors, *, resource: Resource) -> None:
+def validate_meta(obj: Obj, errors: Errors, *, resource: Resource, rule: names.Rule | None = None) -> None:
     """The metadata of a new object, after its name was generated."""
-    _validate_whole(obj, errors, resource, name_rule(resource.qualified))
+    _validate_whole(obj, errors, resource, rule or name_rule(resource.qualified))
     if resource.definition:
         _validate_finalizer_names(metadata(obj).get("finalizers") or (), errors)
 
@@ -88,7 +90,7 @@ def validate_meta_update(
 
 def _validate_whole(obj: Obj, errors: Errors, resource: Resource, rule: names.Rule) -> None:
     meta = metadata(obj)
-    if generate := meta.get("generateName"):
+    if (generate := meta.get("generateName")) and resource.qualified not in _NAMED_ONCE:
         for text in rule(names.without_trailing_dash(generate)):
             errors.invalid("metadata.generateName", generate, text)
     if name := meta.get("name"):
@@ -99,15 +101,15 @@ def _validate_whole(obj: Obj, errors: Errors, resource: Resource, rule: names.Ru
     _validate_namespace(meta.get("namespace") or "", resource.namespaced, errors)
     if meta.get("generation", 0) < 0:
         errors.invalid("metadata.generation", meta["generation"], "must be greater than or equal to 0")
-    _validate_what_may_change(meta, errors)
+    _validate_what_people_say(meta, errors)
     _validate_finalizers(meta.get("finalizers") or (), "metadata.finalizers", errors)
+    _validate_managed_fields(meta.get("managedFields") or (), "metadata.managedFields", errors)
 
 
-def _validate_what_may_change(meta: Obj, errors: Errors) -> None:
+def _validate_what_people_say(meta: Obj, errors: Errors) -> None:
     validate_labels(meta.get("labels"), errors, "metadata.labels")
     validate_annotations(meta.get("annotations"), errors, "metadata.annotations")
     _validate_owners(meta.get("ownerReferences") or (), "metadata.ownerReferences", errors)
-    _validate_managed_fields(meta.get("managedFields") or (), "metadata.managedFields", errors)
 
 
 def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, path: str) -> None:
@@ -138,7 +140,8 @@ def _validate_change(meta: Obj, old: Obj, errors: Errors) -> None:
         if value != old.get(field):
             missing = None if field.startswith("deletion") else ""
             errors.invalid(f"metadata.{field}", missing if value is None else value, "field is immutable")
-    _validate_what_may_change(meta, errors)
+    _validate_what_people_say(meta, errors)
+    _validate_managed_fields(meta.get("managedFields") or (), "metadata.managedFields", errors)
 
 
 def _validate_no_new_finalizers(meta: Obj, old: Obj, errors: Errors) -> None:
