@@ -78,6 +78,13 @@ def test_finalizers_come_before_who_manages_what() -> None:
     _, refusals = born("ConfigMap", meta={"managedFields": managed, "finalizers": ["!"]})
     fields = [refusal.partition(":")[0] for refusal in refusals]
     assert fields == ["metadata.finalizers", "metadata.managedFields[0].manager", "metadata.finalizers[0]"]
+    assert refusals[1].endswith('Invalid value: "\\n": invalid character U+000A (at position 0)')
+
+
+def test_a_version_of_an_owner_has_two_parts_at_most() -> None:
+    owner = {"apiVersion": "a/b/c", "kind": "K", "name": "n", "uid": "u"}
+    _, refusals = born("ConfigMap", meta={"ownerReferences": [owner]})
+    assert refusals == ['metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty']
 
 
 def test_of_a_controller_only_the_name_that_was_made_up_is_told() -> None:

@@ -298,3 +298,14 @@ group_id = user_id
 def without_trailing_dash(prefix: str) -> str:
     """What upstream validates in place of a `generateName`, which may end in a dash (`maskTrailingDash`)."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def printable(value: str) -> list[str]:
+    """Each character that cannot be printed, and at which byte it stands."""
+    wrong = []
+    position = 0
+    for char in value:
+        if not char.isprintable():
+            wrong.append(f"invalid character U+{ord(char):04X} (at position {position})")
+        position += len(char.encode())
+    return wrong

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead.api import names
 from fairlead.api.errors import BadRequest, Conflict, Unknown
 from fairlead.api.fields import Errors
 from fairlead.api.goyaml import MalformedYaml, parse, warnings_of
@@ -34,11 +35,8 @@ def check_options(errors: Errors, manager: str, *, is_apply: bool, has_force: bo
         errors.forbidden("force", "may not be specified for non-apply patch")
     if len(manager.encode()) > _LONGEST_MANAGER:
         errors.too_long("fieldManager", _LONGEST_MANAGER)
-    position = 0
-    for char in manager:
-        if not char.isprintable():
-            errors.invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {position})")
-        position += len(char.encode())
+    for text in names.printable(manager):
+        errors.invalid("fieldManager", manager, text)
 
 
 def manager_of(manager: str, user_agent: str) -> str:

@@ -183,12 +183,13 @@ def _validate_owners(owners: Sequence[Obj], path: str, errors: Errors) -> None:
 
 def _validate_owner(owner: Obj, path: str, errors: Errors) -> None:
     api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
-    if not api_version.rpartition("/")[2]:
+    group, _, version = api_version.rpartition("/")
+    if not version or "/" in group:
         errors.invalid(f"{path}.apiVersion", api_version, "version must not be empty")
     for field in ("kind", "name", "uid"):
         if not owner.get(field):
             errors.invalid(f"{path}.{field}", "", "must not be empty")
-    if (api_version, kind) == ("v1", "Event"):
+    if (group, version, kind) == ("", "v1", "Event"):
         errors.invalid(path, _owner_form(owner), "/v1, Kind=Event is disallowed from being an owner")
 
 
@@ -223,7 +224,7 @@ def _validate_managed_fields(entries: Iterable[Obj], path: str, errors: Errors) 
         manager = entry.get("manager", "")
         if len(manager.encode()) > _MANAGER_MAX:
             errors.too_long(f"{where}.manager", _MANAGER_MAX)
-        if not manager.isprintable():
-            errors.invalid(f"{where}.manager", manager, "should only contain printable characters")
+        for text in names.printable(manager):
+            errors.invalid(f"{where}.manager", manager, text)
         if len(entry.get("subresource", "").encode()) > _SUBRESOURCE_MAX:
             errors.too_long(f"{where}.subresource", _SUBRESOURCE_MAX)
