@@ -191,3 +191,28 @@ def test_three_addresses_are_one_too_many_and_that_is_all() -> None:
 def test_labels_of_a_changed_service_are_looked_at_three_times() -> None:
     _, found = updated(service(ServiceAddresses()), lambda obj: obj["metadata"].update(labels={"a": "!"}))
     assert len(found) == 3
+
+
+def test_whoever_is_balanced_no_more_has_neither_ports_nor_addresses_of_it() -> None:
+    old = service(ServiceAddresses(), type="LoadBalancer")
+    old["status"] = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}}
+
+    def change(obj: Obj) -> None:
+        obj["spec"]["type"] = "ClusterIP"
+        obj["spec"]["ports"][0]["name"] = "a"
+        obj["spec"]["ports"].append({"port": 81, "name": "b"})
+
+    new, found = updated(old, change)
+    assert found == []
+    assert new["status"] == {"loadBalancer": {}}
+    assert not any("nodePort" in port for port in new["spec"]["ports"])
+    assert updated(old, lambda obj: obj["spec"].update(selector={"a": "b"}))[0]["status"] == old["status"]
+
+
+def test_an_odd_address_of_a_balancer_is_remarked_on() -> None:
+    obj = service(ServiceAddresses(), type="LoadBalancer")
+    obj["status"] = {"loadBalancer": {"ingress": [{"ip": "2001:DB8::1", "ipMode": "VIP"}]}}
+    assert strategy_of("Service").status_warnings(obj) == [
+        'status.loadBalancer.ingress[0]: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format '
+        '("2001:db8::1")'
+    ]

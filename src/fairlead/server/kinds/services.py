@@ -63,6 +63,9 @@ class ServiceStrategy(Strategy):
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         _keep_allocated(obj["spec"], old["spec"])
         _drop_what_the_new_type_lacks(obj["spec"], old["spec"])
+        if obj["spec"]["type"] != LOAD_BALANCER:
+            # Nobody has to know that a balancer takes its time to go.
+            obj["status"] = (obj.get("status") or {}) | {"loadBalancer": {}}
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         validate_service(obj, None, errors)
@@ -75,6 +78,13 @@ class ServiceStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         return service_warnings(obj)
+
+    def status_warnings(self, obj: Obj) -> list[str]:
+        told = []
+        for index, ingress in enumerate((obj["status"].get("loadBalancer") or {}).get("ingress") or ()):
+            if ip := ingress.get("ip"):
+                told += ip_warnings(ip, f"status.loadBalancer.ingress[{index}]")
+        return told
 
 
 def _default_affinity(spec: Obj) -> None:
@@ -151,9 +161,13 @@ def _drop_if_same(spec: Obj, old: Obj, field: str) -> None:
 
 def _drop_node_ports(spec: Obj, old: Obj) -> None:
     ports = spec.get("ports") or []
-    if {port.get("nodePort") for port in ports} <= {port.get("nodePort") for port in old.get("ports") or ()}:
+    if _node_ports(ports) <= _node_ports(old.get("ports") or []):
         for port in ports:
             port.pop("nodePort", None)
+
+
+def _node_ports(ports: list[Obj]) -> set[int]:
+    return {port["nodePort"] for port in ports if port.get("nodePort")}
 
 
 # warnings --------------------------------------------------------------------------------------------------------
