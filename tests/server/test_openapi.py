@@ -14,8 +14,9 @@ from fairlead.api.objects import Obj
 from fairlead.server import openapi
 from fairlead.server.cache import Cache
 from fairlead.server.crds.custom import custom_kind
-from fairlead.server.served import Catalogue, Served, Version
+from fairlead.server.served import Catalogue, Served
 from fairlead.server.strategies import Strategy
+from fairlead.server.versions import Version
 from tests.server import crd_samples as samples
 
 

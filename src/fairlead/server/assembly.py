@@ -17,10 +17,11 @@ from fairlead.server.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.server.kinds.service_addresses import ServiceAddresses
 from fairlead.server.normalise import zero_object
 from fairlead.server.registry import Registry
-from fairlead.server.served import Catalogue, Served, Version, prefix_of
+from fairlead.server.served import Catalogue, Served
 from fairlead.server.strategies import Strategy
 from fairlead.server.subresources import ACTIONS, VIEWS
 from fairlead.server.targets import target_of
+from fairlead.server.versions import Version, prefix_of
 from fairlead.store.base import Store
 
 

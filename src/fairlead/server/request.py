@@ -11,7 +11,8 @@ from fairlead.api.goyaml import warnings_of
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.server.admission.base import Attributes, Operation, User
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
+from fairlead.server.versions import Version
 
 #: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
 Wish = Callable[[Obj], Obj]

@@ -24,7 +24,8 @@ from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.kinds.meta import validate_meta
 from fairlead.server.registry import Registry
-from fairlead.server.served import Catalogue, Served, Version
+from fairlead.server.served import Catalogue, Served
+from fairlead.server.versions import Version
 
 #: What others need is read and stored before them.
 _FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}

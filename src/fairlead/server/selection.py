@@ -6,7 +6,8 @@ from fairlead.api import field_selectors, selectors
 from fairlead.api.errors import BadRequest
 from fairlead.api.field_selectors import Term
 from fairlead.server.cache import Entry, Matches
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
+from fairlead.server.versions import Version
 
 #: The fields that almost every kind can be selected by (DefaultMetaV1FieldSelectorConversion).
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"

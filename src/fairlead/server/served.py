@@ -7,41 +7,20 @@ Kinds that several groups or versions show (events, horizontal pod autoscalers) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairlead.api.encoded import Encoded, encode
+from fairlead.api.encoded import encode
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.server.cache import Cache
 from fairlead.server.strategies import Strategy
+from fairlead.server.versions import Version
 
 if TYPE_CHECKING:
     from fairlead.server.apply.forms import Forms
-
-Convert = Callable[[Obj], Obj]
-#: Makes a dict normal in place and returns the paths of what it dropped.
-Normalise = Callable[[Obj], list[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One group-version in which a kind is served."""
-
-    resource: Resource
-    normalise: Normalise
-    to_stored: Convert | None = None  # None: this is the stored form
-    from_stored: Convert | None = None
-    prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
-    deprecation: str = ""  # the warning that every request to this version gets
-
-    def shown(self, entry: Encoded) -> Encoded:
-        """A stored object as this version shows it."""
-        if self.from_stored is None:
-            return entry
-        return Encoded(encode(self.from_stored(entry.obj())))
 
 
 @dataclass(slots=True)
@@ -80,11 +59,6 @@ class Served:
         meta["resourceVersion"] = ""
         head = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
         return encode(head | {key: value for key, value in obj.items() if key not in head})
-
-
-def prefix_of(resource: Resource) -> bytes:
-    """How an encoded object of that kind begins."""
-    return b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
 
 
 class Catalogue:

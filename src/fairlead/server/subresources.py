@@ -30,8 +30,9 @@ from fairlead.server.kinds.pods import SUBRESOURCES, PodSubresource, assign, che
 from fairlead.server.kinds.scale import scale_of, scaled, validate_scale
 from fairlead.server.request import Write
 from fairlead.server.reviews import access_review, rules_review, subject_review, token_review
-from fairlead.server.served import Normalise, Served, Version
+from fairlead.server.served import Served
 from fairlead.server.targets import target_of
+from fairlead.server.versions import Normalise, Version
 from fairlead.server.views import STATUS, View
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.writers import writer_of
 from fairlead.server.kinds.meta import validate_meta_update
 from fairlead.server.request import Write
-from fairlead.server.served import Normalise, Served, Version
+from fairlead.server.served import Served
+from fairlead.server.versions import Normalise, Version
 
 _STATUS_PARTS = ("kind", "apiVersion", "metadata", "status")
 

@@ -19,7 +19,8 @@ from fairlead.server.cache import Change, Matches, Sink, Watcher
 from fairlead.server.listing import check_watch, parse_revision
 from fairlead.server.normalise import zero_object
 from fairlead.server.selection import matcher
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
+from fairlead.server.versions import Version
 
 #: The annotation of the bookmark that ends the initial events (KEP-3157).
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -6,9 +6,8 @@ every kind has a single version, for which nothing is ever converted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,9 +18,7 @@ from fairlead.server.apply.shapes import Atom, Compiler
 from fairlead.server.normalise import zero_object
 from fairlead.server.openapi import custom
 from fairlead.server.openapi.definitions import V3, definition
-
-if TYPE_CHECKING:
-    from fairlead.server.served import Convert, Served, Version
+from fairlead.server.versions import Convert, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +53,17 @@ Forms = Callable[[str], Form | None]
 _BUILTIN = Compiler(lambda name: definition(name, V3))
 
 
-def forms_of(served: Served) -> Forms:
-    """The forms of a kind, to be kept with it: what is compiled for one request serves the next."""
+def forms_of(versions: Mapping[str, Version], stored: str, crd: Obj | None) -> Forms:
+    """The forms of a kind, to be kept with it: what is compiled for one request serves the next.
+
+    `stored` is the apiVersion in which it is stored, `crd` the definition of a custom kind.
+    """
     found: dict[str, Form] = {}
 
     def form(api_version: str) -> Form | None:
-        if api_version not in found and api_version in served.versions:
-            found[api_version] = _form(served, served.versions[api_version])
+        if api_version not in found and api_version in versions:
+            version = versions[api_version]
+            found[api_version] = _form(version) if crd is None else _custom_form(version, versions.get(stored), crd)
         return found.get(api_version)
 
     return form
@@ -79,14 +80,8 @@ def copied(obj: Obj) -> Obj:
     return found
 
 
-def _form(served: Served, version: Version) -> Form:
+def _form(version: Version) -> Form:
     row = version.resource
-    if served.crd is not None:
-        name = custom.definition_name(row)
-        atom = _BUILTIN.place(custom.definitions(row, served.crd, V3)[name])
-        stored = served.versions.get(served.resource.api_version, version)
-        to_stored = _normalised(stored) if stored is not version else None
-        return Form(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
     to_stored = _normalised(version) if version.to_stored else None
     return Form(
         row.api_version,
@@ -95,6 +90,13 @@ def _form(served: Served, version: Version) -> Form:
         to_stored,
         version.from_stored,
     )
+
+
+def _custom_form(version: Version, stored: Version | None, crd: Obj) -> Form:
+    row = version.resource
+    atom = _BUILTIN.place(custom.definitions(row, crd, V3)[custom.definition_name(row)])
+    to_stored = None if stored is None or stored is version else _normalised(stored)
+    return Form(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
 
 
 def _normalised(version: Version) -> Convert:

@@ -30,7 +30,7 @@ def scale_writer_of(write: Write) -> Writer:
 
 def _forms(served: Served) -> Forms:
     if served.forms is None:
-        served.forms = forms_of(served)
+        served.forms = forms_of(served.versions, served.resource.api_version, served.crd)
     return served.forms
 
 

@@ -15,7 +15,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Listing
 from fairlead.server.asgi.negotiate import JSON, YAML, Form
 from fairlead.server.asgi.request import Request
-from fairlead.server.served import Version
+from fairlead.server.versions import Version
 
 #: How many characters the warnings of an answer may have; beyond that each is cut.
 MAX_WARNINGS_LENGTH = 4096

@@ -20,8 +20,9 @@ from fairlead.server.deletion import options_of, orphan_of
 from fairlead.server.listing import check_list, list_revision, parse_revision, wait_for
 from fairlead.server.patching import decode_patch
 from fairlead.server.registry import Registry
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
 from fairlead.server.targets import target_of
+from fairlead.server.versions import Version
 
 Send = Callable[[Any], Awaitable[None]]
 _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)

@@ -26,7 +26,8 @@ from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.cache import Change, event_line
 from fairlead.server.listing import check_list, check_watch
 from fairlead.server.registry import Registry
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
+from fairlead.server.versions import Version
 from fairlead.server.watching import attach, bookmark
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,10 @@ from fairlead.runtime.clock import now
 from fairlead.server.asgi.answers import Answer, list_meta, of_list
 from fairlead.server.asgi.negotiate import PARTIAL, PARTIAL_LIST, TABLE, form_of
 from fairlead.server.asgi.request import Request
-from fairlead.server.served import Served, Version
+from fairlead.server.served import Served
 from fairlead.server.tables import is_generic, printer_of
 from fairlead.server.targets import family
+from fairlead.server.versions import Version
 from fairlead.server.watching import INITIAL_EVENTS_END
 
 _INCLUDE = ("", "Metadata", "Object", "None")

@@ -28,9 +28,9 @@ from fairlead.server.crds.uniqueness import check_unique
 from fairlead.server.crds.values import Check, Problems, number_text, validate
 from fairlead.server.discovery import by_preference
 from fairlead.server.normalise import Report, walker
-from fairlead.server.served import Version, prefix_of
 from fairlead.server.strategies import FieldGetter, Strategy
 from fairlead.server.targets import Target
+from fairlead.server.versions import Version, prefix_of
 from fairlead.server.wire import META
 
 _STATUS_VERBS = ("get", "patch", "update")

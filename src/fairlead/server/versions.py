@@ -1,0 +1,37 @@
+"""A group-version in which a kind is served: how what is sent becomes what is stored, and how that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+
+Convert = Callable[[Obj], Obj]
+#: Makes a dict normal in place and returns the paths of what it dropped.
+Normalise = Callable[[Obj], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One group-version in which a kind is served."""
+
+    resource: Resource
+    normalise: Normalise
+    to_stored: Convert | None = None  # None: this is the stored form
+    from_stored: Convert | None = None
+    prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
+    deprecation: str = ""  # the warning that every request to this version gets
+
+    def shown(self, entry: Encoded) -> Encoded:
+        """A stored object as this version shows it."""
+        if self.from_stored is None:
+            return entry
+        return Encoded(encode(self.from_stored(entry.obj())))
+
+
+def prefix_of(resource: Resource) -> bytes:
+    """How an encoded object of that kind begins."""
+    return b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
