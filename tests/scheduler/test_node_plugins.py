@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from fairlead.scheduler.changes import node_changed
+from fairlead.scheduler.configuration import load
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 HOST = "kubernetes.io/hostname"
@@ -165,6 +167,16 @@ def test_whoever_leaves_takes_a_host_port_along_that_another_holds_too() -> None
     assert cluster.feasible(seeker) == {"n1"}
     cluster.place(first, "n1")
     assert cluster.feasible(seeker) == set()
+
+
+@pytest.mark.parametrize(("labels", "helps"), [({"disk": "ssd"}, False), ({"disk": "ssd", "team": "red"}, True)])
+def test_a_node_that_the_profile_does_not_mean_wakes_nobody(labels: Any, helps: bool) -> None:
+    added = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}]}
+    args = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": added}}
+    config = load({"profiles": [{"pluginConfig": [{"name": "NodeAffinity", "args": args}]}]})
+    (plugin,) = config.profiles[0].named(frozenset({"NodeAffinity"}))
+    waiting = Cluster().task(pod(nodeSelector={"disk": "ssd"}))
+    assert plugin.helps(node_changed(None, node(labels=labels)), waiting) is helps
 
 
 EPHEMERAL = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}

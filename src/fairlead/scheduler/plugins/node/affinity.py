@@ -95,8 +95,11 @@ class NodeAffinity(Plugin):
         return normalise_to_best(scores)
 
     def helps(self, change: Change, task: Task) -> bool:
+        """By the pod's own affinity; what the profile adds must hold now, but is not asked whether it did before."""
         shape = task.shape
         if change.new_node is None or not matches(shape, change.new_node):
+            return False
+        if self._enforced is not None and not any(_matches_term(one, change.new_node) for one in self._enforced):
             return False
         return change.old_node is None or not matches(shape, change.old_node)
 
