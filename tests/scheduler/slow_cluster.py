@@ -39,8 +39,9 @@ class SlowNode:
     pods: list[Obj] = field(default_factory=list)
     #: Taken on the node: a set, from which whoever leaves takes his own, even if somebody else holds the same.
     ports: set[int] = field(default_factory=set)
-    #: Pods supposed to be gone that were going away anyway: not there to be counted, they are missed all the same.
-    missed: list[Obj] = field(default_factory=list)
+    #: Pods that are only supposed to be gone, and those that are only supposed to be there.
+    gone: list[Obj] = field(default_factory=list)
+    come: list[Obj] = field(default_factory=list)
     #: Pods that wait for room here.
     promised: list[Obj] = field(default_factory=list)
 
@@ -85,25 +86,20 @@ class SlowCluster:
     def without(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
         """As it would be if these pods of that node were gone."""
         node = self.nodes[name]
-        node = replace(node, pods=list(node.pods), ports=set(node.ports), missed=list(node.missed))
+        node = replace(node, pods=list(node.pods), ports=set(node.ports), gone=list(node.gone))
         for pod in pods:
             node.remove(pod)
-            if "deletionTimestamp" in pod["metadata"]:
-                node.missed.append(staying(pod))
+            node.gone.append(pod)
         return replace(self, nodes=self.nodes | {name: node})
 
     def beside(self, name: str, pods: Iterable[Obj]) -> SlowCluster:
         """As it would be if these pods were on that node too."""
         node = self.nodes[name]
-        node = replace(node, pods=list(node.pods), ports=set(node.ports))
+        node = replace(node, pods=list(node.pods), ports=set(node.ports), come=list(node.come))
         for pod in pods:
-            node.add(staying(pod))
+            node.add(pod)
+            node.come.append(pod)
         return replace(self, nodes=self.nodes | {name: node})
-
-
-def staying(pod: Obj) -> Obj:
-    """The same as if it were not going away."""
-    return pod | {"metadata": {key: one for key, one in pod["metadata"].items() if key != "deletionTimestamp"}}
 
 
 def is_tolerated(taint: Obj, pod: Obj) -> bool:

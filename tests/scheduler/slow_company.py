@@ -105,20 +105,29 @@ def constraints(pod: Obj, when: str) -> list[Obj]:
     return [one for one in listed if one["whenUnsatisfiable"] == when]
 
 
-def counts(rule: Obj, pod: Obj, other: Obj) -> bool:
-    """Whether the rule of the pod counts the other one; pods that are going away are not counted."""
+def is_about(rule: Obj, pod: Obj, other: Obj) -> bool:
+    """Whether the rule of the pod means the other one."""
     mine, theirs = pod["metadata"], other["metadata"]
     same = [key for key in rule.get("matchLabelKeys", []) if key in mine["labels"]]
     return (
         mine["namespace"] == theirs["namespace"]
-        and "deletionTimestamp" not in theirs
         and selects(rule.get("labelSelector"), theirs["labels"])
         and all(theirs["labels"].get(key) == mine["labels"][key] for key in same)
     )
 
 
+def counts(rule: Obj, pod: Obj, other: Obj) -> bool:
+    """Whether the rule counts a pod that is there: not one that is going away, and nobody if it means everybody."""
+    selector, labels = rule.get("labelSelector") or {}, pod["metadata"]["labels"]
+    says_something = any(selector.values()) or any(key in labels for key in rule.get("matchLabelKeys", []))
+    return says_something and "deletionTimestamp" not in other["metadata"] and is_about(rule, pod, other)
+
+
 def counted_on(rule: Obj, pod: Obj, node: SlowNode) -> int:
-    return sum(counts(rule, pod, one) for one in node.pods) - sum(counts(rule, pod, one) for one in node.missed)
+    """Who is supposed to be there, or not to be, is counted or missed even if the rule would not count it."""
+    real = [*(one for one in node.pods if not any(one is other for other in node.come)), *node.gone]
+    supposed = sum(is_about(rule, pod, one) for one in node.come) - sum(is_about(rule, pod, one) for one in node.gone)
+    return sum(counts(rule, pod, one) for one in real) + supposed
 
 
 def has_labels(rules: list[Obj], node: SlowNode) -> bool:
@@ -151,7 +160,7 @@ def spread_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | None:
         domains = by_domain(rule, rules, pod, cluster)
         least = min(domains.values()) if len(domains) >= rule.get("minDomains", 1) else 0
         there = domains.get(node.labels[rule["topologyKey"]], 0)
-        if there + counts(rule, pod, pod) - least > rule["maxSkew"]:
+        if there + is_about(rule, pod, pod) - least > rule["maxSkew"]:
             return TOO_SKEWED
     return None
 

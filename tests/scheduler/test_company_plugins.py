@@ -231,6 +231,46 @@ def test_a_node_wakes_whom_its_place_may_help(wanted: Obj, old: Obj | None, new:
     assert InterPodAffinity().helps(node_changed(before, node(labels=new)), waiting) is helps
 
 
+DB = {"app": "db"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "old", "new", "helps"),
+    [
+        (near(term()), None, WEB, True),
+        (near(term(), term(DB)), None, WEB, False),
+        (near(term(), term({"a": "1"})), None, WEB | {"a": "1"}, True),
+        (near(term()), DB, WEB, True),
+        (near(term()), WEB, WEB | {"a": "1"}, False),
+        (apart(term()), WEB, None, True),
+        (apart(term(), term({"a": "1"})), WEB, None, False),
+        (apart(term()), WEB, DB, True),
+        (apart(term()), DB, WEB, False),
+        (near(term(namespaceSelector={})), None, WEB, True),
+        (near(term(namespaceSelector={"matchLabels": {"team": "red"}})), None, WEB, False),
+        (apart(term(namespaces=["other"])), WEB, None, False),
+        ({}, WEB, None, False),
+    ],
+)
+def test_a_pod_wakes_whom_all_terms_of_the_waiting_one_mean(
+    wanted: Obj, old: Obj | None, new: Obj | None, helps: bool
+) -> None:
+    """As upstream asks, without the labels of namespaces."""
+    cluster = Cluster()
+    before, after = (None if one is None else cluster.task(pod("old", labels=one)).company for one in (old, new))
+    change = Change(Event.POD_LABELS, old_company=before, new_company=after)
+    assert InterPodAffinity().helps(change, cluster.task(pod(affinity=wanted))) is helps
+
+
+@pytest.mark.parametrize(
+    ("wanted", "helps"), [(apart(term()), True), (apart(term(DB)), False), (apart(term(), term(DB)), False)]
+)
+def test_who_goes_wakes_whom_it_avoided(wanted: Obj, helps: bool) -> None:
+    cluster = Cluster()
+    change = Change(Event.POD_REMOVED, old_company=cluster.task(pod("shy", affinity=wanted)).company)
+    assert InterPodAffinity().helps(change, cluster.task(pod(labels=WEB))) is helps
+
+
 # --- InterPodAffinity: what should be -------------------------------------------------------------------------------
 
 
@@ -310,7 +350,8 @@ def crowd(cluster: Cluster, **counts: int) -> None:
         ([rule(2, HOST)], {"a2", "b1", "c1"}),
         ([rule(4), rule(1, HOST)], {"a2", "c1"}),
         ([rule(1, labelSelector={"matchLabels": {"app": "db"}})], {"a1", "a2", "b1", "c1"}),
-        ([rule(1, labelSelector={})], {"c1"}),
+        ([rule(1, labelSelector={})], {"a1", "a2", "b1", "c1"}),
+        ([rule(1, labelSelector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})], {"c1"}),
         ([rule(1, key="rack")], set()),
     ],
 )
@@ -534,6 +575,16 @@ def test_a_node_without_zone_is_one_more_zone_to_the_defaults_of_the_system() ->
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
     assert cluster.scores(pod("new", labels=WEB), SPREAD) == {"a1": 2 * 31, "b1": 2 * 75, "-1": 200}
+
+
+def test_a_zone_without_a_name_is_that_of_nodes_without_a_zone() -> None:
+    """To the defaults of the system: three pods on a1 and two on the nodes of no zone, one of which says so."""
+    cluster = Cluster(node("a1", labels={ZONE: "a"}), node("b1", labels={ZONE: ""}), node("c1"))
+    crowd(cluster, a1=3, c1=2)
+    service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
+    cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
+    # a1: 3 ln 5 + 2 + 3 ln 4 + 4 = 15; b1: 2 + 2 ln 4 + 4 = 8.8; c1: 2 ln 5 + 2 = 5.2
+    assert cluster.scores(pod("new", labels=WEB), SPREAD) == {"a1": 2 * 33, "b1": 2 * 73, "c1": 200}
 
 
 def test_a_profile_has_defaults_of_its_own() -> None:

@@ -79,6 +79,10 @@ class Codes(Generic[V]):
             self.values.append(value)
         return code
 
+    def find(self, value: V) -> int | None:
+        """The code of that value; None if no row has ever had it."""
+        return self._code_of.get(value)
+
     def map(self, rows: Rows, question: Callable[[V | None], int]) -> Ints:
         """The question's answer for each row; it is asked once per distinct value."""
         codes = self.codes[rows]

@@ -70,15 +70,22 @@ class Company:
     prefers_near: tuple[tuple[int, Term], ...]
     prefers_apart: tuple[tuple[int, Term], ...]
     constraints: tuple[TopologySpreadConstraint, ...]
+    #: The pod is not there, or is not gone: somebody asks what would be if.
+    is_supposed: bool = False
 
     @property
     def has_terms(self) -> bool:
         return bool(self.near or self.apart or self.prefers_near or self.prefers_apart)
 
     @property
-    def staying(self) -> Company:
-        """The same as if it were not going away."""
-        return replace(self, is_terminating=False) if self.is_terminating else self
+    def spreads_among_all(self) -> bool:
+        """Whether a constraint is about all pods, by an empty selector."""
+        return any(one.label_selector is not None and one.label_selector.is_empty for one in self.constraints)
+
+    @property
+    def supposed(self) -> Company:
+        """The same as what a pod is that is supposed to come or go, and not going away by itself."""
+        return replace(self, is_terminating=False, is_supposed=True)
 
 
 @dataclass(frozen=True, slots=True)

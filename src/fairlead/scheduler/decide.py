@@ -151,7 +151,7 @@ class Decider:
     def _refusal_with_promises(self, task: Task, answers: Answers, row: int) -> tuple[str, Refusals] | None:
         """Who refuses that one node if everybody to whom it is promised were there, and why."""
         company = self._company_filters(task)
-        with self._dry_run(beside=self.nominations.against(task, self.snapshot.names[row])):
+        with self._dry_run(task, beside=self.nominations.against(task, self.snapshot.names[row])):
             return self._refusal(task, answers.filters, company, row)
 
     def _company_filters(self, task: Task) -> list[CompanyPlugin]:
@@ -181,20 +181,27 @@ class Decider:
         """
         filters, company = self.answers(task.shape).filters, self._company_filters(task)
         if promises:
-            with self._dry_run(without=without, beside=[*back, *promises]):
+            with self._dry_run(task, without=without, beside=[*back, *promises]):
                 refused = self._refusal(task, filters, company, row)
             if refused is not None:
                 return refused
-        with self._dry_run(without=without, beside=back):
+        with self._dry_run(task, without=without, beside=back):
             return self._refusal(task, filters, company, row)
 
     def _dry_run(
-        self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()
+        self, task: Task, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()
     ) -> AbstractContextManager[None]:
-        """Suppose it as upstream does. PodTopologySpread does not count pods that are going away; but when it is told
-        that one is gone or there, it does not ask, and counts one less or more all the same (updateWithPod).
+        """Suppose it as upstream does. PodTopologySpread does not count pods that are going away, nor anybody by an
+        empty selector; but when it is told that one is gone or there, it does not ask, and counts one less or more
+        all the same (updateWithPod).
         """
-        return self.snapshot.supposing(without=map(_staying, without), beside=map(_staying, beside))
+        is_any = task.company.spreads_among_all
+
+        def supposed(one: Placed) -> Placed:
+            is_other = is_any or one.company.is_terminating
+            return replace(one, company=one.company.supposed) if is_other else one
+
+        return self.snapshot.supposing(without=map(supposed, without), beside=map(supposed, beside))
 
     # --- answers ----------------------------------------------------------------------------------------------------
 
@@ -270,8 +277,3 @@ class Decider:
                 if score:
                     told[self.snapshot.names[row]][plugin] = score
         return told
-
-
-def _staying(placed: Placed) -> Placed:
-    """The same pod as if it were not going away."""
-    return replace(placed, company=placed.company.staying) if placed.company.is_terminating else placed

@@ -7,6 +7,7 @@ both ways: those of the newcomer look at the pods that are there, and theirs loo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -75,12 +76,21 @@ class InterPodAffinity(CompanyPlugin):
         return Refusals(Counter({text: int(mask.sum()) for text, mask in reasons.items()}), ~near)
 
     def helps(self, change: Change, task: Task) -> bool:
-        """Upstream asks the terms and the topology of the changed node; this asks the terms alone for pods."""
+        """A pod is asked about all terms at once, also about those of anti-affinity: upstream's hint has it so, though
+        one of them is enough to keep a pod away. Selectors of namespaces are asked as if no namespace had labels.
+        """
         if change.new_node is not None:
             return _may_do(change.old_node, change.new_node, task.company)
         if Event.OWN_LABELS in change.events:  # others may avoid it no longer, or it may be the first of its kind
             return True
-        return _came(change, task.company) or _went(change, task.company)
+        old, new, company = change.old_company, change.new_company, task.company
+        if new is not None and _are_all_about(company.near, new):
+            return old is None or not _are_all_about(company.near, old)
+        if old is None:
+            return False
+        if _are_all_about(company.apart, old):
+            return new is None or not _are_all_about(company.apart, new)
+        return new is None and _are_all_about(old.apart, company)
 
     # --- what should be ---------------------------------------------------------------------------------------------
 
@@ -170,27 +180,6 @@ def _may_do(old: Node | None, new: Node, company: Company) -> bool:
     )
 
 
-def _came(change: Change, company: Company) -> bool:
-    """A pod appeared, or has new labels, that the waiting pod must be near to."""
-    new, old = change.new_company, change.old_company
-    if new is None:
-        return False
-    for term in company.near:
-        if term.matches(new, {}) and not (old and term.matches(old, {})):
-            return True
-        if term.namespace_selector is not None:
-            return True
-    return False
-
-
-def _went(change: Change, company: Company) -> bool:
-    """A pod went, or has other labels now, that was in the way."""
-    new, old = change.new_company, change.old_company
-    if old is None:
-        return False
-    if old.apart and new is None:
-        return True
-    return any(
-        term.namespace_selector is not None or (term.matches(old, {}) and not (new and term.matches(new, {})))
-        for term in company.apart
-    )
+def _are_all_about(terms: Sequence[Term], other: Company) -> bool:
+    """Whether there are terms, and each of them means that pod (podMatchesAllAffinityTerms)."""
+    return bool(terms) and all(term.matches(other, {}) for term in terms)

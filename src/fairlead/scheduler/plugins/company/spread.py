@@ -47,9 +47,12 @@ class Spread:
 
     rule: TopologySpreadConstraint
     tally: Tally
+    #: Its selector is empty: it is about everybody, and yet upstream counts nobody by it, but the newcomer itself and
+    #: who is supposed to come or go (countPodsMatchSelector and updateWithPod).
+    is_about_all: bool
 
     def counts_itself(self, company: Company) -> int:
-        return int(self.tally.counts_in(company))
+        return int(self.is_about_all or self.tally.counts_in(company))
 
 
 class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -169,10 +172,15 @@ class PodTopologySpread(CompanyPlugin):
             if one.rule.topology_key == HOSTNAME:
                 size, counts = int(scored.sum()), one.tally.counts[rows]
             else:
-                size = len(distinct_of(domains[scored] + 1))  # no label (-1) is one more domain, as upstream counts
                 places = snapshot.labels(one.rule.topology_key)
                 eligible = _included(one.rule, task, snapshot, counted)
-                counts = places.sums(one.tally.counts, eligible)[domains]
+                sums, places_of_scored = places.sums(one.tally.counts, eligible), domains[scored]
+                blank = places.find("")
+                if blank is not None:  # to upstream no label and an empty one are the same domain
+                    places_of_scored = np.where(places_of_scored == blank, -1, places_of_scored)
+                    sums[blank] += one.tally.counts[eligible[column[eligible] < 0]].sum()
+                size = len(distinct_of(places_of_scored + 1))  # no label (-1) is one more domain, as upstream counts
+                counts = sums[domains]
             weighted = counts * np.log(float(size + 2)) + float(one.rule.max_skew - 1)
             total += np.where(domains >= 0, weighted, 0.0)
         return _reversed(np.floor(total + 0.5).astype(np.int64), scored)
@@ -189,9 +197,9 @@ class PodTopologySpread(CompanyPlugin):
     def _spreads(self, company: Company, when: str, snapshot: Snapshot) -> list[Spread]:
         rules = self._rules(company, when, snapshot)
         if company.constraints:
-            return [Spread(rule, _counted(snapshot, company, _selector(rule, company))) for rule in rules]
+            return [_spread(rule, snapshot, company, _selector(rule, company)) for rule in rules]
         selector = snapshot.owners.default_selector(company)
-        return [Spread(rule, _counted(snapshot, company, selector)) for rule in rules]
+        return [_spread(rule, snapshot, company, selector) for rule in rules]
 
 
 def _selector(rule: TopologySpreadConstraint, company: Company) -> DefaultSelector | None:
@@ -223,15 +231,21 @@ def _place(node: Node | None, rules: Sequence[TopologySpreadConstraint]) -> list
     return [labels[rule.topology_key] for rule in rules]
 
 
-def _counted(snapshot: Snapshot, company: Company, selector: DefaultSelector | None) -> Tally:
-    """Pods of the namespace that are not going away."""
+def _spread(
+    rule: TopologySpreadConstraint, snapshot: Snapshot, company: Company, selector: DefaultSelector | None
+) -> Spread:
+    """The rule, counting pods of the namespace that are not going away."""
     namespace = company.namespace
+    is_about_all = selector is not None and selector.is_empty
 
     def matches(other: Company) -> bool:
         is_here = other.namespace == namespace and not other.is_terminating
-        return is_here and selector is not None and selector.matches(other.labels)
+        if selector is None or not is_here or (is_about_all and not other.is_supposed):
+            return False
+        return selector.matches(other.labels)
 
-    return snapshot.crowd.tally((namespace, selector.key if selector else None), matches)
+    tally = snapshot.crowd.tally((namespace, selector.key if selector else None), matches)
+    return Spread(rule, tally, is_about_all)
 
 
 def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:
