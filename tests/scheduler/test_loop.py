@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ServiceUnavailable
 from fairlead.api.resources import Resource
+from fairlead.api.verbs import PatchType
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
@@ -249,6 +251,49 @@ def test_a_pod_that_others_avoid_is_tried_when_it_is_labelled_anew() -> None:
         assert await cluster.node_of("w") == "n1"
 
     in_cluster(story)
+
+
+NOWHERE = {"nodeSelector": {"disk": "ssd"}}
+
+
+@pytest.mark.parametrize("ends", ["taken back", "deleted", "moved"])
+def test_a_promise_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
+    """The promise is somebody else's: what the status says is believed. Who is more important sleeps on."""
+
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("p", priority=5, cpu=1, **NOWHERE)
+        await asyncio.sleep(1)
+        promised: Obj = {"status": {"nominatedNodeName": "n1"}}
+        await cluster.api.patch(builtin.PODS, "p", "default", promised, PatchType.STRATEGIC, subresource="status")
+        for name, priority in (("vip", 6), ("equal", 5)):
+            await cluster.add_pod(name, priority=priority, cpu=2 if name == "vip" else 1)
+        await asyncio.sleep(20)
+        assert await cluster.placements() == {}
+        if ends == "deleted":
+            await cluster.api.delete(builtin.PODS, "p", "default")
+        else:
+            promised["status"]["nominatedNodeName"] = "n2" if ends == "moved" else None
+            await cluster.api.patch(builtin.PODS, "p", "default", promised, PatchType.STRATEGIC, subresource="status")
+        await asyncio.sleep(0.1)
+        assert await cluster.placements() == {"equal": "n1"}
+        vip = cluster.scheduler.queue.get("default/vip")
+        assert vip is not None
+        assert vip.attempts == 1
+
+    in_cluster(story)
+
+
+@pytest.mark.parametrize("has_node", [True, False])
+def test_a_promise_is_void_when_binding_fails_or_no_node_is_left(has_node: bool) -> None:
+    async def story(cluster: Running) -> None:
+        if has_node:
+            await cluster.add_node()
+        await cluster.add_pod("w", status={"nominatedNodeName": "n1"})
+        await asyncio.sleep(0.1)
+        assert not (await cluster.pod("w"))["status"].get("nominatedNodeName")
+
+    in_cluster(story, refusals=100)
 
 
 def test_a_refused_binding_gives_the_room_back_and_is_tried_again() -> None:

@@ -75,7 +75,7 @@ class Listener:
         elif new.spec.node_name:
             self._pod_on_node(old, new)
         else:
-            self._pod_waiting(new)
+            self._pod_waiting(old, new)
 
     def _is_mine(self, pod: Pod) -> bool:
         """Pods on nodes count whoever put them there; of those that wait, only our own."""
@@ -97,9 +97,8 @@ class Listener:
         if placed is not None and placed.uid == pod.metadata.uid:
             self._snapshot.remove(key)
             self.moved(removed(placed))
-        elif promised:  # what was promised to it is free for others
-            task = self.task(pod)
-            self.moved(Change(Event.POD_REMOVED, old_shape=task.shape, old_company=task.company))
+        elif promised or pod.status.nominated_node_name:
+            self._promise_ended(pod)
 
     def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
         meta = new.metadata
@@ -116,7 +115,7 @@ class Listener:
             self._queue.remove(meta.key)
             self.moved(Change(Event.POD_PLACED, new_shape=shape, new_company=company))
 
-    def _pod_waiting(self, new: Pod) -> None:
+    def _pod_waiting(self, old: Pod | None, new: Pod) -> None:
         key = new.metadata.key
         placed = self._snapshot.placed(key)
         if placed is not None:  # assumed: the binding is under way
@@ -124,10 +123,10 @@ class Listener:
                 self.moved(removed(placed))
             return
         known = self._queue.get(key)
+        before, now = old.status.nominated_node_name if old is not None else "", new.status.nominated_node_name
+        if before or now:  # else what we know better is still on its way to the server
+            self._nominations.set(new, self._shapes.of(new), self._companies.of(new), now)
         if known is None:
-            if new.status.nominated_node_name and self._nominations.get(new.metadata.uid) is None:  # from before us
-                shape, company = self._shapes.of(new), self._companies.of(new)
-                self._nominations.set(new, shape, company, new.status.nominated_node_name)
             self._queue.add(new, self.task(new), self._profiles[new.spec.scheduler_name], clock.now())
             if self._gangs is not None:
                 self._gangs.waits(new)
@@ -135,6 +134,14 @@ class Listener:
             task = self.task(new)
             events = own_events(known.pod, new, known.task.shape, task.shape)
             self._queue.update(new, task, events, clock.now())
+        if old is not None and before not in ("", now):
+            self._promise_ended(old)
+        self._wake()
+
+    def _promise_ended(self, pod: Pod) -> None:
+        """What was promised to the pod is free for those who had to respect it (getLEPriorityPreCheck)."""
+        change = Change(Event.POD_REMOVED, old_shape=self._shapes.of(pod), old_company=self._companies.of(pod))
+        self._queue.moved(change, clock.now(), most_important=pod.priority)
         self._wake()
 
     def moved(self, change: Change) -> None:

@@ -216,7 +216,8 @@ class Scheduler:
             self.queue.failed(waiting, clock.now())
         self._wake.set()
         self._attempted("error", waiting)
-        self._teller.failed(pod, SCHEDULER_ERROR, why)
+        self._nominate(waiting, "")
+        self._teller.failed(pod, SCHEDULER_ERROR, why, "")
 
     def _attempted(self, result: str, waiting: Waiting) -> None:
         if self._watch is not None:

@@ -150,8 +150,10 @@ class Preemptor:
         return self._chosen(chosen, rows)
 
     def _candidates(self, pod: Pod, task: Task, found: Diagnosis) -> Plans | Futile:
-        if found.said or found.outright or not self._decider.profile.preempts:
-            return Futile("" if found.said else NOT_FOUND if found.outright else NO_CLAIMS)
+        if found.said:
+            return Futile("", is_tried=True)  # nobody was asked for anything, and yet the promise is void
+        if found.outright or not self._decider.profile.preempts:
+            return Futile(NOT_FOUND if found.outright else NO_CLAIMS)
         if pod.spec.preemption_policy == "Never":
             return Futile(f"{NO_CLAIMS}, preemption: {NEVER}")
         if self._waits_for_victims(task, found):

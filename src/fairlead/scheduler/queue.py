@@ -193,14 +193,15 @@ class SchedulingQueue:
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
-    def moved(self, change: Change, now: float) -> None:
-        """Something happened: try again whom it may help."""
+    def moved(self, change: Change, now: float, most_important: int | None = None) -> None:
+        """Something happened: try again whom it may help, but nobody of a higher priority than `most_important`."""
         if not change.events & self._of_interest:
             return
         for pods in list(self._unschedulable.values()):
             if _is_helped(change, next(iter(pods.values()))):
                 for one in list(pods.values()):
-                    self._try_again(one, now)
+                    if most_important is None or one.pod.priority <= most_important:
+                        self._try_again(one, now)
 
     def activate(self, key: str, now: float) -> None:
         """Something that no plugin speaks of may have helped this pod."""
