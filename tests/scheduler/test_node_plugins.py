@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.encoded import encoded
+from fairlead.api.scheduling import Pod
 from fairlead.scheduler.changes import node_changed
 from fairlead.scheduler.configuration import load
+from fairlead.scheduler.framework import Change, Event
+from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 HOST = "kubernetes.io/hostname"
@@ -192,6 +197,63 @@ EPHEMERAL = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 def test_a_claim_that_is_not_there_is_missed_or_awaited(volume: Any, said: str) -> None:
     cluster, seeker = Cluster(node()), pod("w", volumes=[volume])
     assert cluster.message(seeker, whole=True) == f"0/1 nodes are available: {said}. not found"
+
+
+def claim(name: str, volume: str = "", *, owner: str = "", is_bound: bool = True, **more: Any) -> PersistentVolumeClaim:
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "w", "uid": owner, "controller": True}] if owner else []
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"} if is_bound else {}
+    meta = {"name": name, "namespace": "default", "ownerReferences": owners, "annotations": annotations}
+    return encoded({"metadata": meta, "spec": {"volumeName": volume} | more}).view(PersistentVolumeClaim)
+
+
+def volume_for(name: str, host: str) -> PersistentVolume:
+    terms = [{"matchExpressions": [{"key": HOST, "operator": "In", "values": [host]}]}]
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    return encoded({"metadata": {"name": name}, "spec": spec}).view(PersistentVolume)
+
+
+def claiming(*names: str) -> Pod:
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return pod("w", volumes=volumes)
+
+
+@pytest.mark.parametrize(("owner", "fits"), [("uid-w", True), ("uid-other", False), ("", False)])
+def test_a_claim_that_is_made_for_a_pod_must_be_its_own(owner: str, fits: bool) -> None:
+    cluster, seeker = Cluster(node()), pod("w", volumes=[EPHEMERAL])
+    cluster.snapshot.volumes.claims["default/w-v"] = claim("w-v", "pv", owner=owner)
+    cluster.snapshot.volumes.volumes["pv"] = volume_for("pv", "n1")
+    if fits:
+        assert cluster.feasible(seeker) == {"n1"}
+    else:
+        said = "PVC default/w-v was not created for pod default/w (pod is not owner)"
+        assert cluster.message(seeker) == f"0/1 nodes are available: {said}."
+
+
+def test_the_first_claim_that_a_node_fails_speaks() -> None:
+    cluster = Cluster(node("n1"), node("n2"))
+    volumes = cluster.snapshot.volumes
+    volumes.claims |= {"default/a": claim("a", "pv"), "default/b": claim("b", "gone")}
+    volumes.volumes["pv"] = volume_for("pv", "n1")
+    gone = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+    elsewhere = "node(s) didn't match PersistentVolume's node affinity"
+    assert cluster.message(claiming("a", "b")) == f"0/2 nodes are available: 1 {elsewhere}, 1 {gone}."
+    assert cluster.message(claiming("b", "a")) == f"0/2 nodes are available: 2 {gone}."
+
+
+def test_a_claim_that_names_its_volume_waits_for_no_consumer() -> None:
+    cluster = Cluster(node())
+    late = {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    cluster.snapshot.volumes.classes["late"] = encoded(late).view(StorageClass)
+    cluster.snapshot.volumes.claims["default/a"] = claim("a", "pv", is_bound=False, storageClassName="late")
+    said = "pod has unbound immediate PersistentVolumeClaims"
+    assert cluster.message(claiming("a")) == f"0/1 nodes are available: {said}."
+
+
+@pytest.mark.parametrize(
+    ("change", "helps"), [("default/a", True), ("default/b", False), ("other/a", False), ("", True)]
+)
+def test_of_the_claims_its_own_wake_a_pod(change: str, helps: bool) -> None:
+    assert VolumeBinding().helps(Change(Event.VOLUMES, claim=change), Cluster().task(claiming("a"))) is helps
 
 
 def test_image_counts_by_size_and_spread() -> None:

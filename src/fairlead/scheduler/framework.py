@@ -77,6 +77,8 @@ class Change:
     new_shape: Shape | None = None
     old_company: Company | None = None
     new_company: Company | None = None
+    #: Of a claim that came or changed: `namespace/name`.
+    claim: str = ""
 
 
 class NotPermitted(Exception):

@@ -39,8 +39,9 @@ class PodClaim:
 
     #: `namespace/name`
     key: str
-    #: Made for the pod alone, once the pod is there.
-    is_ephemeral: bool = False
+    #: The pod, if the claim is made for it alone, once it is there.
+    owner_key: str = ""
+    owner_uid: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -238,7 +239,7 @@ def _claims(pod: Pod) -> tuple[PodClaim, ...]:
         if volume.persistent_volume_claim is not None:
             found.append(PodClaim(f"{meta.namespace}/{volume.persistent_volume_claim.claim_name}"))
         elif volume.ephemeral is not None:
-            found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", is_ephemeral=True))
+            found.append(PodClaim(f"{meta.namespace}/{meta.name}-{volume.name}", meta.key, meta.uid))
     return tuple(found)
 
 

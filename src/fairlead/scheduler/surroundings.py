@@ -40,16 +40,15 @@ class Surroundings:
         self._preemptors = tuple(preemptors)
         self._moved = moved
         self._synced: list[Callable[[], Awaitable[None]]] = []
-        volumes = snapshot.volumes
         self._hear(builtin.NAMESPACES, Object, self._namespace_event)
         self._hear(builtin.SERVICES, Service, snapshot.owners.set_service)
         self._hear(builtin.REPLICATION_CONTROLLERS, ReplicationController, self._workload_event)
         self._hear(builtin.REPLICA_SETS, ReplicaSet, self._workload_event)
         self._hear(builtin.STATEFUL_SETS, StatefulSet, self._workload_event)
         self._hear(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, self._budget_event)
-        self._hear(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._volume_event(volumes.claims))
-        self._hear(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event(volumes.volumes))
-        self._hear(builtin.STORAGE_CLASSES, StorageClass, self._volume_event(volumes.classes))
+        self._hear(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim, self._claim_event)
+        self._hear(builtin.PERSISTENT_VOLUMES, PersistentVolume, self._volume_event)
+        self._hear(builtin.STORAGE_CLASSES, StorageClass, self._class_event)
 
     async def synced(self) -> None:
         """Return once everything has been heard of."""
@@ -76,10 +75,18 @@ class Surroundings:
         for preemptor in self._preemptors:
             preemptor.set_budget(old, new)
 
-    def _volume_event(self, objects: dict[str, T]) -> Handler[T]:
-        def handle(old: T | None, new: T | None) -> None:
-            replace(objects, old, new)
-            if new is not None:
-                self._moved(Change(Event.VOLUMES))
+    def _claim_event(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        replace(self._snapshot.volumes.claims, old, new)
+        if new is not None:
+            self._moved(Change(Event.VOLUMES, claim=new.metadata.key))
 
-        return handle
+    def _volume_event(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        replace(self._snapshot.volumes.volumes, old, new)
+        if new is not None:
+            self._moved(Change(Event.VOLUMES))
+
+    def _class_event(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        """Nothing that may change of a class helps anybody."""
+        replace(self._snapshot.volumes.classes, old, new)
+        if old is None:
+            self._moved(Change(Event.VOLUMES))

@@ -14,7 +14,8 @@ import numpy as np
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.framework import Event, Narrowed, Plugin, Refusals, Refused
+from fairlead.scheduler.company import Task
+from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused
 from fairlead.scheduler.plugins.node.affinity import any_term
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
@@ -40,7 +41,7 @@ class VolumeBinding(Plugin):
         volumes, has_unbound = snapshot.volumes, False
         for one in shape.claims:
             name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
-            if claim is None and one.is_ephemeral:
+            if claim is None and one.owner_key:
                 return Refused(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"')
             if claim is None:
                 return Refused(f'persistentvolumeclaim "{name}" not found')
@@ -49,7 +50,10 @@ class VolumeBinding(Plugin):
                 return Refused(f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"')
             if claim.metadata.is_terminating:
                 return Refused(f'persistentvolumeclaim "{name}" is being deleted')
-            has_unbound |= not claim.is_bound and not volumes.waits_for_first_consumer(claim)
+            owner = claim.metadata.controller
+            if one.owner_key and (owner is None or owner.uid != one.owner_uid):
+                return Refused(f"PVC {one.key} was not created for pod {one.owner_key} (pod is not owner)")
+            has_unbound |= not claim.is_bound and not _is_awaited(claim, snapshot)
         return Refused("pod has unbound immediate PersistentVolumeClaims") if has_unbound else None
 
     def filters(self, shape: Shape) -> bool:
@@ -58,21 +62,25 @@ class VolumeBinding(Plugin):
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
         if self.pre_filter(shape, snapshot) is not None or _awaited(shape, snapshot):
             return np.zeros(len(rows), dtype=np.bool_)
-        bound = _bound(shape, snapshot)
-        return np.full(len(rows), None not in bound) & _reachable(bound, snapshot, rows)
+        elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
+        return ~elsewhere & ~lost
 
     def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
         """All that is wrong with a node; evicting pods brings no volume."""
-        bound = _bound(shape, snapshot)
+        elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
         count = len(rows)
         reasons = Counter(
             {
-                ELSEWHERE: int((~_reachable(bound, snapshot, rows)).sum()),
-                NO_VOLUME: count * (None in bound),
+                ELSEWHERE: int(elsewhere.sum()),
+                NO_VOLUME: int(lost.sum()),
                 NOTHING_TO_BIND: count * bool(_awaited(shape, snapshot)),
             }
         )
         return Refusals(reasons, np.ones(count, dtype=np.bool_))
+
+    def helps(self, change: Change, task: Task) -> bool:
+        """Of the claims, the pod's own."""
+        return not change.claim or any(one.key == change.claim for one in task.shape.claims)
 
 
 def _bound(shape: Shape, snapshot: Snapshot) -> list[PersistentVolume | None]:
@@ -82,7 +90,12 @@ def _bound(shape: Shape, snapshot: Snapshot) -> list[PersistentVolume | None]:
 
 def _awaited(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims that wait for their first consumer."""
-    return [one for one in _claims(shape, snapshot) if not one.is_bound]
+    return [one for one in _claims(shape, snapshot) if _is_awaited(one, snapshot)]
+
+
+def _is_awaited(claim: PersistentVolumeClaim, snapshot: Snapshot) -> bool:
+    """One that names its volume already waits for nobody but the binder."""
+    return not claim.spec.volume_name and snapshot.volumes.waits_for_first_consumer(claim)
 
 
 def _claims(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
@@ -90,10 +103,16 @@ def _claims(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     return [claim for one in shape.claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
 
 
-def _reachable(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> Mask:
-    mask = np.ones(len(rows), dtype=np.bool_)
+def _out_of_reach(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> tuple[Mask, Mask]:
+    """The rows that a volume is not for, and those where one is missed first: the first that fails speaks."""
+    undecided = np.ones(len(rows), dtype=np.bool_)
+    elsewhere = np.zeros(len(rows), dtype=np.bool_)
     for volume in bound:
-        affinity = volume.spec.node_affinity if volume is not None else None
+        if volume is None:
+            return elsewhere, undecided
+        affinity = volume.spec.node_affinity
         if affinity is not None and affinity.required is not None:
-            mask &= any_term(affinity.required.node_selector_terms or (), snapshot, rows)
-    return mask
+            fits = any_term(affinity.required.node_selector_terms or (), snapshot, rows)
+            elsewhere |= undecided & ~fits
+            undecided &= fits
+    return elsewhere, np.zeros(len(rows), dtype=np.bool_)
