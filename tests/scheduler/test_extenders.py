@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from fairlead.api import builtin
@@ -155,6 +156,46 @@ def test_it_binds_if_it_has_a_verb_for_that() -> None:
         assert uid and (verb, body) == ("bind", {"PodName": "w", "PodNamespace": "default", "Node": "n1"})
 
     scene(World(bind=lambda body: {}), {}, act)
+
+
+@pytest.mark.parametrize("ignorable", [True, False])
+def test_what_it_says_when_it_cannot_bind_is_told_as_it_is(ignorable: bool) -> None:
+    """One that is ignorable leaves it to the scheduler."""
+
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"))
+        if ignorable:
+            assert await world.place("w", cpu=1) == "n1"
+        else:
+            condition = await world.refuse("w", cpu=1)
+            assert (condition["reason"], condition["message"]) == ("SchedulerError", "no hands")
+
+    scene(World(bind=lambda body: {"Error": "no hands"}), {"ignorable": ignorable}, act)
+
+
+def test_it_must_not_name_nodes_that_it_was_not_asked_about() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1"))
+        condition = await world.refuse("w", cpu=1)
+        said = 'claims a filtered node "n9" which is not found in the input node list'
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"].endswith(said)
+
+    scene(World(filter=lambda body: {"NodeNames": ["n9"]}), {"nodeCacheCapable": True}, act)
+
+
+def test_it_must_leave_somebody_to_drive_away() -> None:
+    async def act(world: World) -> None:
+        await world.add(node_obj("n1", cpu=1))
+        await world.api.create(builtin.PODS, pod_obj("low", cpu=1, nodeName="n1"), "default")
+        condition = await world.refuse("w", cpu=1, priority=9)
+        assert (condition["reason"], condition["message"]) == (
+            "Unschedulable",
+            '0/1 nodes are available: 1 Insufficient cpu. preemption: expected at least one victim pod on node "n1"',
+        )
+
+    nobody = {"NodeNameToMetaVictims": {"n1": {"Pods": []}}}
+    scene(World(preempt=lambda body: nobody), {"nodeCacheCapable": True}, act)
 
 
 def test_one_that_is_ignorable_may_be_away() -> None:

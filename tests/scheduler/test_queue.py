@@ -10,7 +10,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.scheduler.changes import node_changed
 from fairlead.scheduler.company import Task, company_of
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Change, Event
+from fairlead.scheduler.framework import EXTENDER, Change, Event
 from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
 from fairlead.scheduler.shape import shape_of
 from tests.scheduler.scheduler_world import node, pod
@@ -229,3 +229,35 @@ def test_a_removed_pod_is_nowhere() -> None:
     line.queue.remove("default/d")
     line.queue.moved(node_changed(None, node()), now=110.0)
     assert (line.names(), len(line.queue)) == ([], 0)
+
+
+def test_whom_extenders_refused_any_change_wakes() -> None:
+    line = Line()
+    line.add("w", now=100.0)
+    line.refuse_all(now=100.0, plugins=frozenset({EXTENDER}))
+    assert line.names() == []
+    line.queue.moved(node_changed(node(), node(labels={"a": "1"})), now=110.0)
+    assert line.names() == ["w"]
+
+
+@pytest.mark.parametrize(("cpu", "names"), [(1, []), (2, ["w"])])
+def test_what_happens_while_others_are_asked_about_a_pod_counts_when_it_is_refused(cpu: int, names: list[str]) -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    away = line.pop()
+    line.queue.leave(away)
+    line.queue.moved(node_changed(None, node(cpu=cpu)), now=100.0)
+    line.queue.refused(away, FIT, now=100.0)
+    assert line.names() == names
+
+
+def test_a_pod_that_others_are_asked_about_changes_and_goes_like_any_other() -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    away = line.pop()
+    line.queue.leave(away)
+    smaller = pod("w", cpu=1)
+    line.queue.update(smaller, task_of(smaller), Event.OWN_SCALED_DOWN, now=100.0)
+    assert (line.queue.get("default/w"), away.pod, line.names()) == (away, smaller, [])
+    line.queue.remove("default/w")
+    assert line.queue.get("default/w") is None

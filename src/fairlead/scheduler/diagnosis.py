@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.framework import Plugin, Refusals, Refused
+from fairlead.scheduler.framework import EXTENDER, Plugin, Refusals, Refused
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -44,9 +44,11 @@ class Diagnosis:
 
     def add_failed(self, snapshot: Snapshot, failed: Mapping[str, str], unresolvable: Mapping[str, str]) -> None:
         """Extenders refused these nodes, with these texts; the second kind for good."""
-        self.reasons += Counter([*failed.values(), *unresolvable.values()])
-        rows = [row for name in failed if name not in unresolvable and (row := snapshot.row_of(name)) is not None]
+        helpable = {name: why for name, why in failed.items() if name not in unresolvable}
+        self.reasons += Counter([*helpable.values(), *unresolvable.values()])
+        rows = [row for name in helpable if (row := snapshot.row_of(name)) is not None]
         self.resolvable = np.concatenate([self.resolvable, np.array(rows, dtype=np.intp)])
+        self.plugins |= {EXTENDER}
 
     def text(self, advice: str) -> str:
         """The whole message; `advice` tells what was tried to make room."""

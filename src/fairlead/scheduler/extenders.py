@@ -97,13 +97,14 @@ class Extenders:
                 answer = await one.ask(self._open(), one.config.filter_verb, await self._args(one, pod, left.names))
                 if answer.get("Error"):
                     raise ExtenderFailure(answer["Error"])
+                names = _names_of(one, answer, left.names)
             except ExtenderFailure:
                 if one.config.ignorable:
                     continue
                 raise
             left.failed |= answer.get("FailedNodes") or {}
             left.unresolvable |= answer.get("FailedAndUnresolvableNodes") or {}
-            left.names = _names_of(one, answer)
+            left.names = names
         return left
 
     async def prioritise(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
@@ -145,6 +146,10 @@ class Extenders:
                 raise
             told: Mapping[str, Obj] = answer.get("NodeNameToMetaVictims") or {}
             left = {node: _agreed(left[node], said) for node, said in told.items() if node in left}
+            for node in [node for node, plan in left.items() if not plan.victims]:
+                if not one.config.ignorable:
+                    raise ExtenderFailure(f'expected at least one victim pod on node "{node}"')
+                del left[node]
         return left
 
     async def bind(self, pod: Pod, node: str) -> bool:
@@ -153,9 +158,14 @@ class Extenders:
             if one.config.bind_verb:
                 meta = pod.metadata
                 body = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
-                answer = await one.ask(self._open(), one.config.bind_verb, body)
-                if answer.get("Error"):
-                    raise ExtenderFailure(answer["Error"])
+                try:
+                    answer = await one.ask(self._open(), one.config.bind_verb, body)
+                    if answer.get("Error"):
+                        raise ExtenderFailure(answer["Error"])
+                except ExtenderFailure:
+                    if one.config.ignorable:
+                        continue
+                    raise
                 return True
         return False
 
@@ -181,9 +191,15 @@ class Extenders:
         return (await self._api.get(builtin.PODS, pod.metadata.name, pod.metadata.namespace)).obj()
 
 
-def _names_of(one: Extender, answer: Obj) -> list[str]:
+def _names_of(one: Extender, answer: Obj, asked: Sequence[str]) -> list[str]:
     """The nodes in an answer, in whichever of its two forms."""
     if one.config.node_cache_capable and answer.get("NodeNames") is not None:
+        for name in answer["NodeNames"]:
+            if name not in asked:
+                raise ExtenderFailure(
+                    f'extender "{one.config.url_prefix}" claims a filtered node "{name}" '
+                    "which is not found in the input node list"
+                )
         return list(answer["NodeNames"])
     return [node["metadata"]["name"] for node in (answer.get("Nodes") or {}).get("items") or ()]
 

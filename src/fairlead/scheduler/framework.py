@@ -63,6 +63,10 @@ class Event(Flag):
 
 
 NO_EVENT: Final = Event(0)
+ANY_EVENT: Final = ~NO_EVENT
+
+#: Who refused, where extenders did.
+EXTENDER: Final = "Extender"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from fairlead.scheduler.columns import Rows
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import NO_EVENT, ExtenderFailure, NotPermitted, Profile
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure, NotPermitted, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
 from fairlead.scheduler.holding import ALLOCATION, Gatekeeper, HeldBack
 from fairlead.scheduler.listening import Listener, removed
@@ -87,7 +87,7 @@ class Scheduler:
         self.judges = {profile.name: self._judge(profile) for profile in config.profiles}
         events = NO_EVENT
         for profile in config.profiles:
-            events |= profile.events
+            events |= ANY_EVENT if config.said.extenders else profile.events
         self.queue = SchedulingQueue(
             events,
             first_backoff=config.said.pod_initial_backoff_seconds,
@@ -212,7 +212,7 @@ class Scheduler:
 
     def _went_wrong(self, waiting: Waiting, pod: Pod, why: str) -> None:
         """Nobody refused the pod, but something is broken: it is tried again after its back-off."""
-        if self.queue.get(waiting.key) is None:
+        if self.queue.get(waiting.key) in (None, waiting):
             self.queue.failed(waiting, clock.now())
         self._wake.set()
         self._attempted("error", waiting)
@@ -295,7 +295,8 @@ class Scheduler:
                 await self._teller.bind(pod, node)
         except (ApiError, OSError, ExtenderFailure) as error:
             log.info("cannot bind %s to %s: %s", waiting.key, node, error)
-            self._binding_failed(waiting, node, f'running Bind plugin "DefaultBinder": {error}')
+            said = "" if isinstance(error, ExtenderFailure) else 'running Bind plugin "DefaultBinder": '
+            self._binding_failed(waiting, node, f"{said}{error}")
         else:
             self._attempted("scheduled", waiting)
             if self._watch is not None:
@@ -401,24 +402,44 @@ class Scheduler:
     async def _try_with_extenders(self, waiting: Waiting, extenders: Extenders) -> None:
         """The same, asking others; meanwhile nothing else is decided, as upstream has it."""
         pod, task, judge = waiting.pod, waiting.task, self.judges[waiting.profile.name]
+        self.queue.leave(waiting)
         try:
-            left = await extenders.filter(pod, self._names(judge.decider.feasible(task)))
-            scores = await extenders.prioritise(pod, left.names) if len(left.names) > 1 else {}
-            chosen = judge.decider.choose_among(task, left.names, scores)
+            names = self._names(judge.decider.feasible(task))
+            chosen = None
+            if task.nominated in names:  # what was promised is tried first, and alone
+                promised = await extenders.filter(pod, [task.nominated])
+                chosen = judge.decider.choose_among(task, promised.names, {})
+            if chosen is None:
+                left = await extenders.filter(pod, names)
+                scores = await extenders.prioritise(pod, left.names) if len(left.names) > 1 else {}
+                chosen = judge.decider.choose_among(task, left.names, scores)
             if chosen is None:
                 found = judge.decider.diagnose(task)
-                found.add_failed(self.snapshot, left.failed, left.unresolvable)
-                plans = judge.preemptor.candidates(pod, task, found)
-                outcome = (
-                    plans if isinstance(plans, Futile) else judge.preemptor.choose(await extenders.preempt(pod, plans))
-                )
-                self._refused(waiting, found, outcome)
+                if len(left.names) != len(names):
+                    found.add_failed(self.snapshot, left.failed, left.unresolvable)
+                outcome = await self._make_room_with_extenders(pod, task, judge.preemptor, found, extenders)
+                if self.queue.get(waiting.key) is waiting:
+                    self._refused(waiting, found, outcome)
                 return
         except (OSError, ApiError, ExtenderFailure) as error:
-            self._went_wrong(waiting, pod, str(error))
+            if self.queue.get(waiting.key) is waiting:
+                self._went_wrong(waiting, waiting.pod, str(error))
             return
-        self._assume(waiting, chosen)
-        self._start_binding(waiting, chosen.node)
+        if self.queue.get(waiting.key) is waiting:  # else it is gone, or somebody else has bound it
+            self.queue.remove(waiting.key)
+            self._assume(waiting, chosen)
+            self._start_binding(waiting, chosen.node)
+
+    async def _make_room_with_extenders(
+        self, pod: Pod, task: Task, preemptor: Preemptor, found: Diagnosis, extenders: Extenders
+    ) -> Preempt | Futile:
+        plans = preemptor.candidates(pod, task, found)
+        if isinstance(plans, Futile):
+            return plans
+        try:
+            return preemptor.choose(await extenders.preempt(pod, plans))
+        except ExtenderFailure as error:
+            return Futile(f"preemption: {error}")
 
     def _names(self, rows: Rows) -> list[str]:
         return [self.snapshot.names[row] for row in rows.tolist()]

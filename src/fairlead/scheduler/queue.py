@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.company import Company, Task
-from fairlead.scheduler.framework import Change, Event, Profile
+from fairlead.scheduler.framework import EXTENDER, Change, Event, Profile
 from fairlead.scheduler.shape import Shape
 
 FIRST_BACKOFF_SECONDS: Final = 1.0
@@ -77,6 +77,14 @@ class Waiting:
         return self.profile.rank(self.pod, self.since), self.number
 
 
+@dataclass(slots=True)
+class Away:
+    """A pod that somebody else is asked about, and what happened meanwhile."""
+
+    waiting: Waiting
+    changes: list[Change] = field(default_factory=list)
+
+
 class SchedulingQueue:
     """Waiting pods by key. Every method is told the time; nothing here waits."""
 
@@ -95,6 +103,7 @@ class SchedulingQueue:
             Place.ERROR: [],
         }
         self._unschedulable: dict[_Kind, dict[str, Waiting]] = {}
+        self._away: dict[str, Away] = {}
         self._number = 0
         self._flush_at = 0.0
         self._counts = dict.fromkeys(Place, 0)
@@ -109,7 +118,9 @@ class SchedulingQueue:
         return self._counts[place]
 
     def get(self, key: str) -> Waiting | None:
-        return self._waiting.get(key)
+        """The pod, if it waits or is away."""
+        away = self._away.get(key)
+        return self._waiting.get(key) if away is None else away.waiting
 
     # --- pods come and go -------------------------------------------------------------------------------------------
 
@@ -123,27 +134,31 @@ class SchedulingQueue:
 
     def remove(self, key: str) -> None:
         """The pod is gone, or no longer ours to place."""
+        self._away.pop(key, None)
         one = self._waiting.pop(key, None)
         if one is not None:
             self._put(one, Place.NOWHERE)
 
     def update(self, pod: Pod, task: Task, events: Event, now: float) -> None:
         """A pod that waits has changed; `events` says in which of the ways that could help it."""
-        one = self._waiting[pod.metadata.key]
+        away = self._away.get(pod.metadata.key)
+        one = away.waiting if away is not None else self._waiting[pod.metadata.key]
         place, before = one.place, one.task
+        change = Change(
+            events,
+            old_shape=before.shape,
+            new_shape=task.shape,
+            old_company=before.company,
+            new_company=task.company,
+        )
+        if away is not None:
+            away.changes.append(change)
         if place is Place.UNSCHEDULABLE:
             self._put(one, Place.NOWHERE)
         one.pod, one.task = pod, task
         if place is Place.GATED:
             self._activate(one)  # whoever holds it back is asked again
         elif place is Place.UNSCHEDULABLE:
-            change = Change(
-                events,
-                old_shape=before.shape,
-                new_shape=task.shape,
-                old_company=before.company,
-                new_company=task.company,
-            )
             if _is_helped(change, one):
                 self._try_again(one, now)
             else:
@@ -173,8 +188,13 @@ class SchedulingQueue:
         one.attempts += 1
         return one
 
+    def leave(self, one: Waiting) -> None:
+        """Somebody else is asked about the popped pod, and that takes time: remember what happens until it is back."""
+        self._away[one.key] = Away(one)
+
     def refused(self, one: Waiting, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
         """No node would do, by the word of these plugins. Who was not even tried does not back off."""
+        away = self._away.pop(one.key, None)
         one.refused_by = plugins
         one.errors_in_a_row = 0
         if backs_off:
@@ -182,9 +202,12 @@ class SchedulingQueue:
             self._back_off(one, one.refusals, now)
         self._waiting[one.key] = one
         self._put(one, Place.UNSCHEDULABLE)
+        if away is not None and any(_is_helped(change, one) for change in away.changes):
+            self._try_again(one, now)
 
     def failed(self, one: Waiting, now: float) -> None:
         """Trying it went wrong, by nobody's word; it is tried again after its back-off and not before."""
+        self._away.pop(one.key, None)
         one.refused_by = frozenset()
         one.errors_in_a_row += 1
         self._back_off(one, one.errors_in_a_row, now)
@@ -197,6 +220,9 @@ class SchedulingQueue:
         """Something happened: try again whom it may help, but nobody of a higher priority than `most_important`."""
         if not change.events & self._of_interest:
             return
+        for away in self._away.values():
+            if most_important is None or away.waiting.pod.priority <= most_important:
+                away.changes.append(change)
         for pods in list(self._unschedulable.values()):
             if _is_helped(change, next(iter(pods.values()))):
                 for one in list(pods.values()):
@@ -307,6 +333,8 @@ def _kind(one: Waiting) -> _Kind:
 
 
 def _is_helped(change: Change, one: Waiting) -> bool:
-    """Whether the change matters to one of the plugins that refused."""
+    """Whether the change matters to one of the plugins that refused. Nobody knows what matters to extenders."""
+    if EXTENDER in one.refused_by and change.events:
+        return True
     plugins = one.profile.named(one.refused_by)
     return any(change.events & plugin.events and plugin.helps(change, one.task) for plugin in plugins)
