@@ -17,6 +17,9 @@ FIT, NEAR, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
 RATIO = "scoringStrategy.requestedToCapacityRatio.shape"
 
 
+DEFAULT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+
+
 def profile(**said: Any) -> Profile:
     return load({"profiles": [said]}).profiles[0]
 
@@ -33,6 +36,10 @@ def with_args(name: str, args: Obj) -> Obj:
 
 def listed(*names: str) -> list[Obj]:
     return [{"name": name} for name in names]
+
+
+def extenders(*said: Obj) -> Obj:
+    return {"extenders": [{"urlPrefix": "http://x"} | one for one in said]}
 
 
 def places(found: Profile) -> list[Weighted | WeightedCompany]:
@@ -77,22 +84,43 @@ def test_an_unknown_field_is_refused_with_its_path(document: Obj, path: str) -> 
     [
         ({"kind": "Pod"}, 'no kind "Pod" is registered for version "kubescheduler.config.k8s.io/v1"'),
         ({"apiVersion": "v1"}, 'no kind "KubeSchedulerConfiguration" is registered for version "v1"'),
-        ({"profiles": []}, "profiles: Required value"),
+        ({"profiles": [{"schedulerName": ""}]}, "profiles[0].schedulerName: Required value"),
+        ({"profiles": [{"schedulerName": "a"}, {}]}, "profiles[1].schedulerName: Required value"),
         ({"parallelism": "16"}, "parallelism: Expected `int`, got `str`"),
         (
             {"profiles": [{"schedulerName": name} for name in ("a", "b", "a")]},
             'profiles[2].schedulerName: Duplicate value: "a"',
         ),
-        ({"profiles": [{}, {}]}, 'profiles[1].schedulerName: Duplicate value: "default-scheduler"'),
+        ({"profiles": [{}, {}]}, "profiles[0].schedulerName: Required value"),
         (
-            {"profiles": [{}, {"schedulerName": "b", "plugins": {"filter": {"enabled": listed("Nope")}}}]},
-            'profiles[1].plugins.filter: plugin "Nope" does not exist',
+            {"profiles": [{"plugins": {"filter": {"enabled": listed("Nope")}}}]},
+            'profiles[0].plugins.filter: plugin "Nope" does not exist',
         ),
         (
             {"profiles": [{"plugins": {"score": {"disabled": listed("Nope")}}}]},
             'profiles[0].plugins.score: plugin "Nope" does not exist',
         ),
         (with_args("Nope", {}), 'profiles[0].pluginConfig[0]: plugin "Nope" does not exist'),
+        (
+            {"leaderElection": {"resourceLock": "endpoints"}},
+            'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
+        ),
+        (
+            extenders({"prioritizeVerb": "score"}),
+            "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+        ),
+        (
+            extenders({"managedResources": listed("cpu")}),
+            'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
+        ),
+        (
+            extenders({"managedResources": listed("a.dev/b")}, {"managedResources": listed("a.dev/b")}),
+            'extenders[1].managedResources[0].name: Invalid value: "a.dev/b": duplicate extender managed resource name',
+        ),
+        (
+            extenders({"bindVerb": "bind"}, {"bindVerb": "bind"}),
+            'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
+        ),
     ],
 )
 def test_a_document_that_makes_no_sense_is_refused(document: Obj, said: str) -> None:
@@ -148,12 +176,59 @@ def test_back_off_may_stay_the_same() -> None:
             FIT,
             {"scoringStrategy": {"resources": [{"name": "cpu"}, {"name": "memory", "weight": 101}]}},
             "scoringStrategy.resources[1].weight: Invalid value: 101: "
-            "resource weight of memory not in valid range [1, 100]",
+            "resource weight of memory not in valid range (0, 100]",
+        ),
+        (
+            FIT,
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "requestedToCapacityRatio: Required value: must be specified when type is RequestedToCapacityRatio",
+        ),
+        (
+            FIT,
+            {"scoringStrategy": {"requestedToCapacityRatio": {"shape": [{"utilization": 0, "score": 1}]}}},
+            "requestedToCapacityRatio: Forbidden: must be nil when type is not RequestedToCapacityRatio",
         ),
         (
             "NodeResourcesBalancedAllocation",
-            {"resources": [{"name": "cpu", "weight": 0}]},
-            "resources[0].weight: Invalid value: 0: resource weight of cpu should be a positive value, got 0",
+            {"resources": [{"name": "cpu", "weight": 2}]},
+            "resources[0].weight: Invalid value: 2: must be 1",
+        ),
+        (
+            "NodeResourcesBalancedAllocation",
+            {"resources": [{"name": "cpu"}, {"name": "cpu"}]},
+            'resources[1].name: Duplicate value: "cpu"',
+        ),
+        (
+            SPREAD,
+            {"defaultingType": "List", "defaultConstraints": [DEFAULT | {"labelSelector": {}}]},
+            "defaultConstraints[0].labelSelector: Forbidden: "
+            "constraint must not define a selector, as they deduced for each pod",
+        ),
+        (
+            SPREAD,
+            {"defaultingType": "List", "defaultConstraints": [DEFAULT, DEFAULT | {"maxSkew": 2}]},
+            'defaultConstraints[1]: Duplicate value: "{zone, ScheduleAnyway}"',
+        ),
+        (
+            SPREAD,
+            {"defaultingType": "List", "defaultConstraints": [DEFAULT | {"topologyKey": ""}]},
+            "defaultConstraints[0].topologyKey: Required value: can not be empty",
+        ),
+        (
+            "VolumeBinding",
+            {"bindTimeoutSeconds": -1},
+            "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+        ),
+        (
+            "DefaultPreemption",
+            {"minCandidateNodesPercentage": 101},
+            "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage: "
+            "Invalid value: 101: not in valid range [0, 100]",
+        ),
+        (
+            "DefaultPreemption",
+            {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0},
+            "Invalid value: 0: cannot be zero at the same time as minCandidateNodesAbsolute",
         ),
     ],
 )
@@ -169,7 +244,7 @@ def test_arguments_that_make_no_sense_are_refused(name: str, args: Obj, said: st
         ([(0, 0), (100, 11)], f"{RATIO}[1].score: Invalid value: 11: not in valid range [0, 10]"),
         (
             [(50, 0), (50, 10)],
-            f"{RATIO}[1].utilization: Invalid value: 50: utilization values must be sorted in increasing order",
+            f"{RATIO}[1].utilization: Invalid value: 50: values must be sorted in increasing order",
         ),
     ],
 )
@@ -184,6 +259,7 @@ def test_the_points_of_a_ratio_form_a_line(points: list[tuple[int, int]], said: 
 
 def test_nothing_said_is_the_default_profile() -> None:
     """getDefaultPlugins."""
+    assert [one.name for one in load({"profiles": []}).profiles] == ["default-scheduler"]
     found = load().profiles[0]
     assert (found.name, found.preempts) == ("default-scheduler", True)
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
@@ -192,7 +268,9 @@ def test_nothing_said_is_the_default_profile() -> None:
 
 def test_every_profile_has_its_own_plugins() -> None:
     plugins = {"filter": {"disabled": listed("NodePorts")}}
-    one, two = load({"profiles": [{}, {"schedulerName": "portless", "plugins": plugins}]}).profiles
+    one, two = load(
+        {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "portless", "plugins": plugins}]}
+    ).profiles
     assert [one.name, two.name] == ["default-scheduler", "portless"]
     assert filtering(one) - filtering(two) == {"NodePorts"}
 
@@ -266,6 +344,23 @@ def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
     cluster.place(pod("old"), "n1")
     assert cluster.decider.profile.preempts is preempts
     assert bool(getattr(cluster.preempt(pod(priority=1)), "victims", ())) is preempts
+
+
+@pytest.mark.parametrize(
+    ("plugins", "advice"),
+    [
+        ({"postFilter": {"disabled": listed("*")}}, ""),
+        ({"postFilter": {"disabled": listed("DefaultPreemption")}}, " no new claims to deallocate"),
+        (
+            {"postFilter": {"disabled": listed("*"), "enabled": listed("DefaultPreemption")}},
+            " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        ),
+    ],
+)
+def test_who_is_asked_for_room_says_what_came_of_it(plugins: Obj, advice: str) -> None:
+    cluster = Cluster(node(pods=1), profile=profile(plugins=plugins))
+    cluster.place(pod("old"), "n1")
+    assert cluster.message(pod(), whole=True) == f"0/1 nodes are available: 1 Too many pods.{advice}"
 
 
 def test_arguments_reach_their_plugin() -> None:

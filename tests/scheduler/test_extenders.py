@@ -194,7 +194,7 @@ def test_it_must_leave_somebody_to_drive_away() -> None:
             '0/1 nodes are available: 1 Insufficient cpu. preemption: expected at least one victim pod on node "n1"',
         )
 
-    nobody = {"NodeNameToMetaVictims": {"n1": {"Pods": []}}}
+    nobody: Obj = {"NodeNameToMetaVictims": {"n1": {"Pods": []}}}
     scene(World(preempt=lambda body: nobody), {"nodeCacheCapable": True}, act)
 
 

@@ -7,21 +7,23 @@ https://kubernetes.io/docs/reference/scheduling/config/
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.podresources import is_native
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
 from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
-from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, find
+from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, PreemptionArguments, find
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 PREEMPTION: Final = "DefaultPreemption"
+CLAIMS: Final = "DynamicResources"
 
 
 class EnabledPlugin(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +61,8 @@ class Plugins(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_
 
 
 class ProfileConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    scheduler_name: str = DEFAULT_SCHEDULER
+    #: One profile alone need not say it.
+    scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
@@ -153,17 +156,46 @@ def load(document: Mapping[str, Any] | None = None) -> Configuration:
         said.pod_max_backoff_seconds,
         "must be greater than or equal to PodInitialBackoffSeconds",
     )
-    if not said.profiles:
-        raise ConfigurationError("profiles: Required value")
-    names = [one.scheduler_name for one in said.profiles]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
+    _check_names(said)
+    _check_extenders(said.extenders)
+    check(said.client_connection.burst >= 0, "clientConnection.burst", said.client_connection.burst,
+          "must be non-negative")  # fmt: skip
+    lock = said.leader_election
+    check(not lock.leader_elect or lock.resource_lock == "leases", "leaderElection.resourceLock", lock.resource_lock,
+          'resourceLock value must be "leases"')  # fmt: skip
     elsewhere = frozenset(
         one.name for extender in said.extenders for one in extender.managed_resources if one.ignored_by_scheduler
     )
-    profiles = (_profile(one, f".profiles[{index}]", elsewhere) for index, one in enumerate(said.profiles))
+    listed = said.profiles or (ProfileConfig(),)
+    profiles = (_profile(one, f".profiles[{index}]", elsewhere) for index, one in enumerate(listed))
     return Configuration(tuple(profiles), said)
+
+
+def _check_names(said: KubeSchedulerConfiguration) -> None:
+    """Pods ask for a profile by its name: several must have each their own."""
+    names = [one.scheduler_name for one in said.profiles]
+    for index, name in enumerate(names):
+        if name == "" or (name is None and len(names) > 1):
+            raise ConfigurationError(f"profiles[{index}].schedulerName: Required value")
+        if name in names[:index]:
+            raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
+
+
+def _check_extenders(extenders: Sequence[ExtenderConfig]) -> None:
+    """Who scores has a weight, one alone binds, and each manages extended resources of its own."""
+    managed = set[str]()
+    for index, one in enumerate(extenders):
+        check(not one.prioritize_verb or one.weight > 0, f"extenders[{index}].weight", one.weight,
+              "must have a positive weight applied to it")  # fmt: skip
+        for number, resource in enumerate(one.managed_resources):
+            where = f"extenders[{index}].managedResources[{number}].name"
+            extended = not is_native(resource.name) and not resource.name.startswith("requests.")
+            check(extended, where, resource.name, "is an invalid extended resource name")
+            check(resource.name not in managed, where, resource.name, "duplicate extender managed resource name")
+            managed.add(resource.name)
+    binders = sum(bool(one.bind_verb) for one in extenders)
+    check(binders < 2, "extenders", f"found {binders} extenders implementing bind",
+          "only one extender can implement bind")  # fmt: skip
 
 
 def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profile:
@@ -188,8 +220,9 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
             for one in made.values()
             if isinstance(one, CompanyPlugin)
         ),
-        name=said.scheduler_name,
+        name=said.scheduler_name or DEFAULT_SCHEDULER,
         preempts=PREEMPTION in names and _is_on(said.plugins, said.plugins.post_filter, PREEMPTION),
+        frees_claims=CLAIMS in names and _is_on(said.plugins, said.plugins.post_filter, CLAIMS),
     )
 
 
@@ -213,7 +246,9 @@ def _known(said: ProfileConfig, path: str) -> dict[str, int]:
         if config.name in {one.name for one in said.plugin_config[:index]}:
             raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{config.name}"')
         if config.name in NAMES_ALONE:
-            read(config.args, NAMES_ALONE[config.name], f"{path}.pluginConfig[{index}].args")
+            args = read(config.args, NAMES_ALONE[config.name], f"{path}.pluginConfig[{index}].args")
+            if isinstance(args, PreemptionArguments):
+                args.check(f"{path}.pluginConfig[{index}].args".lstrip("."))
     multi = said.plugins.multi_point
     names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
     for one_set in (multi, *(value for point, value in sets.items() if point != "multiPoint")):

@@ -252,6 +252,8 @@ class Profile:
     name: str = DEFAULT_SCHEDULER
     #: Whether pods that fit nowhere may drive others away (DefaultPreemption).
     preempts: bool = True
+    #: Whether DynamicResources is asked before that: it has nothing to give back, and says so.
+    frees_claims: bool = True
 
     @cached_property
     def all(self) -> tuple[AnyPlugin, ...]:

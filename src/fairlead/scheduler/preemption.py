@@ -146,24 +146,32 @@ class Preemptor:
                 chosen.keep(row, plan)
         rows = np.flatnonzero(chosen.helps)
         if not len(rows):
-            return Futile(f"{NO_CLAIMS}, preemption: no candidate node for preemption")
+            return self._futile("no candidate node for preemption")
         return self._chosen(chosen, rows)
 
     def _candidates(self, pod: Pod, task: Task, found: Diagnosis) -> Plans | Futile:
         if found.said:
             return Futile("", is_tried=True)  # nobody was asked for anything, and yet the promise is void
-        if found.outright or not self._decider.profile.preempts:
+        profile = self._decider.profile
+        if not profile.preempts and not profile.frees_claims:
+            return Futile("", is_tried=True)
+        if profile.frees_claims and (found.outright or not profile.preempts):
             return Futile(NOT_FOUND if found.outright else NO_CLAIMS)
         if pod.spec.preemption_policy == "Never":
-            return Futile(f"{NO_CLAIMS}, preemption: {NEVER}")
+            return self._futile(NEVER)
         if self._waits_for_victims(task, found):
-            return Futile(f"{NO_CLAIMS}, preemption: {STILL_TERMINATING}")
+            return self._futile(STILL_TERMINATING)
         plans = self._up_to_date(task)
         for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
             plans.keep(row, self._plan(task, row))
         if not plans.helps[found.resolvable].any():
-            return Futile(f"{NO_CLAIMS}, preemption: {_unhelpful(found, plans)}", is_tried=True)
+            return self._futile(_unhelpful(found, plans), is_tried=True)
         return plans
+
+    def _futile(self, why: str, *, is_tried: bool = False) -> Futile:
+        """What DynamicResources says, if the profile asks it, and what preemption does."""
+        first = f"{NO_CLAIMS}, " if self._decider.profile.frees_claims else ""
+        return Futile(f"{first}preemption: {why}", is_tried)
 
     def _chosen(self, plans: Plans, rows: Rows) -> Preempt:
         row = self._choose(plans, rows)

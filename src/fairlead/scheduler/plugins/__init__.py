@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
-from fairlead.scheduler.arguments import Arguments
+from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.framework import AnyPlugin
 from fairlead.scheduler.gangs import Coscheduling
 from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
@@ -32,6 +32,13 @@ class PreemptionArguments(Arguments, frozen=True, rename="camel", kw_only=True, 
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
+
+    def check(self, path: str) -> None:
+        share, count = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+        check(0 <= share <= 100, f"{path}.{percentage}", share, "not in valid range [0, 100]")
+        check(count >= 0, f"{path}.{absolute}", count, "not in valid range [0, inf)")
+        check(share > 0 or count > 0, f"{path}.{percentage}", share, f"cannot be zero at the same time as {absolute}")
 
 
 class DynamicResourcesArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairlead.api.labels import LabelSelector
 from fairlead.api.scheduling import Node, TopologySpreadConstraint
-from fairlead.scheduler.arguments import Arguments, check
+from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
 from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
 from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.crowd import Tally
@@ -89,9 +89,19 @@ class PodTopologySpread(CompanyPlugin):
         for index, one in enumerate(args.default_constraints):
             where = f"defaultConstraints[{index}]"
             check(one.max_skew > 0, f"{where}.maxSkew", one.max_skew, "not in valid range (0, inf)")
-            check(bool(one.topology_key), f"{where}.topologyKey", one.topology_key, "can not be empty")
-            known = one.when_unsatisfiable in (HARD, SOFT)
-            check(known, f"{where}.whenUnsatisfiable", one.when_unsatisfiable, f"must be {HARD} or {SOFT}")
+            when = one.when_unsatisfiable
+            for name, value in (("topologyKey", one.topology_key), ("whenUnsatisfiable", when)):
+                if not value:
+                    raise ConfigurationError(f"{where}.{name}: Required value: can not be empty")
+            if when not in (HARD, SOFT):
+                supported = f'supported values: "{HARD}", "{SOFT}"'
+                raise ConfigurationError(f'{where}.whenUnsatisfiable: Unsupported value: "{when}": {supported}')
+            if one.label_selector is not None:
+                why = "constraint must not define a selector, as they deduced for each pod"
+                raise ConfigurationError(f"{where}.labelSelector: Forbidden: {why}")
+            before = args.default_constraints[:index]
+            if any((other.topology_key, other.when_unsatisfiable) == (one.topology_key, when) for other in before):
+                raise ConfigurationError(f'{where}: Duplicate value: "{{{one.topology_key}, {when}}}"')
         return cls(args.default_constraints)
 
     # --- what must be -----------------------------------------------------------------------------------------------

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
-from fairlead.scheduler.arguments import Arguments
+from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused
@@ -29,12 +30,22 @@ class VolumeBindingArguments(Arguments, frozen=True, rename="camel", kw_only=Tru
     """How long to wait for a volume: read and unused, for none is awaited."""
 
     bind_timeout_seconds: int = 600
+    #: Not known to a server without the feature gate StorageCapacityScoring.
+    shape: list[Any] | None = None
 
 
 class VolumeBinding(Plugin):
     name = "VolumeBinding"
     arguments = VolumeBindingArguments
     events = Event.VOLUMES | Event.NODE_ADDED | Event.NODE_LABELS
+
+    @classmethod
+    def configured(cls, args: VolumeBindingArguments) -> Self:
+        check(args.bind_timeout_seconds >= 0, "bindTimeoutSeconds", args.bind_timeout_seconds,
+              "invalid BindTimeoutSeconds, should not be a negative value")  # fmt: skip
+        check(args.shape is None, "shape", args.shape,
+              "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring")  # fmt: skip
+        return cls()
 
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Claims that do not exist, or that somebody else has to bind first."""

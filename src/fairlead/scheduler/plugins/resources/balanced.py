@@ -12,7 +12,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.scheduler.arguments import Arguments
+from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
 from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, ResourceSpec, Weights, weights
@@ -39,6 +39,10 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     @classmethod
     def configured(cls, args: BalancedArguments) -> Self:
+        for index, one in enumerate(args.resources):
+            if any(one.name == before.name for before in args.resources[:index]):
+                raise ConfigurationError(f'resources[{index}].name: Duplicate value: "{one.name}"')
+            check(one.weight in (0, 1), f"resources[{index}].weight", one.weight, "must be 1")
         return cls(weights(args.resources, "resources") if args.resources else CPU_AND_MEMORY)
 
     def scores(self, shape: Shape) -> bool:

@@ -146,14 +146,20 @@ class NodeResourcesFit(Plugin):
 def _strategy_of(said: ScoringStrategy) -> Strategy:
     plain = {"LeastAllocated": least_allocated, "MostAllocated": most_allocated}
     if said.type in plain:
+        if said.requested_to_capacity_ratio is not None:
+            why = "must be nil when type is not RequestedToCapacityRatio"
+            raise ConfigurationError(f"scoringStrategy.requestedToCapacityRatio: Forbidden: {why}")
         return plain[said.type]
     supported = '"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"'
     if said.type != "RequestedToCapacityRatio":
         raise ConfigurationError(
             f'scoringStrategy.type: Unsupported value: "{said.type}": supported values: {supported}'
         )
-    path = "scoringStrategy.requestedToCapacityRatio.shape"
-    points = said.requested_to_capacity_ratio.shape if said.requested_to_capacity_ratio else ()
+    path = "scoringStrategy.requestedToCapacityRatio"
+    if said.requested_to_capacity_ratio is None:
+        why = "must be specified when type is RequestedToCapacityRatio"
+        raise ConfigurationError(f"{path}: Required value: {why}")
+    path, points = f"{path}.shape", said.requested_to_capacity_ratio.shape
     if not points:
         raise ConfigurationError(f"{path}: Required value: at least one point must be specified")
     for index, point in enumerate(points):
@@ -162,7 +168,7 @@ def _strategy_of(said: ScoringStrategy) -> Strategy:
         check(0 <= point.score <= 10, f"{where}.score", point.score, "not in valid range [0, 10]")
         if index:
             check(points[index - 1].utilization < point.utilization, f"{where}.utilization", point.utilization,
-                  "utilization values must be sorted in increasing order")  # fmt: skip
+                  "values must be sorted in increasing order")  # fmt: skip
     return ratio([(point.utilization, point.score) for point in points])
 
 

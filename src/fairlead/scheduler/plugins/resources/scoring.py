@@ -90,9 +90,8 @@ class ResourceSpec(Strict, frozen=True, rename="camel", kw_only=True, forbid_unk
 
 
 def weights(resources: Sequence[ResourceSpec], path: str) -> Weights:
-    """What a configuration lists."""
+    """What a configuration lists; 0 is nothing said."""
     for index, one in enumerate(resources):
-        check(1 <= one.weight <= MAX_NODE_SCORE, f"{path}[{index}].weight", one.weight, "resource weight of "
-              f"{one.name} should be a positive value, got {one.weight}" if one.weight < 1 else
-              f"resource weight of {one.name} not in valid range [1, 100]")  # fmt: skip
+        check(0 <= one.weight <= MAX_NODE_SCORE, f"{path}[{index}].weight", one.weight,
+              f"resource weight of {one.name} not in valid range (0, 100]")  # fmt: skip
     return tuple((one.name, one.weight or 1) for one in resources)
