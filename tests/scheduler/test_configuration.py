@@ -347,6 +347,26 @@ def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("plugins", "said"),
+    [
+        ({}, "node(s) were unschedulable"),
+        ({"filter": {"enabled": listed(FIT)}}, "Too many pods"),
+        (
+            {"filter": {"enabled": listed("NodePorts", FIT)}},
+            "node(s) didn't have free ports for the requested pod ports",
+        ),
+        ({"multiPoint": {"enabled": listed(FIT)}}, "node(s) were unschedulable"),
+        ({"multiPoint": {"disabled": listed("NodeUnschedulable"), "enabled": listed("NodeUnschedulable")}}, "ports"),
+    ],
+)
+def test_filters_that_are_listed_are_asked_first(plugins: Obj, said: str) -> None:
+    """The node is cordoned, and has neither the port nor room for a pod."""
+    cluster = Cluster(node(pods=1, unschedulable=True), profile=profile(plugins=plugins))
+    cluster.place(pod("old", ports=[80]), "n1")
+    assert said in cluster.message(pod(ports=[80]))
+
+
+@pytest.mark.parametrize(
     ("plugins", "advice"),
     [
         ({"postFilter": {"disabled": listed("*")}}, ""),

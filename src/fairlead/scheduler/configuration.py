@@ -7,7 +7,7 @@ https://kubernetes.io/docs/reference/scheduling/config/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -203,7 +203,7 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
     names = _known(said, path)
     args = {one.name: (one.args, f"{path}.pluginConfig[{index}].args") for index, one in enumerate(said.plugin_config)}
     made: dict[str, AnyPlugin] = {}
-    for name in names:
+    for name in _in_order(said.plugins, names):
         kind = find(name)
         if kind is not None:
             told, place = args.get(name, ({}, path))
@@ -258,6 +258,14 @@ def _known(said: ProfileConfig, path: str) -> dict[str, int]:
     return names
 
 
+def _in_order(plugins: Plugins, names: Iterable[str]) -> Iterable[str]:
+    """As filters are asked: those first that are listed for `filter` and take part as a whole, as listed; all that are
+    listed, if nothing else filters (expandMultiPointPlugins).
+    """
+    listed, alone = [one.name for one in plugins.filter.enabled], plugins.filter.is_disabled("*")
+    return dict.fromkeys([*(name for name in listed if alone or _is_whole(plugins, name)), *names])
+
+
 def _check_exists(name: str, path: str) -> None:
     if name not in NAMES_ALONE and find(name) is None:
         raise ConfigurationError(f'{path.lstrip(".")}: plugin "{name}" does not exist')
@@ -274,6 +282,10 @@ def _is_on(plugins: Plugins, point: PluginSet, name: str) -> bool:
     """Whether the plugin takes part at a point: as a whole, unless it is switched off there, or there alone."""
     if any(listed.name == name for listed in point.enabled):
         return True
+    return _is_whole(plugins, name) and not point.is_disabled(name)
+
+
+def _is_whole(plugins: Plugins, name: str) -> bool:
+    """Whether the plugin takes part wherever it can."""
     multi = plugins.multi_point
-    is_whole = any(one.name == name for one in multi.enabled) or (name in DEFAULT_ORDER and not multi.is_disabled(name))
-    return is_whole and not point.is_disabled(name)
+    return any(one.name == name for one in multi.enabled) or (name in DEFAULT_ORDER and not multi.is_disabled(name))
