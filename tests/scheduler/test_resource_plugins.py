@@ -84,6 +84,29 @@ def test_a_resized_pod_counts_with_the_larger_of_asked_and_granted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "left"),
+    [
+        ({}, 2),
+        ({"resources": {"requests": {"cpu": "2"}}}, 1),
+        ({"resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "3"}}, 0),
+        (
+            {
+                "resources": {"requests": {"cpu": "500m"}},
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+            },
+            2.5,
+        ),
+    ],
+)
+def test_a_pod_that_is_resized_as_a_whole_counts_with_the_largest_of_what_is_said(status: Any, left: float) -> None:
+    """What will never be granted does not count."""
+    cluster = Cluster(node(cpu=3))
+    cluster.place(pod("a", nodeName="n1", resources={"requests": {"cpu": "1"}}, status=status), "n1")
+    assert bool(cluster.feasible(pod(cpu=f"{int(left * 1000)}m"))) is True
+    assert cluster.feasible(pod(cpu=f"{int(left * 1000) + 1}m")) == set()
+
+
+@pytest.mark.parametrize(
     ("used", "asked", "fit", "balanced"),
     [
         (None, {"cpu": 1, "memory": "2Gi"}, 75, 75),

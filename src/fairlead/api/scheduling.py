@@ -205,6 +205,9 @@ class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     conditions: tuple[Condition, ...] | None = ()
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    #: What the node has really given to the pod as a whole.
+    resources: Resources | None = None
+    allocated_resources: dict[str, str] | None = None
 
 
 class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):

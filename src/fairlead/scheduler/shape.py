@@ -15,7 +15,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resource, pod_requests
 from fairlead.api.quantity import Quantity, parse
-from fairlead.api.scheduling import Container, ContainerStatus, NodeAffinity, Pod, Toleration
+from fairlead.api.scheduling import Container, ContainerStatus, NodeAffinity, Pod, PodStatus, Toleration
 
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
@@ -84,6 +84,7 @@ class Shapes:
         ]
         if _is_granted_otherwise(pod):
             decisive += (status.container_statuses, status.init_container_statuses, is_resize_infeasible(pod))
+            decisive += (status.resources, status.allocated_resources)
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
@@ -118,8 +119,8 @@ def shape_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> Shape:
 
 
 def _is_granted_otherwise(pod: Pod) -> bool:
-    """Whether its node may say that a container has other resources than its spec asks for (in-place resize)."""
-    if not pod.spec.node_name or pod.status.init_container_statuses:
+    """Whether its node may say that it, or a container, has other resources than are asked for (in-place resize)."""
+    if not pod.spec.node_name or pod.status.init_container_statuses or pod.status.resources is not None:
         return bool(pod.spec.node_name)
     asked = {one.name: one.resources.requests or {} for one in pod.spec.containers}
     return any(
@@ -178,11 +179,12 @@ def _with_unsaid(spec: Obj, unsaid: dict[str, str]) -> Obj:
 
 
 def _requests(container: Obj) -> dict[str, str]:
+    """Of a container, or of a pod as a whole."""
     return (container.get("resources") or {}).get("requests") or {}
 
 
 def _plain_spec(pod: Pod) -> Obj:
-    """The spec as a dict, with what the node has granted to each container where that counts instead."""
+    """The spec as a dict, with what the node has granted to each container, and to all, where that counts instead."""
     spec: Obj = msgspec.to_builtins(pod.spec)
     granted = {one.name: one for one in (*(pod.status.container_statuses or ()), *_sidecar_statuses(pod))}
     if pod.spec.node_name and granted:
@@ -191,6 +193,9 @@ def _plain_spec(pod: Pod) -> Obj:
             status = granted.get(container.get("name", ""))
             if status is not None and status.resources is not None:
                 container["resources"] = {"requests": _effective(_requests(container), status, infeasible)}
+    if pod.spec.node_name and pod.status.resources is not None and (asked := _requests(spec)):
+        effective = _effective(asked, pod.status, is_resize_infeasible(pod))
+        spec["resources"] = {"requests": {name: effective.get(name, "0") for name in asked}}
     return spec
 
 
@@ -199,7 +204,7 @@ def _sidecar_statuses(pod: Pod) -> list[ContainerStatus]:
     return [one for one in pod.status.init_container_statuses or () if one.name in sidecars]
 
 
-def _effective(asked: dict[str, str], status: ContainerStatus, infeasible: bool) -> dict[str, str]:
+def _effective(asked: dict[str, str], status: ContainerStatus | PodStatus, infeasible: bool) -> dict[str, str]:
     """The largest of what is asked, granted and in force; a resize that cannot be granted does not count."""
     sources = [(status.resources.requests if status.resources else None) or {}, status.allocated_resources or {}]
     if not infeasible:
