@@ -48,7 +48,8 @@ class Diagnosis:
         self.reasons += Counter([*helpable.values(), *unresolvable.values()])
         rows = [row for name in helpable if (row := snapshot.row_of(name)) is not None]
         self.resolvable = np.concatenate([self.resolvable, np.array(rows, dtype=np.intp)])
-        self.plugins |= {EXTENDER}
+        if self.plugins:  # else it is tried again by back-off: what an extender waits for need not be seen here
+            self.plugins |= {EXTENDER}
 
     def text(self, advice: str) -> str:
         """The whole message; `advice` tells what was tried to make room."""
