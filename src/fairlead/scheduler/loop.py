@@ -1,7 +1,7 @@
 """The scheduler at work: it listens to the informers, decides pod after pod, and lets others write.
 
-This is the only part that waits. Decisions follow one another without a pause for I/O: a pod that has got a node is
-assumed to be there, and the binding is written beside. Time is the event loop's, so a simulation runs the same code.
+Decisions follow one another without a pause for I/O: a pod that has got a node is assumed to be there, and the binding
+is written beside (`binding.py`). Time is the event loop's, so a simulation runs the same code.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from fairlead.client.informer import Informers
 from fairlead.runtime import clock
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
+from fairlead.scheduler.binding import Binder
 from fairlead.scheduler.columns import Rows
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure, NotPermitted, Profile
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
 from fairlead.scheduler.holding import ALLOCATION, Gatekeeper, HeldBack
 from fairlead.scheduler.listening import Listener, removed
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.queue import SchedulingQueue, Waiting
-from fairlead.scheduler.snapshot import Placed, Snapshot
+from fairlead.scheduler.snapshot import Snapshot
 from fairlead.scheduler.surroundings import Surroundings
 from fairlead.scheduler.telling import Teller
 
@@ -112,6 +113,15 @@ class Scheduler:
         if any(isinstance(plugin, Coscheduling) for profile in config.profiles for plugin in profile.all):
             self._gangs = Gangs(self._wake_gang)
             informers.of(POD_GROUPS, PodGroup).subscribe(self._gangs.group_event)
+        self._binder = Binder(
+            self.snapshot,
+            self.nominations,
+            self._teller,
+            self._binding_ended,
+            extenders=self._extenders,
+            keeper=gatekeeper,
+            held=self._held,
+        )
         preemptors = [judge.preemptor for judge in self.judges.values()]
         profiles = {profile.name: profile for profile in config.profiles}
         self._listener = Listener(
@@ -233,8 +243,8 @@ class Scheduler:
         if isinstance(decision, Chosen):
             if self._observer is not None:
                 self._observer(waiting.key, judge.decider.scores(task))
-            self._assume(waiting, decision)
-            self._start_binding(waiting, decision.node)
+            self._binder.assume(waiting, decision)
+            self._binder.start(waiting, decision.node)
         else:
             self._refused(waiting, decision.found, judge.preemptor.make_room(pod, task, decision.found))
 
@@ -258,57 +268,18 @@ class Scheduler:
         self._attempted("unschedulable", waiting)
         self._teller.failed(pod, UNSCHEDULABLE, message, nominated)
 
-    def _assume(self, waiting: Waiting, chosen: Chosen) -> None:
-        """Count the pod as placed from now on; what was promised to it, it has."""
-        self.snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
-        self.nominations.drop(waiting.pod.metadata.uid)
-        if self._keeper is not None and self._held is not None:
-            self._keeper.assume(waiting.pod, chosen.node)
-            self._held.wake_next(waiting, clock.now())
+    def _binding_ended(self, waiting: Waiting, why: str) -> None:
+        if why:
+            self._take_back_decision(waiting, why)
+            return
+        self._attempted("scheduled", waiting)
+        if self._watch is not None:
+            self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
 
-    def _start_binding(self, waiting: Waiting, node: str) -> None:
-        """Write the binding, beside; where plugins may hold it back, they do so without keeping others from writing."""
-        followers = waiting.profile.followers
-        for plugin in followers:
-            plugin.reserve(waiting.pod, node)
-        if followers:
-            self._teller.writers.aside(partial(self._permit, waiting, node))
-        else:
-            self._teller.writers.start(partial(self._bind, waiting, node))
-
-    async def _permit(self, waiting: Waiting, node: str) -> None:
-        try:
-            for plugin in waiting.profile.followers:
-                await plugin.permit(waiting.pod, node)
-        except NotPermitted as error:
-            self._binding_failed(waiting, node, str(error))
-        except Exception as error:
-            log.exception("a plugin failed to permit %s", waiting.key)
-            self._binding_failed(waiting, node, f"{type(error).__name__}: {error}")
-        else:
-            self._teller.writers.start(partial(self._bind, waiting, node))
-
-    async def _bind(self, waiting: Waiting, node: str) -> None:
-        pod = waiting.pod
-        try:
-            if self._extenders is None or not await self._extenders.bind(pod, node):
-                await self._teller.bind(pod, node)
-        except (ApiError, OSError, ExtenderFailure) as error:
-            log.info("cannot bind %s to %s: %s", waiting.key, node, error)
-            said = "" if isinstance(error, ExtenderFailure) else 'running Bind plugin "DefaultBinder": '
-            self._binding_failed(waiting, node, f"{said}{error}")
-        else:
-            self._attempted("scheduled", waiting)
-            if self._watch is not None:
-                self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
-            self._teller.scheduled(pod, node)
-
-    def _binding_failed(self, waiting: Waiting, node: str, why: str) -> None:
-        """Take the decision back and try again later, unless the pod is gone or has a node after all."""
-        for plugin in waiting.profile.followers:
-            plugin.unreserve(waiting.pod, node)
+    def _take_back_decision(self, waiting: Waiting, why: str) -> None:
+        """The pod was not bound: try again later, unless it is gone or has a node after all."""
         placed = self.snapshot.placed(waiting.key)
-        if placed is not None and self._forget(waiting):
+        if placed is not None and self._binder.forget(waiting):
             self._listener.moved(removed(placed))
         current = self._listener.pod(waiting.key)
         if current is None or current.metadata.uid != waiting.pod.metadata.uid or current.spec.node_name:
@@ -317,12 +288,6 @@ class Scheduler:
             return
         waiting.pod, waiting.task = current, self._listener.task(current)
         self._went_wrong(waiting, current, why)
-
-    def _forget(self, waiting: Waiting) -> bool:
-        """Take back what was assumed; False if the pod is no longer assumed."""
-        if self._keeper is not None:
-            self._keeper.release(waiting.pod)
-        return self.snapshot.forget(waiting.key, waiting.pod.metadata.uid)
 
     # --- shares -----------------------------------------------------------------------------------------------------
 
@@ -361,13 +326,13 @@ class Scheduler:
                 continue
             decision = self.judges[one.profile.name].decider.decide(one.task)
             if isinstance(decision, Chosen):
-                self._assume(one, decision)
+                self._binder.assume(one, decision)
                 chosen.append((one, decision.node))
             else:
                 refused.append((one, decision.found))
         if len(chosen) >= gang.needed:
             for one, node in chosen:
-                self._start_binding(one, node)
+                self._binder.start(one, node)
             for one, found in refused:
                 if found.plugins == {ALLOCATION}:
                     self._hold([one], found.outright)
@@ -375,7 +340,7 @@ class Scheduler:
                     self._refused(one, found, Futile(""))
             return
         for one, _ in chosen:
-            self._forget(one)
+            self._binder.forget(one)
         found = refused[0][1]
         if found.plugins == {ALLOCATION}:
             self._hold(together, found.outright)
@@ -427,8 +392,8 @@ class Scheduler:
             return
         if self.queue.get(waiting.key) is waiting:  # else it is gone, or somebody else has bound it
             self.queue.remove(waiting.key)
-            self._assume(waiting, chosen)
-            self._start_binding(waiting, chosen.node)
+            self._binder.assume(waiting, chosen)
+            self._binder.start(waiting, chosen.node)
 
     async def _make_room_with_extenders(
         self, pod: Pod, task: Task, preemptor: Preemptor, found: Diagnosis, extenders: Extenders
