@@ -41,6 +41,12 @@ class Orphaning(Strategy):
     orphans_by_default = True
 
 
+class Uncollected(Strategy):
+    """A kind that the garbage collector leaves alone, as events."""
+
+    is_collected = False
+
+
 PLAIN, GRACEFUL, HELD, ORPHANING = Strategy(), Graceful(), Held(), Orphaning()
 
 
@@ -137,6 +143,12 @@ def test_some_kinds_orphan_their_dependents_unless_told_otherwise(
     obj = thing(*before)
     decide(obj, ORPHANING, DeleteOptions(propagation_policy=policy), NOW)
     assert metadata(obj).get("finalizers", []) == after
+
+
+@pytest.mark.parametrize("policy", [None, "Background", "Foreground", "Orphan"])
+def test_nobody_waits_for_what_a_kind_might_own_that_owns_nothing(policy: str | None) -> None:
+    obj = thing("orphan")
+    assert decide(obj, Uncollected(), DeleteOptions(propagation_policy=policy), NOW) is REMOVE
 
 
 def test_a_deletion_under_way_takes_no_new_policy() -> None:

@@ -9,6 +9,7 @@ import pytest
 from fairlead.api.builtin import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    EVENTS,
     JOBS,
     NAMESPACES,
     PODS,
@@ -365,6 +366,30 @@ def test_the_answer_to_a_deletion_is_a_status_with_the_uid() -> None:
         answer = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
         assert answer["status"] == "Success"
         assert answer["details"] == {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
+
+    run(test)
+
+
+def test_an_event_goes_at_once_whatever_is_to_become_of_its_dependents() -> None:
+    async def test(world: World) -> None:
+        about = {"kind": "Pod", "namespace": NAMESPACE}
+        await world.create(EVENTS, {"metadata": {"name": "e"}, "involvedObject": about})
+        answer = await world.api.delete(EVENTS, "e", NAMESPACE, DeleteOptions(propagation_policy="Foreground"))
+        assert answer.obj()["kind"] == "Status"
+        assert await world.get(EVENTS, "e") is None
+
+    run(test)
+
+
+def test_what_is_gone_is_shown_as_of_its_end() -> None:
+    async def test(world: World) -> None:
+        made = await world.create(PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
+        watch = Watching(world.api, PODS)
+        await watch.told()
+        shown = (await world.api.delete(PODS, "p", NAMESPACE)).obj()
+        assert (await watch.told())[-1] == ("DELETED", "p")
+        version = shown["metadata"]["resourceVersion"]
+        assert version == watch.events[-1][1]["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
 
     run(test)
 

@@ -64,7 +64,7 @@ def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> 
                 return Outcome.PENDING
             graceful = True
         # marked for removal at once and yet still there: a crash came between; go on as if nobody were at it
-    finalizers = _finalizers(meta, options.propagation_policy, orphans_by_default=strategy.orphans_by_default)
+    finalizers = _finalizers(meta, options.propagation_policy, strategy)
     changed = set(finalizers) != set(meta.get("finalizers", ()))
     if changed and finalizers:
         meta["finalizers"] = finalizers
@@ -117,11 +117,13 @@ def _wrapped(seconds: int) -> float:
     return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 1e9
 
 
-def _finalizers(meta: Obj, policy: str | None, *, orphans_by_default: bool) -> list[str]:
+def _finalizers(meta: Obj, policy: str | None, strategy: Strategy) -> list[str]:
     """The finalizers with the garbage collector's own added or removed as the policy says."""
     current: list[str] = meta.get("finalizers", [])
+    if not strategy.is_collected:
+        policy = "Background"
     if policy is None:
-        decided = not orphans_by_default or ORPHAN in current or FOREGROUND in current
+        decided = not strategy.orphans_by_default or ORPHAN in current or FOREGROUND in current
         return current if decided else [*current, ORPHAN]
     kept = [one for one in current if one not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":

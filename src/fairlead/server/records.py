@@ -31,9 +31,9 @@ class Records:
         except StoreUnavailable as error:
             raise ServiceUnavailable(f"the store cannot write: {error}") from error
 
-    async def remove(self, key: str, expected: int) -> None:
+    async def remove(self, key: str, expected: int) -> int:
         try:
-            await self._store.delete(key, expected)
+            return await self._store.delete(key, expected)
         except StoreUnavailable as error:
             raise ServiceUnavailable(f"the store cannot write: {error}") from error
 

@@ -16,7 +16,7 @@ from fairlead.server.deletion import Outcome
 from fairlead.server.records import Records, is_same
 from fairlead.server.request import Write, attributes_of
 from fairlead.server.served import Served
-from fairlead.store.base import Record, RevisionMismatch
+from fairlead.store.base import Record, RevisionMismatch, stamp, unstamped
 
 
 class Removal:
@@ -63,7 +63,8 @@ class Removal:
         if outcome is Outcome.MARK:
             return shown(last)
         if not options.dry_run:
-            await self._records.remove(key, record.revision)
+            revision = await self._records.remove(key, record.revision)
+            last = Encoded(stamp(unstamped(record.value, record.revision), revision))  # as of its end
         return shown(last) if served.strategy.returns_deleted else encoded(_deleted(served, obj))
 
     async def _marked(self, key: str, obj: Obj, record: Record) -> Record:

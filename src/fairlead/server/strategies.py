@@ -45,6 +45,8 @@ class Strategy:
     allows_create_on_update: bool = False
     #: Whether somebody else (a node agent) finishes a deletion within a grace period.
     deletes_gracefully: bool = False
+    #: Whether a DELETE may wait for the garbage collector; it never does for an event.
+    is_collected: bool = True
     #: Whether dependents stay when a DELETE names no propagation policy (as they did before there was one).
     orphans_by_default: bool = False
     #: What is said to a DELETE that names no propagation policy.

@@ -140,6 +140,7 @@ def _shown(field: str, value: Any) -> Any:
 class EventStrategy(Strategy):
     meta_checks = ()
     allows_create_on_update = True
+    is_collected = False
     selectable = _SELECTABLE
 
     def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
