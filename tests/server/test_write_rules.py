@@ -91,6 +91,32 @@ def test_a_put_creates_some_kinds_whatever_version_it_names(resource: Resource) 
     run(test)
 
 
+def test_an_update_means_one_object_before_it_means_a_version_of_it() -> None:
+    async def test(world: World) -> None:
+        await world.config("a")
+        new = {"metadata": {"name": "a", "namespace": NAMESPACE, "uid": "u", "resourceVersion": "1"}}
+        with pytest.raises(Conflict, match="Precondition failed: UID in precondition: u, UID in object meta: "):
+            await world.api.update(CONFIG_MAPS, new)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"uid": "u"}, "Precondition failed: UID in precondition: u, UID in object meta: $"),
+        ({"resourceVersion": "x"}, 'strconv.ParseUint: parsing "x": invalid syntax'),
+    ],
+)
+def test_a_put_creates_nothing_that_claims_to_be_there_already(claim: Obj, said: str) -> None:
+    async def test(world: World) -> None:
+        with pytest.raises((Conflict, Unknown), match=said):
+            await world.api.update(LEASES, {"metadata": {"name": "x", "namespace": NAMESPACE} | claim})
+        assert await world.get(LEASES, "x") is None
+
+    run(test)
+
+
 # -- names that are taken
 
 

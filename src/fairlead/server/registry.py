@@ -251,12 +251,14 @@ class Registry:
                     raise NotFound.of(row.plural, name, row.group)
                 write.caller.created = True
                 sent = self._understood(served, view, wish({}), write)
+                if not write.patch:
+                    writing.check_nobody_is_meant(served, sent, namespace, name)
                 return await self._create(served, namespace, sent, write)
             old = Encoded(record.value).obj()
             sent = self._sent(served, view, old, wish, write)
-            insists = writing.expected_revision(served, sent, record.revision, is_whole=view.is_whole)
             if not write.patch:
                 writing.check_uid(served, sent, old)
+            insists = writing.expected_revision(served, sent, record.revision, is_whole=view.is_whole)
             try:
                 return await self._replace(served, view, key, old, sent, record, write)
             except RevisionMismatch:

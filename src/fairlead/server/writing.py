@@ -83,13 +83,16 @@ def expected_revision(served: Served, obj: Obj, current: int, *, is_whole: bool)
         errors = Errors()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(row.plural, name, errors, row.group)  # of the resource: upstream's error has no place for it
-    try:
-        expected = parse_uint(text)
-    except ValueError as error:
-        raise Unknown(str(error)) from None
-    if expected != current:
+    if _revision_in(text) != current:
         raise Conflict.of(row.plural, name, MODIFIED, row.group)
     return True
+
+
+def _revision_in(text: str) -> int:
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        raise Unknown(str(error)) from None
 
 
 def without_repeated_owners(obj: Obj) -> list[str]:
@@ -133,6 +136,13 @@ def carry_over(served: Served, obj: Obj, old: Obj) -> None:
 def check_uid(served: Served, obj: Obj, old: Obj) -> None:
     """Refuse an update that means another object of the same name."""
     _check_precondition(served, "UID", metadata(obj).get("uid"), metadata(old)["uid"], old)
+
+
+def check_nobody_is_meant(served: Served, obj: Obj, namespace: str, name: str) -> None:
+    """Refuse to create by an update what claims to be somebody, or a version that cannot be."""
+    nobody = {"metadata": {"name": name, "namespace": namespace, "uid": ""}}
+    check_uid(served, obj, nobody)
+    _revision_in(metadata(obj).get("resourceVersion") or "0")
 
 
 def check_is_meant(served: Served, binding: Obj, pod: Obj) -> None:
