@@ -449,6 +449,16 @@ def test_a_watch_of_a_forgotten_version_is_told_so_in_the_stream(server: Server)
     )
 
 
+def test_what_a_watch_begins_with_cannot_be_of_the_future(server: Server) -> None:
+    """Three seconds later it is an event, as whatever else is wrong once the options are understood."""
+    future = server.registry.revision + 1000
+    begin = f"{CONFIG_MAPS}?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion={future}"
+    (event,) = events(server.ask("GET", f"{begin}&timeoutSeconds=9"))
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["reason"]) == (504, "Timeout")
+    assert event["object"]["message"].startswith(f"Timeout: Too large resource version: {future}, current: ")
+
+
 # -- sizes
 
 

@@ -87,6 +87,43 @@ def test_a_page_of_a_selection_does_not_count_what_remains() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    ("query", "goes_on"),
+    [
+        ({"labels": "k=v"}, True),  # nobody has looked whether what is left matches
+        ({"fields": "metadata.name=a"}, False),
+        ({"fields": "metadata.name=c"}, False),
+        ({"labels": "k=v", "fields": "metadata.namespace=n"}, True),
+    ],
+)
+def test_a_full_page_of_a_selection_goes_on_while_there_is_anything_left(query: dict[str, str], goes_on: bool) -> None:
+    async def test(world: World) -> None:
+        await world.config("a", labels={"k": "v"})
+        await world.config("c")
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, **query))
+        assert len(page.items) == 1
+        assert bool(page.continue_token) is goes_on
+        if goes_on:
+            rest = await world.api.list(
+                CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=page.continue_token, **query)
+            )
+            assert (rest.items, rest.continue_token) == ([], "")
+
+    run(test)
+
+
+@pytest.mark.parametrize(("version", "pages"), [("0", False), ("", True)])
+def test_who_takes_any_state_gets_it_in_one_page(version: str, pages: bool) -> None:
+    async def test(world: World) -> None:
+        for name in "ab":
+            await world.config(name)
+        page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, resource_version=version))
+        assert bool(page.continue_token) is pages
+        assert len(page.items) == 2 - pages
+
+    run(test)
+
+
 def test_the_last_page_that_is_exactly_full_does_not_go_on() -> None:
     async def test(world: World) -> None:
         for name in "ab":

@@ -136,7 +136,7 @@ class Cache:
         self._space_names: list[str] = []  # in the order of keys
         self._history: deque[Change] = deque()
         self._history_bytes = 0
-        self._forgotten = 0  # history up to this revision is gone
+        self.forgotten = 0  # history up to this revision is gone
         self._watchers: dict[Watcher, None] = {}
 
     # -- reading
@@ -155,7 +155,7 @@ class Cache:
 
     def entries_at(self, revision: int, namespace: str = "") -> list[Entry] | None:
         """The state as of an older revision, or None if that is forgotten."""
-        if revision < self._forgotten:
+        if revision < self.forgotten:
             return None
         state = {(entry.namespace, entry.name): entry for entry in self.entries(namespace)}
         for change in reversed(self._history):
@@ -197,7 +197,7 @@ class Cache:
 
     def since(self, revision: int) -> list[Change] | None:
         """Every change after that revision, or None if some are forgotten."""
-        if revision < self._forgotten:
+        if revision < self.forgotten:
             return None
         missed: list[Change] = []
         for change in reversed(self._history):
@@ -216,7 +216,7 @@ class Cache:
 
     def forget_before(self, revision: int) -> None:
         """No history up to and including that revision can be had."""
-        self._forgotten = max(self._forgotten, revision)
+        self.forgotten = max(self.forgotten, revision)
 
     def apply(self, revision: int, namespace: str, name: str, raw: bytes | None) -> None:
         """One committed change: remember it and tell every watcher."""
@@ -262,7 +262,7 @@ class Cache:
         while len(self._history) > HISTORY_EVENTS or self._history_bytes > HISTORY_BYTES:
             oldest = self._history.popleft()
             self._history_bytes -= _weight(oldest)
-            self._forgotten = oldest.revision
+            self.forgotten = oldest.revision
 
 
 def _prefix(namespace: str) -> str:

@@ -5,7 +5,7 @@ very state (or 410 if it is forgotten), a version from the future is waited for 
 token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, the
 410 brings a token with which the list goes on at the newest state.
 
-Source: apiserver `storage/{continue,interfaces}.go` and `storage/etcd3/errors.go`; apimachinery
+Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`; apimachinery
 `apis/meta/internalversion/validation/validation.go`.
 """
 
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from fairlead.api import field_selectors
+from fairlead.api.builtin import EVENTS
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import BadRequest, Cause, Expired, ServerTimeout, Unknown
 from fairlead.api.fields import Errors, go_quote
@@ -79,17 +81,27 @@ def list_page(
         entries, revision = iter(state), exact
     if token:
         entries = (entry for entry in entries if token.allows(entry, namespace))
-    if matches is not None:
-        entries = (entry for entry in entries if matches(entry))
-    if query.limit <= 0:
-        return Listing([shown(entry) for entry in entries], str(revision))
-    page = list(islice(entries, query.limit))
-    rest = sum(1 for _ in entries)
+    if name := field_selectors.parse(query.fields).exact("metadata.name"):  # one key: nothing lies behind it
+        entries = (entry for entry in entries if entry.name == name or (entry.namespace and not namespace))
+    matching = entries if matches is None else (entry for entry in entries if matches(entry))
+    limit = _limit(cache, query)
+    if limit <= 0:
+        return Listing([shown(entry) for entry in matching], str(revision))
+    page = list(islice(matching, limit))
+    rest = sum(1 for _ in entries)  # whether it matches or not: nobody has looked
     items = [shown(entry) for entry in page]
     if not rest:
         return Listing(items, str(revision))
     follow = _Token(revision, _after(page[-1], namespace))
     return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
+
+
+def _limit(cache: Cache, query: ListQuery) -> int:
+    """How many entries a page has; whoever takes any state gets all of it (`computeListLimit` of the watch cache).
+
+    Events have no watch cache upstream.
+    """
+    return 0 if query.resource_version == "0" and cache.qualified != EVENTS.qualified else query.limit
 
 
 def _after(last: Entry, namespace: str) -> str:

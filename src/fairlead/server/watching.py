@@ -42,7 +42,7 @@ def attach(
     elif revision:
         missed = served.cache.since(revision)
         if missed is None:
-            raise Expired(f"too old resource version: {revision} ({served.cache.revision})")
+            raise Expired(f"too old resource version: {revision} ({served.cache.forgotten})")
         for change in missed:
             watcher.tell(change)
     served.cache.watch(watcher)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import encode
-from fairlead.api.errors import BadRequest, Expired
+from fairlead.api.errors import BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import chance
@@ -24,7 +24,7 @@ from fairlead.server.asgi.protocol import TRANSPORT
 from fairlead.server.asgi.request import Request
 from fairlead.server.asgi.transforms import Presenter
 from fairlead.server.cache import Change, event_line
-from fairlead.server.listing import check_list, check_watch
+from fairlead.server.listing import check_list, check_watch, parse_revision, wait_for
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served
 from fairlead.server.versions import Version
@@ -172,10 +172,12 @@ async def _stream(
     watcher = None
     try:
         try:
+            if query.send_initial_events:  # only the beginning has to be as new as it is asked for
+                await wait_for(registry.store, parse_revision(query.resource_version))
             watcher = attach(served, version, namespace, query, out.tell, out.end)
             if query.send_initial_events and query.bookmarks:
                 out.mark(registry.revision, ends_initial_events=True)
-        except Expired as error:
+        except (Expired, ServerTimeout) as error:
             out.write(event_line(EventType.ERROR, encode(error.status())))
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
