@@ -189,10 +189,50 @@ def test_a_content_type_that_nobody_reads_is_a_415(
 
 
 @pytest.mark.parametrize(
-    "accept", ["text/plain", "image/png", "application/xml", "application/json;as=Nonsense;g=x;v=y"]
+    "accept",
+    [
+        "text/plain",
+        "image/png",
+        "application/xml",
+        "application/*",
+        "application/json;as=Nonsense;g=x;v=y",
+        "application/json;g=meta.k8s.io;v=v1",
+        "application/json;stream=other",
+        "application/json;sv=v2",
+    ],
 )
 def test_an_answer_that_nobody_can_make_is_a_406(unchanged: Server, accept: str) -> None:
     check_status(unchanged.ask("GET", CONFIG_MAPS, headers={"accept": accept}), 406, "NotAcceptable")
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("application/yaml;q=0.5, application/json;q=0.9", "application/json"),
+        ("application/json;q=0.5, application/yaml", "application/yaml"),
+        ("application/json;q=half, application/yaml;q=0.1", "application/yaml"),
+        ("*/*, application/yaml;q=0.1", "application/yaml"),  # what is named comes first
+        ("application/yaml, application/json", "application/yaml"),
+        ("application/*, application/yaml", "application/yaml"),
+        ("application/json;stream=other, application/yaml;sv=v1", "application/yaml"),
+    ],
+)
+def test_what_is_wanted_most_is_given(unchanged: Server, accept: str, form: str) -> None:
+    reply = unchanged.ask("GET", CONFIG_MAPS, headers={"accept": accept})
+    assert (reply.code, reply.headers["content-type"]) == (200, form)
+
+
+@pytest.mark.parametrize(("query", "code"), [("export=1", 400), ("export=", 400), ("export=false", 404)])
+def test_nothing_is_exported_any_more(unchanged: Server, query: str, code: int) -> None:
+    reply = unchanged.ask("GET", f"{CONFIG_MAPS}/none?{query}")
+    assert reply.code == code
+    if code == 400:
+        assert reply.obj["message"] == "the export parameter, deprecated since v1.14, is no longer supported"
+
+
+def test_a_patch_of_no_known_kind_is_no_patch_in_whatever_form_it_is_to_be_answered(unchanged: Server) -> None:
+    headers = {"content-type": "application/json", "accept": "image/png"}
+    check_status(unchanged.ask("PATCH", f"{CONFIG_MAPS}/none", b"{}", headers), 415, "UnsupportedMediaType")
 
 
 @pytest.mark.parametrize(

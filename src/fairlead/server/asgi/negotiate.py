@@ -1,8 +1,10 @@
 """Content negotiation: in which of its forms a client wants an answer.
 
-An `Accept` header lists media types; the first that we can make wins, as in kube-apiserver. Objects may be asked for as
-JSON or YAML, and as a Table (what `kubectl get` prints) or as PartialObjectMetadata (what metadata-only
+An `Accept` header lists media types; of those that we can make the most wanted wins, as in kube-apiserver. Objects may
+be asked for as JSON or YAML, and as a Table (what `kubectl get` prints) or as PartialObjectMetadata (what metadata-only
 informers want). Protobuf is understood in requests, not made in answers: every client that asks for it also takes JSON.
+
+Source: apiserver `endpoints/handlers/negotiation/negotiate.go`, with `munnerz/goautoneg` and `go-restful`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from fairlead.api.errors import NotAcceptable
 JSON = "application/json"
 YAML = "application/yaml"
 _SERVED = {JSON: JSON, "*/*": JSON, "application/*": JSON, YAML: YAML}
+#: What the router knows, which stands before all but custom resources.
+_ROUTED = (JSON, YAML, "*/*")
 _NOT_SERVED = "406: Not Acceptable\n\nAvailable representations: {}"
 _ACCEPTED = "only the following media types are accepted: {}"
 _KNOWN = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
@@ -36,6 +40,56 @@ class Form:
     version: str = "v1"  # of meta.k8s.io
 
 
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """One of the media types that a client takes."""
+
+    media_type: str
+    parameters: dict[str, str]
+    quality: float
+
+    @property
+    def breadth(self) -> int:
+        return self.media_type.count("*")
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The clauses of an `Accept` header, what is wanted most first."""
+    found: list[_Clause] = []
+    for clause in accept.split(","):
+        media_type, *parts = (part.strip() for part in clause.split(";"))
+        parameters = dict(part.split("=", 1) for part in parts if "=" in part)
+        one = _Clause(media_type, parameters, _quality(parameters.pop("q", "1")))
+        place = len(found)
+        while place and _precedes(one, found[place - 1]):
+            place -= 1
+        found.insert(place, one)
+    return found
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _precedes(one: _Clause, other: _Clause) -> bool:
+    """No order in the strict sense: whatever is named precedes what is not, however little it is wanted."""
+    return one.quality > other.quality or one.breadth < other.breadth
+
+
+def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
+    """As what an object is asked for, and in which version of `meta.k8s.io`; None: as something that it cannot be."""
+    if parameters.get("stream", "watch") not in ("", "watch") or parameters.get("sv", "v1") not in ("", "v1"):
+        return None
+    if parameters.keys().isdisjoint(("as", "g", "v")):
+        return "", "v1"
+    kind, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
+    is_known = kind in _TRANSFORMS and group == "meta.k8s.io" and version in ("v1", "v1beta1")
+    return (kind, version) if is_known else None
+
+
 @lru_cache(maxsize=256)
 def form_of(accept: str, *, is_routed: bool = True) -> Form:
     """The form that an `Accept` header asks for; raises `NotAcceptable`.
@@ -44,20 +98,14 @@ def form_of(accept: str, *, is_routed: bool = True) -> Form:
     """
     if not accept:
         return Form()
-    refused = _NOT_SERVED if is_routed else _ACCEPTED
-    for clause in accept.split(","):
-        media_type, *parameters = (part.strip() for part in clause.split(";"))
-        served = _SERVED.get(media_type)
-        if served is None:
-            continue
-        wanted = dict(part.split("=", 1) for part in parameters if "=" in part)
-        kind = wanted.get("as")
-        if kind is None:
-            return Form(served)
-        if kind in _TRANSFORMS and wanted.get("g") == "meta.k8s.io" and wanted.get("v") in ("v1", "v1beta1"):
-            return Form(served, kind, wanted["v"])
-        refused = _ACCEPTED
-    raise NotAcceptable(refused.format(", ".join(_KNOWN)), shows_details=refused is _NOT_SERVED)
+    clauses = _clauses(accept)
+    if is_routed and not any(clause.media_type in _ROUTED for clause in clauses):
+        raise NotAcceptable(_NOT_SERVED.format(", ".join(_KNOWN)), shows_details=True)
+    for clause in clauses:
+        served, transform = _SERVED.get(clause.media_type), _transform(clause.parameters)
+        if served is not None and transform is not None:
+            return Form(served, *transform)
+    raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN)))
 
 
 def check_stream(form: Form) -> None:

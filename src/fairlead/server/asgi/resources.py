@@ -85,6 +85,8 @@ class Resources:
 
     async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show = Presenter(served, version, request)
+        if not target.subresource and request.flag("export"):
+            raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
         await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
         row = version.resource
         found = await self._registry.get(row, target.name, target.namespace, target.subresource)
@@ -124,7 +126,6 @@ class Resources:
         return show.one(stored, 201 if request.caller.created else 200)
 
     async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        show = Presenter(served, version, request)
         try:
             type_ = PatchType(request.content_type)
         except ValueError:
@@ -132,6 +133,7 @@ class Resources:
         if type_ is PatchType.STRATEGIC and served.crd is not None:
             raise UnsupportedMediaType(_CUSTOM_PATCHES)
         _check_named(target)
+        show = Presenter(served, version, request)
         options = request.write_options("PatchOptions")
         try:
             patch = decode_patch(request.body, type_, request.caller, options.field_validation)
