@@ -370,6 +370,13 @@ def test_a_watch_from_a_version_begins_with_nothing_so_no_bookmark_ends_it(serve
     assert events(server.ask("GET", watch)) == []
 
 
+@pytest.mark.parametrize(("seconds", "bookmarks"), [(3, 1), (2, 0)])
+def test_a_watch_is_told_how_far_it_came_shortly_before_it_ends(server: Server, seconds: int, bookmarks: int) -> None:
+    now = server.registry.revision
+    watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds={seconds}&resourceVersion={now}"
+    assert [event["type"] for event in events(server.ask("GET", watch))] == ["BOOKMARK"] * bookmarks
+
+
 def test_a_bookmark_is_shown_in_the_form_that_was_asked_for(server: Server) -> None:
     watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1&labelSelector=none%3Dx"
     (event,) = events(server.ask("GET", watch, headers=METADATA))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 #: A watch without timeoutSeconds ends after 30 to 60 minutes (kube-apiserver's --min-request-timeout).
 MIN_TIMEOUT_SECONDS = 1800.0
 BOOKMARK_SECONDS = 60.0
+#: How long before its end a watch has its last bookmark (`nextBookmarkTime` of apiserver's storage/cacher).
+LAST_BOOKMARK_SECONDS = 2.0
 #: What may wait for a client that does not read, beyond what its watch began with.
 MAX_BACKLOG_BYTES = 8 << 20
 
@@ -198,15 +200,25 @@ async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> Non
         limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
     try:
         async with asyncio.timeout(limit):
-            while not out.ended.is_set():
+            for pause in _bookmark_pauses(limit) if query.bookmarks else ():
                 try:
-                    async with asyncio.timeout(BOOKMARK_SECONDS):
+                    async with asyncio.timeout(pause):
                         await out.ended.wait()
+                        return
                 except TimeoutError:
-                    if query.bookmarks:
-                        out.mark(registry.revision)
+                    out.mark(registry.revision)
+            await out.ended.wait()
     except TimeoutError:
         return
+
+
+def _bookmark_pauses(limit: float) -> Iterator[float]:
+    """When bookmarks are due: now and then, and shortly before the end, so that the next watch begins there."""
+    left = limit - LAST_BOOKMARK_SECONDS
+    while left > 0:
+        pause = min(BOOKMARK_SECONDS, left)
+        yield pause
+        left -= pause
 
 
 def _of_one(query: WatchQuery, name: str) -> WatchQuery:
