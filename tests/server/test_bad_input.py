@@ -222,6 +222,29 @@ def test_what_is_wanted_most_is_given(unchanged: Server, accept: str, form: str)
     assert (reply.code, reply.headers["content-type"]) == (200, form)
 
 
+@pytest.mark.parametrize(
+    ("timeout", "why"),
+    [
+        ("abc", 'time: invalid duration "abc"'),
+        ("5", 'time: missing unit in duration "5"'),
+        ("5x", 'time: unknown unit "x" in duration "5x"'),
+        ("-", 'time: invalid duration "-"'),
+        (".s", 'time: invalid duration ".s"'),
+        ("999999999h", 'time: invalid duration "999999999h"'),
+        ("1h2", 'time: missing unit in duration "1h2"'),
+    ],
+)
+def test_a_time_that_is_none_is_told_why(unchanged: Server, timeout: str, why: str) -> None:
+    reply = unchanged.ask("GET", f"{CONFIG_MAPS}?timeout={timeout}")
+    assert check_status(reply, 400, "BadRequest") == f"invalid timeout specified in the request URL - {why}"
+    assert unchanged.ask("GET", f"{CONFIG_MAPS}?timeout={timeout}&watch=1&timeoutSeconds=1").code == 200
+
+
+@pytest.mark.parametrize("timeout", ["", "0", "30s", "1m30s", "1.5h", "-.5s", "%2B100ms"])
+def test_a_time_is_taken(unchanged: Server, timeout: str) -> None:
+    assert unchanged.ask("GET", f"{CONFIG_MAPS}?timeout={timeout}").code == 200
+
+
 @pytest.mark.parametrize(("query", "code"), [("export=1", 400), ("export=", 400), ("export=false", 404)])
 def test_nothing_is_exported_any_more(unchanged: Server, query: str, code: int) -> None:
     reply = unchanged.ask("GET", f"{CONFIG_MAPS}/none?{query}")

@@ -1,4 +1,4 @@
-"""Numbers and booleans in queries as Go reads them: Python's `int` takes more, and says it in other words."""
+"""Numbers, booleans and times in queries as Go reads them: Python's `int` takes more, and says it in other words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from fairlead.api.fields import go_quote
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT = re.compile(r"[0-9]+", re.ASCII)
+_AMOUNT = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]*", re.ASCII)
+_NO_AMOUNT = re.compile(r"[^0-9.]+", re.ASCII)
+_NANOSECONDS = {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9, "m": 6e10, "h": 3.6e12}
 _DIGITS = 20  # no 64-bit number has more, and `int` takes long for very many
 
 
@@ -24,6 +27,29 @@ def parse_uint(text: str) -> int:
 def parse_bool(text: str) -> bool:
     """A boolean of a query: what is not clearly false is true (apimachinery's Convert_Slice_string_To_bool)."""
     return text != "0" and text.lower() != "false"
+
+
+def check_duration(text: str) -> None:
+    """Whether `time.ParseDuration` takes it; ValueError in Go's words."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return
+    if not rest:
+        raise ValueError(f"time: invalid duration {go_quote(text)}")
+    nanoseconds = 0.0
+    while rest:
+        number = _AMOUNT.match(rest)
+        if number is None or number[0] == ".":
+            raise ValueError(f"time: invalid duration {go_quote(text)}")
+        unit = _NO_AMOUNT.match(rest, number.end())
+        if unit is None:
+            raise ValueError(f"time: missing unit in duration {go_quote(text)}")
+        if unit[0] not in _NANOSECONDS:
+            raise ValueError(f"time: unknown unit {go_quote(unit[0])} in duration {go_quote(text)}")
+        nanoseconds += float(number[0]) * _NANOSECONDS[unit[0]]
+        if nanoseconds > 2.0**63:
+            raise ValueError(f"time: invalid duration {go_quote(text)}")
+        rest = rest[unit.end() :]
 
 
 def _parsed(function: str, text: str, form: re.Pattern[str], smallest: int, largest: int) -> int:

@@ -5,8 +5,8 @@ very state (or 410 if it is forgotten), a version from the future is waited for 
 token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, the
 410 brings a token with which the list goes on at the newest state.
 
-Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`; apimachinery
-`apis/meta/internalversion/validation/validation.go`.
+Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`;
+apimachinery `apis/meta/internalversion/validation/validation.go`.
 """
 
 from __future__ import annotations

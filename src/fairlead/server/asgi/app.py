@@ -63,13 +63,15 @@ class Application:
             await _send(answer, request, send)
 
     async def _answer(self, request: Request, send: Send) -> Answer | None:
+        target = parse(request.path)
+        if not (request.is_watch or (target and target.is_watch)):  # whoever watches has another parameter for it
+            request.check_timeout()
         user = self._authenticate(request.headers)
         if user is None:
             raise Unauthorized("Unauthorized")
         request.caller.user = user
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
             request.body = await _body(request.receive)
-        target = parse(request.path)
         if target is None:
             return self._documents.answer(request)
         return await self._resources.answer(request, target, send)

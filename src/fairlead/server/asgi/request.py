@@ -12,7 +12,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.asgi.negotiate import Form, form_of
-from fairlead.server.gonumbers import parse_bool, parse_int
+from fairlead.server.gonumbers import check_duration, parse_bool, parse_int
 from fairlead.server.request import Caller
 
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
@@ -108,6 +108,13 @@ class Request:
             initial,
             self.number("timeoutSeconds"),
         )
+
+    def check_timeout(self) -> None:
+        """Refuse a `timeout` that is none. It bounds nothing here, for nothing takes so long."""
+        try:
+            check_duration(self.query.get("timeout") or "0")
+        except ValueError as error:
+            raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
 
     def number(self, name: str) -> int | None:
         """An integer of the query, None if it is not given."""
