@@ -322,6 +322,13 @@ def test_a_custom_resource_tells_which_patches_it_takes(widgets: Server, content
         )
 
 
+def test_the_name_in_the_path_of_a_creation_means_nothing(widgets: Server) -> None:
+    made = widgets.ask("POST", f"{WIDGET_PATHS}/any", WIDGET | {"metadata": {"name": "other"}})
+    assert (made.code, made.obj["metadata"]["name"]) == (201, "other")
+    assert widgets.ask("GET", f"{WIDGET_PATHS}/any").code == 404
+    check_status(widgets.ask("POST", f"{CONFIG_MAPS}/any", {}), 405, "MethodNotAllowed")
+
+
 @pytest.mark.parametrize("subresource", ["status", "scale"])
 @pytest.mark.parametrize(("method", "verb"), [("POST", "create"), ("DELETE", "delete")])
 def test_a_custom_resource_tells_what_its_subresources_cannot(

@@ -196,7 +196,7 @@ def _verb(request: Request, target: Target, row: Resource) -> str:
     verb = on_object if target.name else on_collection
     verbs = row.verbs
     if not (verb or row.definition):
-        verb = on_object  # of an object without a name
+        verb = on_object or on_collection  # of an object without a name; or a creation, where a name means nothing
     if target.subresource:
         sub = row.subresources.get(target.subresource)
         if sub is None and not row.definition:
