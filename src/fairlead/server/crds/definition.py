@@ -30,6 +30,9 @@ class CustomResourceDefinitionStrategy(Strategy):
         client = (conversion.get("webhook") or {}).get("clientConfig") or {}
         if "service" in client:
             client["service"].setdefault("port", 443)
+        status = obj.get("status")
+        if status is not None and not status.get("storedVersions") and _storage_version(obj):
+            status["storedVersions"] = [_storage_version(obj)]
 
     def prepare_create(self, obj: Obj) -> None:
         stored = [_storage_version(obj)] if _storage_version(obj) else None

@@ -29,22 +29,34 @@ def settled(crd: Obj, others: Iterable[Obj], stamp: str) -> Obj | None:
     `stamp` is the time that conditions changing now get.
     """
     old = crd.get("status") or {}
-    accepted, fault = _accepted(crd, [other for other in others if other["spec"]["group"] == crd["spec"]["group"]])
-    status = old | {"acceptedNames": accepted, "conditions": list(old.get("conditions") or ())}
-    if fault is None:
-        set_condition(status, "NamesAccepted", True, "NoConflicts", "no conflicts found", stamp)
-        set_condition(
-            status, "Established", True, "InitialNamesAccepted", "the initial names have been accepted", stamp
-        )
-    else:
-        set_condition(status, "NamesAccepted", False, *fault, stamp)
-        if not is_true(old, "Established"):
-            set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", stamp)
+    status = old | {"conditions": list(old.get("conditions") or ())}
+    if crd["spec"]["names"] != old.get("acceptedNames"):
+        _settle_names(crd, others, status, stamp)
+    elif is_true(old, "NamesAccepted") and not is_true(old, "Established"):
+        _establish(status, stamp)
     conforms = approval.condition(crd)
     if conforms is not None:
         is_approved = conforms["status"] == "True"
         set_condition(status, conforms["type"], is_approved, conforms["reason"], conforms["message"], stamp)
     return None if status == old else status
+
+
+def _settle_names(crd: Obj, others: Iterable[Obj], status: Obj, stamp: str) -> None:
+    """Claim what the CRD asks for. One that asks for what it has is not looked at, whatever its conditions say."""
+    accepted, fault = _accepted(crd, [other for other in others if other["spec"]["group"] == crd["spec"]["group"]])
+    status["acceptedNames"] = accepted
+    if fault is None:
+        set_condition(status, "NamesAccepted", True, "NoConflicts", "no conflicts found", stamp)
+        _establish(status, stamp)
+    else:
+        set_condition(status, "NamesAccepted", False, *fault, stamp)
+        if not is_true(status, "Established"):
+            set_condition(status, "Established", False, "NotAccepted", "not all names are accepted", stamp)
+
+
+def _establish(status: Obj, stamp: str) -> None:
+    text = "the initial names have been accepted"
+    set_condition(status, "Established", True, "InitialNamesAccepted", text, stamp)
 
 
 def begin_deletion(crd: Obj, stamp: str) -> None:
@@ -103,7 +115,7 @@ def _accepted(crd: Obj, others: list[Obj]) -> tuple[Obj, tuple[str, str] | None]
     """The names this CRD may use, and the reason and text of the last conflict."""
     wanted = crd["spec"]["names"]
     current = (crd.get("status") or {}).get("acceptedNames") or {}
-    owned = [(other.get("status") or {}).get("acceptedNames") or {} for other in others]
+    owned = [current, *((other.get("status") or {}).get("acceptedNames") or {} for other in others)]
     resources = {name for names in owned for name in (names.get("plural"), names.get("singular"))}
     resources |= {name for names in owned for name in names.get("shortNames") or ()}
     kinds = {names.get(field) for names in owned for field in _KIND_NAMES}
@@ -121,7 +133,7 @@ def _accepted(crd: Obj, others: list[Obj]) -> tuple[Obj, tuple[str, str] | None]
     for field in _RESOURCE_NAMES:
         claim(field, resources, f"{field.title()}Conflict")
     short, fresh = wanted.get("shortNames") or [], set(current.get("shortNames") or ())
-    clashes = [name for name in short if name not in fresh and name in resources]
+    clashes = list(dict.fromkeys(name for name in short if name not in fresh and name in resources))
     if clashes:
         texts = [f'"{name}" is already in use' for name in clashes]
         fault = "ShortNamesConflict", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
