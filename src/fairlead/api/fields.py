@@ -92,11 +92,11 @@ def quoted(value: Any) -> str:
     if value is None:
         return "null"
     plain = str(value) if isinstance(value, Word) else value
-    return msgspec.json.encode(plain).decode().translate(_HTML)
+    return msgspec.json.encode(plain).decode().translate(HTML)
 
 
 #: What Go's JSON never shows as it is, lest somebody takes it for HTML.
-_HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def go_quote(text: str) -> str:

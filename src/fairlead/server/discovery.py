@@ -136,7 +136,8 @@ def _entries(row: Resource) -> list[Obj]:
         "verbs": list(row.verbs),
     }
     main |= _names(row)
-    if "list" in row.verbs and "get" in row.verbs and "create" in row.verbs:  # that is: objects are stored
+    is_stored = {"list", "get", "create"} <= set(row.verbs)
+    if is_stored and row.storage_version:
         main["storageVersionHash"] = storage_version_hash(row)
     return [main, *(_subresource_entry(row, sub) for sub in row.subresources.values())]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
 
+from fairlead.api.fields import HTML
 from fairlead.api.objects import Obj
 from fairlead.server.crds.paths import Finder, PathError, compile_path
 from fairlead.server.crds.values import number_text
@@ -22,6 +24,7 @@ _AGE: Obj = {
     "description": AGE.description,
     "jsonPath": ".metadata.creationTimestamp",
 }
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d?\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)").fullmatch
 _json = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -33,6 +36,10 @@ class Columns:
         self.definitions: list[Obj] = [NAME.definition]
         self._finders: list[tuple[str, Finder]] = []
         for column in columns:
+            try:
+                finder = compile_path(column["jsonPath"])
+            except PathError:
+                break  # upstream shows the columns before the first one that it cannot read
             self.definitions.append(
                 _definition(
                     column["name"],
@@ -43,7 +50,7 @@ class Columns:
                     column.get("priority", 0),
                 )
             )
-            self._finders.append((column["type"], _finder(column["jsonPath"])))
+            self._finders.append((column["type"], finder))
 
     def cells(self, obj: Obj, age: Age) -> list[Any]:
         """One row."""
@@ -52,13 +59,6 @@ class Columns:
 
 def _definition(name: str, type_: str, format_: str, description: str, priority: int) -> Obj:
     return {"name": name, "type": type_, "format": format_, "description": description, "priority": priority}
-
-
-def _finder(path: str) -> Finder:
-    try:
-        return compile_path(path)
-    except PathError:
-        return lambda obj: []
 
 
 def _cell(type_: str, found: list[Any], age: Age) -> Any:
@@ -82,14 +82,16 @@ def _text(value: Any) -> str:
         return value
     if value is None:
         return "<no value>"
-    return number_text(value) if isinstance(value, float) else _json(value).decode()
+    return number_text(value) if isinstance(value, float) else _json(value).decode().translate(HTML)
 
 
 def _age(value: Any, age: Age) -> str | None:
     if not isinstance(value, str):
         return None
+    if not value:
+        return "<unknown>"
     try:
         datetime.fromisoformat(value)
     except ValueError:
         return "<invalid>"
-    return age(value)
+    return age(value) if _RFC_3339(value) else "<invalid>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.errors import BadRequest, InternalError
-from fairlead.api.golang import type_of
+from fairlead.api.golang import printed, type_of
 from fairlead.api.objects import Obj
 from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.values import Problems
@@ -46,25 +46,50 @@ class Scale:
 
     def check_status(self, obj: Obj, found: Problems) -> None:
         _check_replicas(obj, self.status_path, found)
-        selector = _at(obj, self.selector_path) if self.selector_path else None
+        if not self.selector_path:
+            return
+        selector, text = _at(obj, self.selector_path), _blocked(obj, self.selector_path)
         if selector is not None and not isinstance(selector, str):
-            text = (
-                f"{self.selector_path} accessor error: {selector} is of the type {type_of(selector)}, expected string"
-            )
+            type_ = type_of(selector)
+            text = f"{self.selector_path} accessor error: {printed(selector)} is of the type {type_}, expected string"
+        if text is not None:
             found.invalid(f".{self.selector_path}", "", text)
 
 
 def _check_replicas(obj: Obj, path: str, found: Problems) -> None:
+    where = f".{path}"  # upstream takes the whole path, with its leading dot, for the name of the field
+    if (wrong := _blocked(obj, path)) is not None:
+        found.invalid(where, 0, wrong)
+        return
     value = _at(obj, path)
     if value is None:
         return
-    where = f".{path}"  # upstream takes the whole path, with its leading dot, for the name of the field
     if not isinstance(value, int) or isinstance(value, bool):
-        found.invalid(where, 0, f"{path} accessor error: {value} is of the type {type_of(value)}, expected int64")
+        found.invalid(
+            where, 0, f"{path} accessor error: {printed(value)} is of the type {type_of(value)}, expected int64"
+        )
     elif value < 0:
         found.invalid(where, value, "should be a non-negative integer")
     elif value > _INT32_MAX:
         found.invalid(where, value, f"should be less than or equal to {_INT32_MAX}")
+
+
+def _blocked(obj: Obj, path: str) -> str | None:
+    """What is said of a value on the way that has no fields (`unstructured.NestedFieldNoCopy`)."""
+    at: Any = obj
+    keys = keys_of(path)
+    for index, key in enumerate(keys):
+        if at is None:
+            return None
+        if not isinstance(at, dict):
+            way = ".".join(keys[: index + 1])
+            return (
+                f".{way} accessor error: {printed(at)} is of the type {type_of(at)}, expected map[string]interface{{}}"
+            )
+        if key not in at:
+            return None
+        at = at[key]
+    return None
 
 
 def _at(obj: Obj, path: str) -> Any:
