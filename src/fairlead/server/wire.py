@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Final
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+OBJECT_META: Final = f"{META}.ObjectMeta"
 
 #: Go's basic types, by the JSON type that stands for them.
 INTEGERS: Final = {

@@ -12,14 +12,15 @@ from functools import partial
 from typing import Any
 
 from fairlead.api.builtin import SCALE
-from fairlead.api.errors import Cause
+from fairlead.api.errors import BadRequest, Cause
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
 from fairlead.server.crds import naming
 from fairlead.server.crds.columns import Columns
-from fairlead.server.crds.embedded import check_embedded, has_embedded
+from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
+from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
 from fairlead.server.crds.pruning import drop_nulls, fill_defaults, prune
 from fairlead.server.crds.scale import Scale
@@ -31,13 +32,12 @@ from fairlead.server.normalise import Report, walker
 from fairlead.server.strategies import FieldGetter, Strategy
 from fairlead.server.targets import Target
 from fairlead.server.versions import Version, prefix_of
-from fairlead.server.wire import META
+from fairlead.server.wire import OBJECT_META
 
 _STATUS_VERBS = ("get", "patch", "update")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 #: A kind on its way out takes no new objects.
 _TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
-_OBJECT_META = f"{META}.ObjectMeta"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 #: Errors after which rules are not asked, because what they would look at may not be there.
 _BLOCKING = frozenset({
@@ -114,12 +114,17 @@ class VersionSchema:
         report = Report()
         meta = obj.get("metadata")
         if meta is not None:
-            walker(_OBJECT_META)(meta, None, report)
+            walker(OBJECT_META)(meta, None, report)
         if report.mismatch:
-            row = self.resource
-            raise Target(row.group, row.version, row.kind, "").refusal(report.mismatch)
+            raise self._refusal(report.mismatch)
         unknown = [f"metadata.{path}" for path in report.unknown] + self._shape(obj)
+        if self.has_embedded and (wrong := coerce_embedded(obj, self.node, unknown)):
+            raise self._refusal(wrong)
         return [f"unknown field {go_quote(path)}" for path in unknown]
+
+    def _refusal(self, text: str) -> BadRequest:
+        row = self.resource
+        return Target(row.group, row.version, row.kind, "").refusal(text)
 
     def shown(self, obj: Obj) -> Obj:
         """A stored object as this version shows it."""
@@ -139,7 +144,7 @@ class VersionSchema:
             self.scale.check_spec(obj, found)
             self.scale.check_status(obj, found)
         if self.has_embedded:
-            check_embedded(obj, self.node, found)
+            check_embedded(obj, self.node, found, rules=check_metadata)
         self._check_unique(obj, old, found)
         self._check_rules(found)
         return found
@@ -231,7 +236,8 @@ def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
     spec, status = crd["spec"], crd.get("status") or {}
     names = status.get("acceptedNames") or {}
     names = names if names.get("plural") and names.get("kind") else spec["names"]
-    stored = next((version["name"] for version in spec["versions"] if version.get("storage")), "")
+    # Discovery tells of the stored version only if it is served.
+    stored = next((one["name"] for one in spec["versions"] if one.get("storage") and one.get("served")), "")
     verbs = _TERMINATING_VERBS if naming.is_true(status, "Terminating") else _VERBS
     return [
         (

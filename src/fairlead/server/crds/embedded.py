@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from fairlead.api import names
+from fairlead.api.fields import quoted
+from fairlead.api.golang import unmarshal_error
 from fairlead.server.crds.schema import Node
 from fairlead.server.crds.values import Problems
+from fairlead.server.normalise import Report, walker
+from fairlead.server.wire import OBJECT_META
+
+#: Adds what is wrong with the metadata of the object at a path. Whoever has the rules hands them in: they stand beside
+#: those of the built-in kinds, a CRD among them.
+MetaRules: TypeAlias = Callable[[dict[str, Any], str, Problems], None]
 
 
 def has_embedded(node: Node) -> bool:
@@ -15,23 +24,63 @@ def has_embedded(node: Node) -> bool:
     return node.is_embedded or any(has_embedded(one) for one in below if one is not None)
 
 
-def check_embedded(value: Any, node: Node | None, found: Problems, path: str = "") -> None:
+def check_embedded(
+    value: Any, node: Node | None, found: Problems, path: str = "", *, rules: MetaRules | None = None
+) -> None:
     if node is None:
         return
     if isinstance(value, dict):
         if node.is_embedded:
-            _check_resource(value, path, found)
+            _check_resource(value, path, found, rules)
         for key, one in value.items():
             if (below := node.properties.get(key)) is not None:
-                check_embedded(one, below, found, f"{path}.{key}")
+                check_embedded(one, below, found, f"{path}.{key}", rules=rules)
             else:
-                check_embedded(one, node.values, found, f"{path}[{key}]")
+                check_embedded(one, node.values, found, f"{path}[{key}]", rules=rules)
     elif isinstance(value, list):
         for index, one in enumerate(value):
-            check_embedded(one, node.items, found, f"{path}[{index}]")
+            check_embedded(one, node.items, found, f"{path}[{index}]", rules=rules)
 
 
-def _check_resource(value: dict[str, Any], path: str, found: Problems) -> None:
+def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str = "") -> str:
+    """Give the metadata of embedded objects its form; the first thing that cannot have it, if any.
+
+    What is dropped is added to `unknown`. Source: pkg/apiserver/schema/objectmeta/{algorithm,coerce}.go.
+    """
+    if node is None:
+        return ""
+    below: list[tuple[Any, Node | None, str]] = []
+    if isinstance(value, dict):
+        if node.is_embedded and (wrong := _coerce_resource(value, unknown, path)):
+            return wrong
+        below = [
+            (one, node.properties.get(key) or node.values, f".{key}" if key in node.properties else f"[{key}]")
+            for key, one in value.items()
+        ]
+    elif isinstance(value, list):
+        below = [(one, node.items, f"[{index}]") for index, one in enumerate(value)]
+    found = (coerce_embedded(one, what, unknown, path + where) for one, what, where in below)
+    return next((one for one in found if one), "")
+
+
+def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> str:
+    where = path.removeprefix(".")
+    for key in ("apiVersion", "kind"):
+        if key in value and not isinstance(value[key], str):
+            return f"{where}.{key}: Invalid value: {quoted(value[key])}: must be a string"
+    meta = value.get("metadata")
+    if meta is None:
+        return ""
+    if not isinstance(meta, dict):
+        return f"{where}.metadata: Invalid value: {quoted(meta)}: {unmarshal_error(meta, 'v1.ObjectMeta')}"
+    report = Report()
+    sent = quoted(meta)
+    walker(OBJECT_META)(meta, None, report)
+    unknown += [f"{where}.metadata.{one}" for one in report.unknown]
+    return f"{where}.metadata: Invalid value: {sent}: {report.mismatch}" if report.mismatch else ""
+
+
+def _check_resource(value: dict[str, Any], path: str, found: Problems, rules: MetaRules | None) -> None:
     for key in ("apiVersion", "kind"):
         said = value.get(key)
         where = f"{path}.{key}"
@@ -49,3 +98,5 @@ def _check_resource(value: dict[str, Any], path: str, found: Problems) -> None:
     meta = value.get("metadata")
     if meta is not None and not isinstance(meta, dict):
         found.invalid(f"{path}.metadata", meta, "expected object")
+    elif meta is not None and rules is not None:
+        rules(meta, f"{path}.metadata", found)

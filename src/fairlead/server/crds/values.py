@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.errors import Cause
-from fairlead.api.fields import go_quote
+from fairlead.api.fields import HTML, go_quote
 from fairlead.server.crds import formats
 from fairlead.server.crds.patterns import compile_pattern
 from fairlead.server.crds.schema import ABSENT
@@ -26,7 +26,7 @@ _sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 def printed(value: Any) -> str:
     """A value as a field error shows it: Go's JSON sorts the keys of maps."""
-    return go_quote(value) if isinstance(value, str) else _sorted_json(value).decode()
+    return go_quote(value) if isinstance(value, str) else _sorted_json(value).decode().translate(HTML)
 
 
 def number_text(value: float) -> str:

@@ -1,0 +1,34 @@
+"""The metadata of an object inside a custom object obeys the rules of metadata, whatever kind the object is of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.resources import Resource
+from fairlead.server.crds.pruning import copied
+from fairlead.server.crds.values import Problems
+from fairlead.server.kinds.meta import validate_meta
+from fairlead.server.normalise import Report, walker
+from fairlead.server.wire import OBJECT_META
+
+#: Stands for whatever is embedded: nobody asks which kind it is.
+_ANY = Resource(group="", version="v1", plural="embedded", kind="")
+
+
+def check_metadata(meta: dict[str, Any], path: str, found: Problems) -> None:
+    """Add what is wrong with it; a name may be missing (`validateEmbeddedResource` in schema/objectmeta)."""
+    report = Report()
+    meta = copied(meta)
+    walker(OBJECT_META)(meta, None, report)
+    if report.mismatch:
+        found.invalid(path, meta, report.mismatch)
+        return
+    errors = Errors()
+    obj = {"metadata": meta | {"name": meta.get("name") or "fakename"}}
+    row = replace(_ANY, namespaced=bool(meta.get("namespace")))
+    validate_meta(obj, errors, resource=row, rule=names.path_segment_name)
+    for one in errors:
+        found.report(one.reason, path + one.field.removeprefix("metadata"), one.message)
