@@ -90,6 +90,22 @@ def test_versions_that_differ_are_shown_with_their_schemas() -> None:
             "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set "
             "x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"url": "http://a.example.com"}, "conversionReviewVersions": ["v1"]}}},
+            'spec.conversion.webhookClientConfig.url: Invalid value: "http": \'https\' is the only allowed URL scheme; '
+            "desired format: https://host[/path]",
+        ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"service": {"name": "a", "port": 443, "path": "/b//c"}},
+                "conversionReviewVersions": ["v1"]}}},
+            "spec.conversion.webhookClientConfig.service.name: Required value",
+        ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1", "v1"]}}},
+            'spec.conversion.conversionReviewVersions[1]: Invalid value: "v1": duplicate version',
+        ),
         ({"versions": []}, 'spec.versions: Invalid value: []: must have exactly one version marked as storage version'),
     ],
 )  # fmt: skip
@@ -152,12 +168,74 @@ def test_a_wrong_spec_is_refused(change: Obj, expected: str) -> None:
             ["properties[metadata]: Forbidden: must not specify anything other than name and generateName, but "
              "metadata is implicitly specified"],
         ),
+        (
+            spec_of(a={"type": "boolean", "allOf": [{"default": False, "additionalProperties": False}]}),
+            ["properties[spec].properties[a].allOf[0].default: Forbidden: must be undefined to be structural"],
+        ),
+        (
+            spec_of(a={"type": "object", "x-kubernetes-embedded-resource": True,
+                       "x-kubernetes-preserve-unknown-fields": True, "default": {"apiVersion": "v1"}}),
+            ["properties[spec].properties[a].default.kind: Required value"],
+        ),
+        (
+            spec_of(a={"type": "object", "properties": {"b": {"type": "string"}},
+                       "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".b"},
+                                                    {"rule": "true", "fieldPath": "b"}]}),
+            ['properties[spec].properties[a].x-kubernetes-validations[1].fieldPath: Invalid value: "b": must be a '
+             "valid path"],
+        ),
+        ({"type": "object", "$schema": "x"}, [': Invalid value: "": OpenAPIV3Schema \'schema\' is not supported']),
         ({"type": "object", "$ref": "#/x"}, ["$ref: Forbidden: $ref is not supported"]),
         ({"type": "object", "nullable": True}, ["nullable: Forbidden: nullable cannot be true at the root"]),
     ],
 )  # fmt: skip
 def test_a_schema_must_be_structural(schema: Obj, expected: list[str]) -> None:
     assert schema_refusals(schema) == expected
+
+
+def test_fields_are_selected_where_their_schema_stands() -> None:
+    # What all versions say alike is moved to the top before anybody looks, the fields away from their schema.
+    fields = [{"jsonPath": ".spec.color"}]
+    more = spec_of(color={"type": "string"})
+    one, plain, other = version(selectableFields=fields), version("v2", storage=False), version("v2", storage=False)
+    assert refusals(samples.crd(one, plain)) == [
+        'spec.versions[0].selectableFields: Invalid value: "": may only be set when `version.schema.openAPIV3Schema` '
+        "is not included"
+    ]
+    other["schema"] = {"openAPIV3Schema": more}
+    assert refusals(samples.crd(one, other)) == []
+    assert refusals(samples.crd(one, other | {"selectableFields": fields})) == [
+        'spec.selectableFields: Invalid value: "": may only be set when validations.schema is included'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("spec", "is an invalid path: expected [ or . but got: spec"),
+        (".", "is an invalid path: unexpected end of JSON path"),
+        (".spec['color']", "is an invalid path: array notation is not allowed"),
+        (".spec.nope", "is an invalid path: does not refer to a valid field"),
+    ],
+)
+def test_a_selectable_field_must_be_in_the_schema(path: str, expected: str) -> None:
+    found = refusals(samples.crd(version(selectableFields=[{"jsonPath": path}])))
+    assert found == [f'spec.selectableFields[0].jsonPath: Invalid value: "{path}": {expected}']
+
+
+def test_a_change_is_refused_before_the_status_is_looked_at() -> None:
+    old, errors = samples.established(), Errors()
+    new = samples.established(version("v2"))
+    new["spec"]["group"] = "other.com"
+    STRATEGY.validate_update(new | {"status": old["status"]}, old, errors)
+    assert [one.field for one in errors] == ["spec.group", "status.storedVersions", "status.storedVersions[0]"]
+
+
+def test_a_status_without_stored_versions_gets_the_one_that_is_stored() -> None:
+    crd = samples.established()
+    crd["status"]["storedVersions"] = []
+    STRATEGY.default(crd)
+    assert crd["status"]["storedVersions"] == ["v1"]
 
 
 def test_a_protected_group_needs_an_approval() -> None:
@@ -224,6 +302,17 @@ def test_names_become_free_when_their_owner_goes() -> None:
     assert status is not None
     assert naming.is_true(status, "Established")
     assert naming.settled(second | {"status": status}, [], "2026-01-03T00:00:00Z") is None
+
+
+def test_a_definition_cannot_take_a_name_twice() -> None:
+    crd = samples.established()
+    crd["spec"]["names"] |= {"shortNames": ["widget"]}
+    status = naming.settled(crd, [], STAMP)
+    assert status is not None
+    assert status["conditions"][0]["message"] == '"widget" is already in use'
+    # Once it asks for nothing but what it has, it is left as it is, conflict and all.
+    del crd["spec"]["names"]["shortNames"]
+    assert naming.settled(crd | {"status": status}, [], STAMP) is None
 
 
 def test_a_definition_waits_for_its_objects_before_it_goes() -> None:
@@ -414,6 +503,30 @@ def test_embedded_objects_say_what_they_are() -> None:
     ]
 
 
+def test_metadata_of_embedded_objects_is_that_of_objects() -> None:
+    schema = spec_of(a={"type": "object", "x-kubernetes-embedded-resource": True,
+                        "x-kubernetes-preserve-unknown-fields": True})  # fmt: skip
+    obj = widget({"a": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "nope": 1, "labels": {"-": "b"}}}})
+    assert compiled(schema).normalise(obj) == ['unknown field "spec.a.metadata.nope"']
+    assert obj["spec"]["a"]["metadata"] == {"name": "a", "labels": {"-": "b"}}
+    assert [one.partition(": name part")[0] for one in problems(schema, obj)] == [
+        'spec.a.metadata.labels: Invalid value: "-"'
+    ]
+    obj["spec"]["a"]["metadata"] = {"labels": 5}
+    with pytest.raises(BadRequest, match=r"spec.a.metadata: Invalid value: .*: json: cannot unmarshal number into Go"):
+        compiled(schema).normalise(obj)
+
+
+def test_replicas_are_read_through_objects_only() -> None:
+    paths = {"specReplicasPath": ".spec.a.replicas", "statusReplicasPath": ".status.replicas"}
+    kind = kind_of(version(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                           subresources={"scale": paths}))  # fmt: skip
+    found = kind.strategy.stored.problems(widget({"a": True}), None)
+    assert [one.message for one in found] == [
+        "Invalid value: 0: .spec.a.replicas accessor error: true is of the type bool, expected map[string]interface{}"
+    ]
+
+
 def test_rules_are_not_asked_about_an_unsound_object() -> None:
     schema = spec_of(a={"type": "integer"})
     schema["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": "self.a > 1"}]
@@ -498,6 +611,12 @@ def test_a_table_shows_name_and_age_unless_told_otherwise() -> None:
     assert plain.cells(obj, lambda stamp: f"since {stamp}") == ["w", f"since {STAMP}"]
 
 
+def test_columns_end_before_the_first_that_nobody_can_read() -> None:
+    columns = [{"name": name, "type": "string", "jsonPath": path} for name, path in (("A", ".a"), ("B", ".b["))]
+    found = Columns({"additionalPrinterColumns": [*columns, columns[0]]})
+    assert [one["name"] for one in found.definitions] == ["Name", "A"]
+
+
 def test_columns_take_values_of_their_type_only() -> None:
     def cell(type_: str, value: Any) -> Any:
         columns = Columns({"additionalPrinterColumns": [{"name": "A", "type": type_, "jsonPath": ".spec.a"}]})
@@ -508,7 +627,10 @@ def test_columns_take_values_of_their_type_only() -> None:
     assert cell("string", 5) == "5"
     assert cell("string", {"b": 1, "a": [True]}) == '{"a":[true],"b":1}'
     assert cell("boolean", True) is True
+    assert cell("string", {"b": "<&>"}) == r'{"b":"\u003c\u0026\u003e"}'
     assert cell("date", "yesterday") == "<invalid>"
+    assert cell("date", "2026-01-01") == "<invalid>"
+    assert cell("date", "") == "<unknown>"
     assert cell("number", 2) == 2.0
 
 

@@ -54,7 +54,8 @@ def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names() -> Non
         properties = {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}
         schema = {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
         one = WIDGETS["spec"]["versions"][0] | schema | fields
-        other = one | {"name": "v2", "storage": False, "selectableFields": []}
+        more = {"type": "object", "properties": properties | {"data": {"type": "string"}}}
+        other = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": more}}
         spec = WIDGETS["spec"] | {"versions": [one, other]}
         await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
         await asyncio.sleep(1)

@@ -106,6 +106,11 @@ def spelled_schema(schema: Obj) -> Obj:
     return {go: _spelled_value(go, schema.get(json, zero)) for go, json, zero in _SCHEMA_FIELDS}
 
 
+def said(schema: Obj) -> list[str]:
+    """The fields that a schema sets, in the order of the struct: zero counts where a pointer holds it."""
+    return [go for go, json, zero in _SCHEMA_FIELDS if schema.get(json, zero) not in (None, zero)]
+
+
 def _spelled_version(version: Obj) -> Obj:
     schema, subresources = version.get(SCHEMA), version.get(SUBRESOURCES)
     columns, selectable = version.get(COLUMNS), version.get(SELECTABLE)

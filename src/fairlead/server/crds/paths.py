@@ -26,6 +26,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+#: Quoted texts, single delimiters, and what stands between delimiters.
+_FIELD_TOKEN = re.compile(r"'.*?(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)")
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "==": lambda a, b: a == b,
@@ -61,18 +63,45 @@ def keys_of(path: str) -> list[str]:
     return path.removeprefix(".").split(".")
 
 
-def selectable_type(path: str, schema: Obj) -> str:
-    """The type of the field that a path leads to by the schema; lists cannot be passed."""
-    if not path.startswith("."):
-        raise PathError(f"expected [ or . but got: {path.split('.')[0]}")
+def field_at(path: str, schema: Obj, *, takes_brackets: bool = True) -> tuple[list[str], str]:
+    """The keys of a path and the type of the field where they lead by the schema; lists cannot be passed.
+
+    Source: `ValidFieldPath` in apiextensions-apiserver pkg/apiserver/schema/cel/validation.go.
+    """
     at: Any = schema
-    for key in keys_of(path):
-        if key == "" or "[" in key:
-            raise PathError("does not refer to a valid field")
-        at = (at.get("properties") or {}).get(key) or at.get("additionalProperties")
-        if not isinstance(at, dict):
-            raise PathError("does not refer to a valid field")
-    return str(at.get("type", ""))
+    keys: list[str] = []
+    tokens = iter(_FIELD_TOKEN.findall(path))
+    for token in tokens:
+        if token not in (".", "["):
+            raise PathError(f"expected [ or . but got: {token}")
+        if token == "[" and not takes_brackets:
+            raise PathError("array notation is not allowed")
+        key = _following(tokens)
+        if token == "[":
+            if len(key) < 2 or key[0] != "'" or key[-1] != "'":
+                raise PathError(f"expected single quoted string but got {key}")
+            key = _ESCAPE.sub(r"\1", key[1:-1])
+        at = _below(at, key)
+        keys.append(key)
+        if token == "[" and (end := _following(tokens)) != "]":
+            raise PathError(f"expected ] but got {end}")
+    return keys, str(at.get("type", "")) if isinstance(at, dict) else ""
+
+
+def _following(tokens: Iterator[str]) -> str:
+    found = next(tokens, None)
+    if found is None:
+        raise PathError("unexpected end of JSON path")
+    return found
+
+
+def _below(schema: Any, key: str) -> Any:
+    """The schema of a field; nothing where a map says nothing of its values."""
+    said = schema if isinstance(schema, dict) else {}
+    found = said["properties"].get(key) if said.get("properties") else said.get("additionalProperties")
+    if found is None:
+        raise PathError("does not refer to a valid field")
+    return found
 
 
 def _steps(path: str) -> Iterator[Step]:

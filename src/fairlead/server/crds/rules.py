@@ -12,7 +12,8 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
 from fairlead.server.crds import approval, internal
-from fairlead.server.crds.paths import PathError, selectable_type
+from fairlead.server.crds.conversion import check_choice, check_conversion
+from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.schema import each_schema
 from fairlead.server.crds.schema_rules import check_schema, has_unsupported
 from fairlead.server.crds.structural import check_defaults, check_structural
@@ -28,10 +29,8 @@ _AT_ROOT = (
 )
 
 
-def check(crd: Obj, errors: Errors) -> None:
-    """Everything wrong with a CRD, new or changed, except its metadata."""
+def _check_status(crd: Obj, errors: Errors) -> None:
     spec, status = crd["spec"], crd.get("status") or {}
-    _check_spec(spec, errors)
     check_names(status.get("acceptedNames") or {}, "status.acceptedNames", errors)
     _check_stored_versions(status.get("storedVersions"), spec.get("versions") or [], errors)
 
@@ -40,7 +39,8 @@ def check_create(crd: Obj, errors: Errors) -> None:
     spec = crd["spec"]
     if name_of(crd) != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
         errors.invalid("metadata.name", name_of(crd), 'must be spec.names.plural+"."+spec.group')
-    check(crd, errors)
+    _check_spec(spec, errors)
+    _check_status(crd, errors)
     approval.check(crd, None, errors)
     _check_preserve(spec, errors)
 
@@ -53,10 +53,11 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
         fixed.append(("names.kind", spec["names"].get("kind"), before["names"].get("kind")))
     fixed.append(("group", spec.get("group"), before.get("group")))
     fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
-    check(crd, errors)
+    _check_spec(spec, errors)
     for field, value, was in fixed:
         if value != was:
             errors.invalid(f"spec.{field}", value, "field is immutable")
+    _check_status(crd, errors)
     approval.check(crd, old, errors)
     if not before.get("preserveUnknownFields"):
         _check_preserve(spec, errors)
@@ -85,7 +86,7 @@ def _check_labels(values: list[str] | None, path: str, errors: Errors) -> None:
 
 def _check_spec(spec: Obj, errors: Errors) -> None:
     _check_group(spec.get("group", ""), errors)
-    _check_choice(spec.get("scope", ""), "spec.scope", ("Cluster", "Namespaced"), errors)
+    check_choice(spec.get("scope", ""), "spec.scope", ("Cluster", "Namespaced"), errors)
     versions = spec.get("versions") or []
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
@@ -101,7 +102,7 @@ def _check_spec(spec: Obj, errors: Errors) -> None:
     check_names(spec["names"], "spec.names", errors)
     if versions:
         _check_shared(versions, errors)
-    _check_conversion(spec.get("conversion") or {}, errors)
+    check_conversion(spec, errors)
 
 
 def _check_group(group: str, errors: Errors) -> None:
@@ -111,13 +112,6 @@ def _check_group(group: str, errors: Errors) -> None:
         errors.invalid("spec.group", group, ",".join(wrong))
     elif "." not in group:
         errors.invalid("spec.group", group, "should be a domain with at least one dot")
-
-
-def _check_choice(value: str, path: str, choices: tuple[str, ...], errors: Errors) -> None:
-    if not value:
-        errors.required(path)
-    elif value not in choices:
-        errors.not_supported(path, value, choices)
 
 
 def _check_set_of_versions(versions: list[Obj] | None, errors: Errors) -> None:
@@ -142,6 +136,10 @@ def _check_version(versions: list[Obj], version: Obj, path: str, errors: Errors)
         if not internal.is_shared(versions, field)
     }
     _check_content(own, version, path, f"{path}.schema", errors)
+    # Fields are looked up in the schema that stands beside them, and not where all versions share one.
+    if own.get(internal.SELECTABLE) and not (own.get(internal.SCHEMA) or {}).get("openAPIV3Schema"):
+        text = "may only be set when `version.schema.openAPIV3Schema` is not included"
+        errors.invalid(f"{path}.selectableFields", "", text)
 
 
 def _check_shared(versions: list[Obj], errors: Errors) -> None:
@@ -153,6 +151,8 @@ def _check_shared(versions: list[Obj], errors: Errors) -> None:
     }
     has_status = {"subresources": {"status": next((one for one in map(_status, versions) if one is not None), None)}}
     _check_content(shared, first | has_status, "spec", "spec.validation", errors)
+    if shared.get(internal.SELECTABLE) and not shared.get(internal.SCHEMA):
+        errors.invalid("spec.selectableFields", "", "may only be set when validations.schema is included")
 
 
 def _check_content(said: Obj, version: Obj, path: str, schema_path: str, errors: Errors) -> None:
@@ -161,7 +161,7 @@ def _check_content(said: Obj, version: Obj, path: str, schema_path: str, errors:
     _check_scale((said.get("subresources") or {}).get("scale"), f"{path}.subresources.scale", errors)
     for index, column in enumerate(said.get("additionalPrinterColumns") or ()):
         _check_column(column, f"{path}.additionalPrinterColumns[{index}]", errors)
-    if fields := said.get("selectableFields"):
+    if (fields := said.get("selectableFields")) and said.get("schema"):
         _check_selectable(fields, _schema(version), f"{path}.selectableFields", errors)
 
 
@@ -190,25 +190,29 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
         _check_root(schema, path, found)
     if schema.get("nullable"):
         found.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
-    if not has_unsupported(schema):
+    is_unsupported = has_unsupported(schema)
+    if not is_unsupported:
         structural = check_structural(schema, path)
         found.extend(structural)
         if not structural:
             check_defaults(schema, path, found)
     check_schema(schema, path, found)
+    if is_unsupported and not found:  # nothing else looks at it
+        found.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
     errors.extend(found)
 
 
 def _check_root(schema: Obj, path: str, errors: Errors) -> None:
     """With a status subresource, `properties.status` alone must say all there is to say about the status."""
-    if schema.get("type") not in (None, "", "object"):
+    said = internal.said(schema)
+    is_early = any(name not in _AT_ROOT.split() for name in said[: said.index("Type")]) if "Type" in said else False
+    if not is_early and schema.get("type") not in (None, "", "object"):
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         errors.invalid(f"{path}.type", schema["type"], text)
         return
-    spelled = internal.spelled_schema(schema)
-    if any(value and name not in _AT_ROOT.split() for name, value in spelled.items()):
+    if any(name not in _AT_ROOT.split() for name in said):
         text = f"only [{_AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
-        errors.invalid(path, spelled, text)
+        errors.invalid(path, internal.spelled_schema(schema), text)
 
 
 def _check_scale(scale: Obj | None, path: str, errors: Errors) -> None:
@@ -258,11 +262,11 @@ def _check_selectable(fields: list[Obj], schema: Obj | None, path: str, errors: 
             errors.required(where)
             continue
         try:
-            type_ = selectable_type(value, schema or {})
+            keys, type_ = field_at(value, schema or {}, takes_brackets=False)
         except PathError as error:
             errors.invalid(where, value, f"is an invalid path: {error}")
             continue
-        if value.startswith(".metadata"):
+        if keys[0] == "metadata":
             errors.invalid(where, value, "must not point to fields in metadata")
         if type_ not in ("string", "boolean", "integer"):
             text = (
@@ -275,29 +279,6 @@ def _check_selectable(fields: list[Obj], schema: Obj | None, path: str, errors: 
         seen.add(value)
     if len(seen) > _MAX_SELECTABLE:
         errors.too_many(path, len(seen), _MAX_SELECTABLE)
-
-
-def _check_conversion(conversion: Obj, errors: Errors) -> None:
-    strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook") or {}
-    _check_choice(strategy, "spec.conversion.strategy", ("None", "Webhook"), errors)
-    client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
-    client_path = "spec.conversion.webhookClientConfig"
-    reviews_path = "spec.conversion.conversionReviewVersions"
-    if strategy != "Webhook":
-        detail = "should not be set when strategy is not set to Webhook"
-        if client is not None:
-            errors.forbidden(client_path, detail)
-        if reviews:
-            errors.forbidden(reviews_path, detail)
-        return
-    if client is None:
-        errors.required(client_path, "required when strategy is set to Webhook")
-    elif ("url" in client) == ("service" in client):
-        errors.required(client_path, "exactly one of url or service is required")
-    if not reviews:
-        errors.required(reviews_path)
-    elif not {"v1", "v1beta1"} & set(reviews):
-        errors.invalid(reviews_path, reviews, "must include at least one of v1, v1beta1")
 
 
 def _check_stored_versions(stored: list[str] | None, versions: list[Obj], errors: Errors) -> None:

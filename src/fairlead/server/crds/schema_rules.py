@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.schema import each_schema
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -20,6 +21,8 @@ _NEW_LINE = re.compile(r"[\n\r]")
 
 #: Keywords of JSON Schema that Kubernetes has never supported, and how the refusal spells them.
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+#: Those that upstream holds by a pointer, so that a zero is refused as well.
+_UNSUPPORTED_IF_SET = ("additionalItems", "dependencies", "$ref")
 _CONDITIONS = ("allOf", "oneOf", "anyOf")
 
 
@@ -45,7 +48,8 @@ def has_unsupported(schema: Obj) -> bool:
     return any(
         isinstance(one.get("items"), list)
         or one.get("x-kubernetes-preserve-unknown-fields") is False
-        or any(one.get(key) for key in _UNSUPPORTED)
+        or any(one.get(key) for key in ("$schema", *_UNSUPPORTED))
+        or one.get("additionalItems") is not None
         for one in each_schema(schema)
     )
 
@@ -64,7 +68,7 @@ def _check(schema: Obj, path: str, place: _Place, errors: Errors, is_root: bool 
         _check_list_map(schema, path, errors)
     _check_identities(schema, path, errors)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        _check_rule(rule, f"{path}.x-kubernetes-validations[{index}]", errors)
+        _check_rule(rule, schema, f"{path}.x-kubernetes-validations[{index}]", errors)
 
 
 def _check_keywords(schema: Obj, path: str, place: _Place, errors: Errors) -> None:
@@ -74,7 +78,7 @@ def _check_keywords(schema: Obj, path: str, place: _Place, errors: Errors) -> No
     if schema.get("default") is not None and not place.allows_default:
         errors.forbidden(f"{path}.default", f"must not be set {place.why_no_default}".rstrip())
     for key in _UNSUPPORTED:
-        if schema.get(key):
+        if schema.get(key) or (key in _UNSUPPORTED_IF_SET and schema.get(key) is not None):
             errors.forbidden(f"{path}.{key}", f"{key} is not supported")
     if type_ == "null":
         errors.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
@@ -192,7 +196,7 @@ def _check_identities(schema: Obj, path: str, errors: Errors) -> None:
             errors.forbidden(f"{below}.nullable", f"{named} cannot be nullable")
 
 
-def _check_rule(rule: Obj, path: str, errors: Errors) -> None:
+def _check_rule(rule: Obj, schema: Obj, path: str, errors: Errors) -> None:
     text, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not text:
         errors.required(f"{path}.rule", "rule is not specified")
@@ -211,3 +215,13 @@ def _check_rule(rule: Obj, path: str, errors: Errors) -> None:
         errors.invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
     if _NEW_LINE.search(field):
         errors.invalid(f"{path}.fieldPath", field, "must not contain line breaks")
+    if field and not has_unsupported(schema) and not _is_path(field, schema):
+        errors.invalid(f"{path}.fieldPath", field, "must be a valid path")
+
+
+def _is_path(path: str, schema: Obj) -> bool:
+    try:
+        field_at(path, schema)
+    except PathError:
+        return False
+    return True

@@ -10,9 +10,10 @@ from __future__ import annotations
 from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.server.crds.embedded import check_embedded
 from fairlead.server.crds.pruning import copied, prune
 from fairlead.server.crds.schema import ABSENT, Node, compile_schema
-from fairlead.server.crds.values import Check, pattern_error, printed, validate
+from fairlead.server.crds.values import Check, Problems, pattern_error, printed, validate
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _MISSING_TYPE = {
@@ -22,11 +23,13 @@ _MISSING_TYPE = {
 }
 _META_KINDS = ("kind", "apiVersion")
 
+_UNDEFINED = "must be undefined to be structural"
+
 #: Keyword of a schema inside a value validation, and why it may not be there.
 _FORBIDDEN_IN_CONDITIONS = {
     "type": "must be empty to be structural",
-    "additionalProperties": "must be undefined to be structural",
-    "default": "must be undefined to be structural",
+    "additionalProperties": _UNDEFINED,
+    "default": _UNDEFINED,
     "title": "must be empty to be structural",
     "description": "must be empty to be structural",
     "nullable": "must be false to be structural",
@@ -34,8 +37,8 @@ _FORBIDDEN_IN_CONDITIONS = {
     "x-kubernetes-embedded-resource": "must be false to be structural",
     "x-kubernetes-int-or-string": "must be false to be structural",
     "x-kubernetes-list-map-keys": "must be empty to be structural",
-    "x-kubernetes-list-type": "must be undefined to be structural",
-    "x-kubernetes-map-type": "must be undefined to be structural",
+    "x-kubernetes-list-type": _UNDEFINED,
+    "x-kubernetes-map-type": _UNDEFINED,
     "x-kubernetes-validations": "must be empty to be structural",
 }
 
@@ -154,7 +157,7 @@ def _check_condition(schema: Obj, path: str, errors: Errors, *, skip_any_of: boo
     for key, below in properties.items():
         _check_condition(below, f"{path}.properties[{key}]", errors)
     for key, detail in _FORBIDDEN_IN_CONDITIONS.items():
-        if schema.get(key):
+        if _says(schema, key, detail):
             errors.forbidden(f"{path}.{key}", detail)
     if "metadata" in properties:
         errors.forbidden(f"{path}.properties[metadata]", "must not be specified in a nested context")
@@ -187,11 +190,21 @@ def _check_defaults(schema: Obj, node: Node, path: str, errors: Errors) -> None:
         if prune(pruned, node, is_resource=node.is_embedded):
             text = f"Invalid value: {printed(node.default)}: must not have unknown fields"
             errors.append(Cause("FieldValueInvalid", text, f"{path}.default"))
-        errors.extend(validate(Check(schema), node.default, f"{path}.default"))
+        wrong = Problems(f"{path}.default")
+        check_embedded(node.default, node, wrong)
+        errors.extend(wrong or validate(Check(schema), node.default, f"{path}.default"))
     if isinstance(schema.get("items"), dict) and node.items is not None:
         _check_defaults(schema["items"], node.items, f"{path}.items", errors)
     for key, below in (schema.get("properties") or {}).items():
         _check_defaults(below, node.properties[key], f"{path}.properties[{key}]", errors)
+
+
+def _says(schema: Obj, key: str, detail: str) -> bool:
+    """Whether a schema says something by a keyword: where upstream holds a pointer, a zero is something too."""
+    value = schema.get(key)
+    if key == "additionalProperties" and value is False:
+        return False  # it forbids what structural schemas do not have anyway, so upstream forgets it
+    return value is not None if detail is _UNDEFINED else bool(value)
 
 
 def _is(schema: Obj, extension: str) -> bool:
