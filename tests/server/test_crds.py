@@ -455,6 +455,11 @@ def test_errors_name_the_place_in_lists_and_maps() -> None:
     ]
 
 
+def test_a_fraction_is_no_int32_and_that_is_told_at_once() -> None:
+    found = problems(spec_of(a={"type": "integer", "format": "int32"}), widget({"a": 1.5}))
+    assert found[-1] == '<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.a'
+
+
 def test_alternatives_report_the_one_that_came_closest() -> None:
     wanted = [{"required": ["x"]}, {"properties": {"b": {"minimum": 2}}, "required": ["b"]}]
     field = {
