@@ -126,6 +126,14 @@ def documents(body: bytes) -> Iterator[tuple[Any, list[str]]]:
             yield value, problems
 
 
+def strict_documents(body: bytes) -> Iterator[Any]:
+    """The JSON value of every document. Raises ValueError, also where keys come twice."""
+    for document, problems in documents(body):
+        if problems:
+            raise ValueError("; ".join(problems))
+        yield document
+
+
 def warnings_of(problem: str) -> list[str]:
     """What strict decoding says, as warnings: keys that come twice one by one (apiserver's `parseYAMLWarnings`)."""
     found = problem.removeprefix("error converting YAML to JSON: ")

@@ -84,9 +84,7 @@ def scheduling(file: Path | None) -> Configuration | None:
     if file is None:
         return None
     try:
-        document, problems = goyaml.parse(file.read_bytes())
-        if problems:
-            raise ValueError("; ".join(problems))
+        document = next(goyaml.strict_documents(file.read_bytes()), None)
         if not isinstance(document, dict):
             raise ValueError("not a KubeSchedulerConfiguration")
         return load(document)

@@ -194,8 +194,9 @@ class Extenders:
 def _names_of(one: Extender, answer: Obj, asked: Sequence[str]) -> list[str]:
     """The nodes in an answer, in whichever of its two forms."""
     if one.config.node_cache_capable and answer.get("NodeNames") is not None:
+        known = set(asked)
         for name in answer["NodeNames"]:
-            if name not in asked:
+            if name not in known:
                 raise ExtenderFailure(
                     f'extender "{one.config.url_prefix}" claims a filtered node "{name}" '
                     "which is not found in the input node list"

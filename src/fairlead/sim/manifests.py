@@ -16,9 +16,7 @@ _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
 def read(path: Path) -> Iterator[Obj]:
     """Every object in the file, lists taken apart. Raises ValueError for what is no manifest."""
     try:
-        for document, problems in goyaml.documents(path.read_bytes()):
-            if problems:
-                raise ValueError("; ".join(problems))
+        for document in goyaml.strict_documents(path.read_bytes()):
             if document is not None:
                 yield from _objects(document)
     except ValueError as error:

@@ -21,7 +21,7 @@ from fairlead.server.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MO
 from fairlead.server.kinds.podspec.differences import difference
 from fairlead.server.kinds.podspec.structs import NODE_SELECTOR_TERM, all_as_go
 from fairlead.server.kinds.podspec.volume_defaults import default_volume
-from fairlead.server.kinds.podspec.warnings import node_selector_warnings
+from fairlead.server.kinds.podspec.warnings import DEPRECATED_VOLUMES, node_selector_warnings
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.server.kinds.rules import IMMUTABLE, check, is_same, validate_unchanged
 from fairlead.server.kinds.volume_sources import sources_of, validate_sources
@@ -38,15 +38,8 @@ _OLD_ANNOTATIONS: Final[Mapping[str, str]] = {
     CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',
     MOUNT_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
-#: Source -> its name in the text, and what became of it.
-_OLD_SOURCES: Final[Mapping[str, tuple[str, str]]] = {
-    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-}
+#: The sources of which it is said, in this order, what became of them; of flocker and quobyte it is not.
+_OLD_SOURCES: Final = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 #: The sources that ever took mount options from an annotation.
 _MOUNTED_WITH_OPTIONS: Final = frozenset(
     {
@@ -125,7 +118,8 @@ class PersistentVolumeStrategy(Strategy):
         required = (spec.get("nodeAffinity") or {}).get("required") or {}
         told += node_selector_warnings(required, "spec.nodeAffinity.required")
         given = sources_of(spec)
-        return told + [f"spec.{shown}: {text}" for kind, (shown, text) in _OLD_SOURCES.items() if kind in given]
+        deprecated = (DEPRECATED_VOLUMES[kind] for kind in _OLD_SOURCES if kind in given)
+        return told + [f"spec.{shown}: {text}" for shown, text in deprecated]
 
 
 def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:

@@ -33,15 +33,9 @@ _CSI_SECRETS: Final = (
 )
 
 
-def _require(source: Obj, path: str, errors: Errors, *fields: str) -> None:
-    for field in fields:
-        if not source.get(field):
-            errors.required(f"{path}.{field}")
-
-
 def _require_secret(source: Obj, path: str, errors: Errors, *fields: str) -> None:
     if (secret := source.get("secretRef")) is not None:
-        _require(secret, f"{path}.secretRef", errors, *fields)
+        pods.require(secret, f"{path}.secretRef", errors, *fields)
 
 
 def _glusterfs(source: Obj, path: str, errors: Errors) -> None:
@@ -56,7 +50,7 @@ def _glusterfs(source: Obj, path: str, errors: Errors) -> None:
 
 def _iscsi(name: str, source: Obj, path: str, errors: Errors) -> None:
     portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
-    _require(source, path, errors, "targetPortal")
+    pods.require(source, path, errors, "targetPortal")
     if initiator is not None and len(f"{name}:{portal}") > _ISCSI_MAX:
         errors.invalid(f"{path}.targetportal", portal, _ISCSI_TOO_LONG)
     if iqn := source.get("iqn"):
@@ -78,7 +72,7 @@ def _check_iscsi_name(name: str, path: str, errors: Errors) -> None:
 
 
 def _cinder(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "volumeID")
+    pods.require(source, path, errors, "volumeID")
     _require_secret(source, path, errors, "name", "namespace")
 
 
@@ -102,7 +96,7 @@ def _storage_os(source: Obj, path: str, errors: Errors) -> None:
 
 def _csi(source: Obj, path: str, errors: Errors) -> None:
     pods.csi_driver(source.get("driver", ""), f"{path}.driver", errors)
-    _require(source, path, errors, "volumeHandle")
+    pods.require(source, path, errors, "volumeHandle")
     for field in _CSI_SECRETS:
         if (secret := source.get(field)) is not None:
             _check_secret(secret, f"{path}.{field}", errors)

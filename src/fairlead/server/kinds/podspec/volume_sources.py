@@ -29,7 +29,8 @@ _RESERVED_DOMAINS = (".kubernetes.io", ".k8s.io")
 _HOST_PORTS = "must be a host:port pair or multiple pairs separated by commas"
 
 
-def _require(source: Obj, path: str, errors: Errors, *fields: str) -> None:
+def require(source: Obj, path: str, errors: Errors, *fields: str) -> None:
+    """Complain about each of the fields that is missing or empty."""
     for field in fields:
         if not source.get(field):
             errors.required(f"{path}.{field}")
@@ -37,7 +38,7 @@ def _require(source: Obj, path: str, errors: Errors, *fields: str) -> None:
 
 def _require_secret_name(source: Obj, path: str, errors: Errors) -> None:
     if "secretRef" in source:
-        _require(source["secretRef"], f"{path}.secretRef", errors, "name")
+        require(source["secretRef"], f"{path}.secretRef", errors, "name")
 
 
 def _lun(number: int) -> list[str]:
@@ -61,12 +62,12 @@ def host_path(source: Obj, path: str, errors: Errors) -> None:
 
 
 def git_repo(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "repository")
+    require(source, path, errors, "repository")
     validate_descending_path(source.get("directory", ""), f"{path}.directory", errors)
 
 
 def _disk(source: Obj, name_field: str, path: str, errors: Errors) -> None:
-    _require(source, path, errors, name_field)
+    require(source, path, errors, name_field)
     partition = source.get("partition", 0)
     if not 0 <= partition <= 255:
         errors.invalid(f"{path}.partition", partition, "must be between 1 and 255, inclusive")
@@ -81,13 +82,13 @@ def aws_disk(source: Obj, path: str, errors: Errors) -> None:
 
 
 def nfs(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "server", "path")
+    require(source, path, errors, "server", "path")
     if not source.get("path", "").startswith("/"):
         errors.invalid(f"{path}.path", source.get("path", ""), "must be an absolute path")
 
 
 def iscsi(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "targetPortal", "iqn")
+    require(source, path, errors, "targetPortal", "iqn")
     if name := source.get("iqn"):
         _check_iscsi_name(name, f"{path}.iqn", errors)
     lun = source.get("lun", 0)
@@ -107,7 +108,7 @@ def _check_iscsi_name(name: str, path: str, errors: Errors) -> None:
 
 
 def glusterfs(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "endpoints", "path")
+    require(source, path, errors, "endpoints", "path")
 
 
 def flocker(source: Obj, path: str, errors: Errors) -> None:
@@ -121,20 +122,20 @@ def flocker(source: Obj, path: str, errors: Errors) -> None:
 
 
 def claim(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "claimName")
+    require(source, path, errors, "claimName")
 
 
 def rbd(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "monitors", "image")
+    require(source, path, errors, "monitors", "image")
 
 
 def cinder(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "volumeID")
+    require(source, path, errors, "volumeID")
     _require_secret_name(source, path, errors)
 
 
 def cephfs(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "monitors")
+    require(source, path, errors, "monitors")
 
 
 def quobyte(source: Obj, path: str, errors: Errors) -> None:
@@ -147,7 +148,7 @@ def quobyte(source: Obj, path: str, errors: Errors) -> None:
         for pair in registry.split(","):
             if not re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", pair):
                 errors.invalid(f"{path}.registry", registry, _HOST_PORTS)
-    _require(source, path, errors, "volume")
+    require(source, path, errors, "volume")
 
 
 def fibre_channel(source: Obj, path: str, errors: Errors) -> None:
@@ -165,18 +166,18 @@ def fibre_channel(source: Obj, path: str, errors: Errors) -> None:
 
 
 def flex(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "driver")
+    require(source, path, errors, "driver")
     for key in source.get("options") or ():
         if f".{key.partition('/')[0].lower()}".endswith(_RESERVED_DOMAINS):
             errors.invalid(f"{path}.options[{key}]", key, "kubernetes.io and k8s.io namespaces are reserved")
 
 
 def azure_file(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "secretName", "shareName")
+    require(source, path, errors, "secretName", "shareName")
 
 
 def azure_disk(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "diskName", "diskURI")
+    require(source, path, errors, "diskName", "diskURI")
     caching, kind, uri = source.get("cachingMode"), source.get("kind"), source.get("diskURI", "")
     if caching is not None and caching not in _AZURE_CACHING:
         errors.not_supported(f"{path}.cachingMode", caching, _AZURE_CACHING)
@@ -189,19 +190,19 @@ def azure_disk(source: Obj, path: str, errors: Errors) -> None:
 
 
 def vsphere(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "volumePath")
+    require(source, path, errors, "volumePath")
 
 
 def photon(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "pdID")
+    require(source, path, errors, "pdID")
 
 
 def portworx(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "volumeID")
+    require(source, path, errors, "volumeID")
 
 
 def storage_os(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "volumeName")
+    require(source, path, errors, "volumeName")
     for field in ("volumeName", "volumeNamespace"):
         if name := source.get(field):
             check(errors, f"{path}.{field}", name, dns1123_label)
@@ -209,7 +210,7 @@ def storage_os(source: Obj, path: str, errors: Errors) -> None:
 
 
 def scale_io(source: Obj, path: str, errors: Errors) -> None:
-    _require(source, path, errors, "gateway", "system", "volumeName")
+    require(source, path, errors, "gateway", "system", "volumeName")
 
 
 def csi_driver(driver: str, path: str, errors: Errors) -> None:
@@ -233,7 +234,7 @@ def csi(source: Obj, path: str, errors: Errors) -> None:
 
 def image(source: Obj, path: str, errors: Errors) -> None:
     """An image as a volume, in a pod: somebody must have said which by now."""
-    _require(source, path, errors, "reference")
+    require(source, path, errors, "reference")
     image_in_template(source, path, errors)
 
 

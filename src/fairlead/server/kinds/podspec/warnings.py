@@ -32,7 +32,8 @@ _DEPRECATED_ANNOTATIONS = {
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
 }
-_DEPRECATED_VOLUMES = {
+#: Source of a volume -> its name in the text, and what became of it.
+DEPRECATED_VOLUMES = {
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     "gitRepo": ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -146,7 +147,7 @@ def _about_node_term(term: Obj, path: str, *, any_value: bool = False) -> Iterat
 
 def _about_volumes(volumes: list[Obj], path: str) -> Iterator[str]:
     for i, volume in enumerate(volumes):
-        for kind, (shown, text) in _DEPRECATED_VOLUMES.items():
+        for kind, (shown, text) in DEPRECATED_VOLUMES.items():
             if kind in volume:
                 yield f"{path}[{i}].{shown}: {text}"
         claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}
