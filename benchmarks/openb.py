@@ -20,7 +20,8 @@ from fairlead.client.kubeconfig import load
 from fairlead.sim.openb import read_pods
 
 TRACE = Path(__file__).parents[2] / "shared" / "data" / "openb"
-CONNECTIONS = 16
+#: As fast as they are accepted: enough requests under way that the server never waits for the driver.
+CONNECTIONS = 64
 
 
 class _Items(msgspec.Struct):

@@ -12,8 +12,8 @@ from collections import deque
 from types import TracebackType
 from typing import Final
 
-#: So many are always let through: a rush may last, and its pods are to run.
-LEAST: Final = 4
+#: Somebody is always let through: a rush may last, and its pods are to run.
+LEAST: Final = 1
 MOST: Final = 64
 #: After how many writes of the nodes it is looked at again what others wrote meanwhile.
 SAMPLE: Final = 16
