@@ -312,6 +312,12 @@ def test_a_custom_resource_in_a_form_that_nobody_makes_is_a_406(widgets: Server,
     )
 
 
+@pytest.mark.parametrize("query", ["", "?watch=1&timeoutSeconds=1"])
+def test_a_custom_resource_has_no_router_that_would_refuse_a_family_of_forms(widgets: Server, query: str) -> None:
+    reply = widgets.ask("GET", f"{WIDGET_PATHS}{query}", headers={"accept": "application/*"})
+    assert (reply.code, reply.headers["content-type"]) == (200, "application/json")
+
+
 @pytest.mark.parametrize("content_type", ["application/json", "application/strategic-merge-patch+json", ""])
 def test_a_custom_resource_tells_which_patches_it_takes(widgets: Server, content_type: str) -> None:
     for path in (f"{WIDGET_PATHS}/w", WIDGET_PATHS):

@@ -56,8 +56,9 @@ class Stream:
     def __init__(self, served: Served, version: Version, request: Request) -> None:
         self._version = version
         self._show = Presenter(served, version, request)
+        check_stream(self._show.form)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
-        self._transform = self._transformer(request.form)
+        self._transform = self._transformer(self._show.form)
         self._encode = self._encoder(version)
         self._gathered: list[bytes] = []
         self._loop = asyncio.get_running_loop()
@@ -151,7 +152,6 @@ class Streams:
         if target.name:
             query = _of_one(query, target.name)
         out = Stream(served, version, request)
-        check_stream(request.form)
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:

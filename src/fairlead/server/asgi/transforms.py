@@ -31,9 +31,9 @@ class Presenter:
 
     def __init__(self, served: Served, version: Version, request: Request) -> None:
         self._served, self._version = served, version
-        self._form = form_of(request.accept, is_routed=served.crd is None)
+        self.form = form_of(request.accept, is_routed=served.crd is None)
         self._include = request.query.get("includeObject", "")
-        if self._form.transform == TABLE and self._include not in _INCLUDE:
+        if self.form.transform == TABLE and self._include not in _INCLUDE:
             raise BadRequest(
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{self._include}": '
                 "must be 'Metadata', 'Object', 'None', or empty"
@@ -41,27 +41,27 @@ class Presenter:
 
     def one(self, found: Encoded, code: int = 200) -> Answer:
         """One object; a Status stays what it is, whatever was asked for."""
-        transform = self._form.transform
+        transform = self.form.transform
         if not transform:
-            return Answer.of_raw(found.raw, self._form, code)
+            return Answer.of_raw(found.raw, self.form, code)
         obj = found.obj()
         if obj.get("kind") == "Status":
-            return Answer.of_raw(found.raw, self._form, code)
+            return Answer.of_raw(found.raw, self.form, code)
         if transform == PARTIAL_LIST:
             raise self._no_list(obj)
         shown = self.row(obj) if transform == TABLE else self.partial(obj)
-        return Answer.of_obj(shown, self._form, code)
+        return Answer.of_obj(shown, self.form, code)
 
     def page(self, listing: Listing) -> Answer:
         """One page of a list."""
-        transform = self._form.transform
+        transform = self.form.transform
         if transform == TABLE:
-            return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self._form)
+            return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self.form)
         if transform == PARTIAL_LIST:
-            return Answer.of_obj(self._partial_list(listing), self._form)
+            return Answer.of_obj(self._partial_list(listing), self.form)
         if transform == PARTIAL:
             raise self._no_object()
-        return of_list(self._version, listing, self._form)
+        return of_list(self._version, listing, self.form)
 
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
         """A table of one object; a watch tells its columns once."""
@@ -71,7 +71,7 @@ class Presenter:
 
     def partial(self, obj: Obj) -> Obj:
         """The object's metadata alone."""
-        api_version = f"meta.k8s.io/{self._form.version}"
+        api_version = f"meta.k8s.io/{self.form.version}"
         return {"kind": PARTIAL, "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
 
     def _table(self, objects: Iterable[Obj], meta: Obj) -> Obj:
@@ -85,7 +85,7 @@ class Presenter:
                 rows.append(row)
         return {
             "kind": TABLE,
-            "apiVersion": f"meta.k8s.io/{self._form.version}",
+            "apiVersion": f"meta.k8s.io/{self.form.version}",
             "metadata": meta,
             "columnDefinitions": printer.columns,
             "rows": None if not rows and is_generic(self._version.resource, self._served.crd) else rows,
@@ -116,7 +116,7 @@ class Presenter:
     def _partial_list(self, listing: Listing) -> Obj:
         return {
             "kind": PARTIAL_LIST,
-            "apiVersion": f"meta.k8s.io/{self._form.version}",
+            "apiVersion": f"meta.k8s.io/{self.form.version}",
             "metadata": list_meta(listing),
             "items": [self.partial(item.obj()) for item in listing.items] or None,
         }
