@@ -90,6 +90,8 @@ class PodStrategy(Strategy):
 
     def __init__(self) -> None:
         self._known = KnownSpecs()
+        #: The pod that was judged last, and what its creator is to be told of its spec.
+        self._judged: tuple[Obj, tuple[str, ...]] = ({}, ())
 
     def default(self, obj: Obj) -> None:
         default_pod(obj)
@@ -109,12 +111,16 @@ class PodStrategy(Strategy):
 
     def validate(self, obj: Obj, errors: Errors) -> None:
         key = self._known.key(obj)
-        if self._known.find(key) is None:
+        warnings = self._known.find(key)
+        if warnings is None:
             found = Errors()
             self._validate_new(obj, found)
             errors.extend(found)
-            if not found:
-                self._known.add(key, pod_warnings(obj))
+            if found:
+                return
+            warnings = tuple(pod_warnings(obj))
+            self._known.add(key, warnings)
+        self._judged = obj, warnings
 
     @staticmethod
     def _validate_new(obj: Obj, errors: Errors) -> None:
@@ -141,8 +147,8 @@ class PodStrategy(Strategy):
         warnings: list[str] = []
         if wrong := dns1123_label(meta.get("name", "")):
             warnings.append(f"{_HOST_NAME}: [{' '.join(wrong)}]")
-        known = self._known.find(self._known.key(obj))
-        return warnings + (pod_warnings(obj) if known is None else list(known))
+        judged, known = self._judged
+        return warnings + (list(known) if judged is obj else pod_warnings(obj))
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
         meta, before = metadata(obj), metadata(old)

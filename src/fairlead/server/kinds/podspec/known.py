@@ -47,9 +47,9 @@ class KnownSpecs:
             self._warnings.move_to_end(key)  # type: ignore[arg-type]
         return found
 
-    def add(self, key: bytes | None, warnings: list[str]) -> None:
+    def add(self, key: bytes | None, warnings: tuple[str, ...]) -> None:
         """It breaks no rule."""
         if key is not None:
-            self._warnings[key] = tuple(warnings)
+            self._warnings[key] = warnings
             if len(self._warnings) > REMEMBERED:
                 self._warnings.popitem(last=False)
