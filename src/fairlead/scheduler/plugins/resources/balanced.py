@@ -7,6 +7,7 @@ difference. A pod without requests is not scored, or many would gather on one no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -15,11 +16,11 @@ import numpy.typing as npt
 from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
-from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, ResourceSpec, Weights, weights
+from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, FULL, ONE, ZERO, ResourceSpec, Weights, weights
 from fairlead.scheduler.shape import Shape, is_scalar
 from fairlead.scheduler.snapshot import Snapshot
 
-HALF = MAX_NODE_SCORE // 2
+_HALF, _TWO = np.array(MAX_NODE_SCORE // 2), np.array(2)
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -54,30 +55,36 @@ class NodeResourcesBalancedAllocation(Plugin):
         taken = [snapshot.requested[name][rows] for name in names]
         asked = [shape.requests.get(name, 0) for name in names]
         before, after = _balances(offered, taken, asked)
-        score: Ints = HALF + (HALF + after - before) // 2
+        score: Ints = _HALF + (_HALF + after - before) // _TWO
         return score
 
 
 def _balances(offered: Sequence[Ints], taken: Sequence[Ints], asked: Sequence[int]) -> Ints:
     """100 minus the deviation in percent, without and with what is asked for, in two rows.
 
-    The rounding is that of upstream's float64 arithmetic. It is asked at every decision about a node or two, where
-    every call of numpy counts, so both rows are worked out at once.
+    The rounding is that of upstream's float64 arithmetic. Both rows are worked out at once, to call numpy less often.
     """
     fractions = [
-        np.minimum((used + np.array([[0], [more]])) / np.maximum(all_, 1), 1.0)
+        np.minimum((used + _without_and_with(more)) / np.maximum(all_, ONE), 1.0)
         for all_, used, more in zip(offered, taken, asked, strict=True)
     ]
     if len(fractions) == 2:
         deviation = _of_two(offered, fractions)
     else:
         deviation = np.stack([_of_many(offered, [both[at] for both in fractions]) for at in (0, 1)])
-    return ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    balances: Floats = (ONE - deviation) * FULL
+    return balances.astype(np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _without_and_with(more: int) -> Ints:
+    return np.array([[0], [more]])
 
 
 def _of_two(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
-    has_both = (offered[0] > 0) & (offered[1] > 0)
-    return np.where(has_both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+    has_both = (offered[0] > ZERO) & (offered[1] > ZERO)
+    deviation: Floats = np.abs((fractions[0] - fractions[1]) / _TWO) * has_both
+    return deviation
 
 
 def _of_many(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
