@@ -29,6 +29,15 @@ def test_they_stand_back_while_others_write_more_and_come_back_afterwards() -> N
     assert pace.window == MOST
 
 
+def test_a_rush_is_seen_however_many_writes_are_told_at_once() -> None:
+    pace, revision = Pace(), 0
+    for _ in range(10):  # group commits: many writes are answered at one resource version
+        revision += 3 * MOST
+        for _ in range(MOST):
+            pace.wrote(revision)
+    assert pace.window == LEAST
+
+
 @given(st.lists(st.integers(0, 5), max_size=200))
 def test_whatever_others_do_some_are_let_through_and_never_too_many(others: list[int]) -> None:
     pace = Pace()

@@ -15,7 +15,7 @@ from typing import Final
 #: Somebody is always let through: a rush may last, and its pods are to run.
 LEAST: Final = 1
 MOST: Final = 64
-#: After how many writes of the nodes it is looked at again what others wrote meanwhile.
+#: After how many writes of anybody it is looked at again whose they were.
 SAMPLE: Final = 16
 
 
@@ -30,11 +30,16 @@ class Pace:
         self._since = 0
 
     def wrote(self, revision: int) -> None:
-        """The nodes wrote something; `revision` is the latest resource version that they know of."""
+        """The nodes wrote something; `revision` is the latest resource version that they know of.
+
+        Writes of one commit are told at once, and the revision moves between them: without that there is nothing to
+        judge by, however many the nodes' own were.
+        """
         self._own += 1
-        if self._own < SAMPLE:
+        passed = revision - self._since
+        if passed < SAMPLE:
             return
-        others = revision - self._since - self._own
+        others = passed - self._own
         self.window = max(self.window // 2, LEAST) if others > self._own else min(self.window * 2, MOST)
         self._own, self._since = 0, revision
 
