@@ -79,16 +79,16 @@ async def creates(kubeconfig: Path, count: int, prefix: str = "p") -> float:
     return count / (time.perf_counter() - began)
 
 
-async def warm_list(kubeconfig: Path, rounds: int = 7) -> float:
-    """Milliseconds of one list of all pods, the median of the rounds."""
+async def warm_list(kubeconfig: Path, warm_up: int = 5, rounds: int = 15) -> float:
+    """Milliseconds of one list of all pods: the median of the rounds, after some to warm up."""
     connection = await connect(load(kubeconfig))
     times = []
-    for _ in range(rounds):
+    for _ in range(warm_up + rounds):
         began = time.perf_counter()
         await connection.request("GET", "/api/v1/pods")
         times.append((time.perf_counter() - began) * 1000)
     connection.close()
-    return sorted(times)[len(times) // 2]
+    return sorted(times[warm_up:])[rounds // 2]
 
 
 async def deliveries(kubeconfig: Path, watchers: int, changes: int) -> float:

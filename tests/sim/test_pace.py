@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.runtime.loops import run_virtual
-from fairlead.sim.pace import LEAST, MOST, SAMPLE, Pace
+from fairlead.sim.pace import CROWD, LEAST, MOST, SAMPLE, Pace
 
 
 def wrote(pace: Pace, others: int, times: int = SAMPLE, *, since: int = 0) -> int:
@@ -23,17 +23,37 @@ def wrote(pace: Pace, others: int, times: int = SAMPLE, *, since: int = 0) -> in
 
 def test_they_stand_back_while_others_write_more_and_come_back_afterwards() -> None:
     pace = Pace()
-    revision = wrote(pace, others=2, times=10 * SAMPLE)
+    revision = wrote(pace, others=CROWD + 1, times=10 * SAMPLE)
     assert pace.window == LEAST
     wrote(pace, others=0, times=10 * SAMPLE, since=revision)
+    assert pace.window == MOST
+
+
+def test_a_few_who_write_one_after_the_other_are_no_rush() -> None:
+    pace = Pace()
+    revision = wrote(pace, others=CROWD + 1, times=10 * SAMPLE)
+    for _ in range(10 * SAMPLE):  # as many as are under way report, while three others write once each
+        revision += pace.window + 3
+        for _ in range(pace.window):
+            pace.wrote(revision)
+    assert pace.window == MOST
+
+
+def test_leases_are_not_taken_for_the_writes_of_others() -> None:
+    pace, revision = Pace(), 0
+    for _ in range(100):
+        for _ in range(SAMPLE):
+            pace.wrote_beside()
+        revision += SAMPLE + 1
+        pace.wrote(revision)
     assert pace.window == MOST
 
 
 def test_a_rush_is_seen_however_many_writes_are_told_at_once() -> None:
     pace, revision = Pace(), 0
     for _ in range(10):  # group commits: many writes are answered at one resource version
-        revision += 3 * MOST
-        for _ in range(MOST):
+        revision += pace.window + 2 * MOST
+        for _ in range(pace.window):
             pace.wrote(revision)
     assert pace.window == LEAST
 

@@ -157,7 +157,7 @@ class Fleet:
                 await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
             except NotFound:
                 await self._create_lease(name)
-            self._pace.wrote(self._pods.revision)
+            self._pace.wrote_beside()
         except ApiError as error:
             return f"{type(error).__name__}: {error}"
         return ""

@@ -1,8 +1,9 @@
-"""How many pods the simulated nodes work on at once: fewer while others write more than they do.
+"""How many pods the simulated nodes work on at once: few while many others write.
 
 A real kubelet has a machine of its own; simulated nodes share one with the server that they report to, and with
-everybody who waits for it. So they stand back in a rush, and make up for it afterwards. Who else writes is told by the
-resource version: every write of anybody raises it by one.
+everybody who waits for it. So they stand back in a rush, and make up for it afterwards. How many others write at once
+is reckoned from the resource version, which every write of anybody raises by one: those who write ten times while each
+worker of the nodes writes once must be about ten.
 """
 
 from __future__ import annotations
@@ -15,33 +16,44 @@ from typing import Final
 #: Somebody is always let through: a rush may last, and its pods are to run.
 LEAST: Final = 1
 MOST: Final = 64
+#: More others than this at once are a rush. Events that are still to be written come from two or three writers.
+CROWD: Final = 8
 #: After how many writes of anybody it is looked at again whose they were.
 SAMPLE: Final = 16
 
 
 class Pace:
-    """`async with pace:` around the work on one pod, `wrote` after every write."""
+    """`async with pace:` around the work on one pod, and `wrote` after every report on one."""
 
     def __init__(self) -> None:
         self.window = MOST
         self.under_way = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._own = 0
-        self._since = 0
+        self._reports = 0
+        self._beside = 0
+        self._since = self._latest = 0
+
+    def wrote_beside(self) -> None:
+        """The nodes wrote something that the window does not hold back, such as a lease."""
+        self._beside += 1
 
     def wrote(self, revision: int) -> None:
-        """The nodes wrote something; `revision` is the latest resource version that they know of.
+        """The nodes reported on a pod; `revision` is the latest resource version that they know of.
 
-        Writes of one commit are told at once, and the revision moves between them: without that there is nothing to
-        judge by, however many the nodes' own were.
+        Reports of one commit are told at once, at one revision: only when it moves on is that commit complete.
         """
-        self._own += 1
-        passed = revision - self._since
+        if revision != self._latest:
+            self._judge()
+            self._latest = revision
+        self._reports += 1
+
+    def _judge(self) -> None:
+        passed = self._latest - self._since
         if passed < SAMPLE:
             return
-        others = passed - self._own
-        self.window = max(self.window // 2, LEAST) if others > self._own else min(self.window * 2, MOST)
-        self._own, self._since = 0, revision
+        others = (passed - self._reports - self._beside) * self.window / self._reports
+        self.window = max(self.window // 2, LEAST) if others > CROWD else min(self.window * 2, MOST)
+        self._reports, self._beside, self._since = 0, 0, self._latest
 
     async def __aenter__(self) -> None:
         while self.under_way >= self.window:
