@@ -7,7 +7,7 @@ Paths are plain strings: `spec.containers[0].image`, `metadata.labels[some/key]`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -63,6 +63,14 @@ class Errors(list[Cause]):
         """Raise `Invalid` with everything found, or return if nothing was."""
         if self:
             raise invalid(kind, name, self, group)
+
+
+def validate_choice(value: str, allowed: Sequence[str], path: str, errors: Errors, missing: str = "") -> None:
+    """One of a few words, which are told in the order given; `missing` is what is said where there is none."""
+    if not value:
+        errors.required(path, missing)
+    elif value not in allowed:
+        errors.not_supported(path, value, allowed, sort=False)
 
 
 def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> Invalid:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from fairlead.api import names
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj
 
 _CLIENT = "spec.conversion.webhookClientConfig"
@@ -22,7 +22,7 @@ def check_conversion(spec: Obj, errors: Errors) -> None:
     strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook") or {}
     if spec.get("preserveUnknownFields") and strategy != "None":
         errors.invalid("spec.conversion.strategy", strategy, "must be None if spec.preserveUnknownFields is true")
-    check_choice(strategy, "spec.conversion.strategy", ("None", "Webhook"), errors)
+    validate_choice(strategy, ("None", "Webhook"), "spec.conversion.strategy", errors)
     client, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
     if strategy == "Webhook":
         _check_client(client, errors)
@@ -33,14 +33,6 @@ def check_conversion(spec: Obj, errors: Errors) -> None:
         errors.forbidden(_CLIENT, detail)
     if reviews:
         errors.forbidden(_REVIEWS, detail)
-
-
-def check_choice(value: str, path: str, choices: tuple[str, ...], errors: Errors) -> None:
-    """One of a few words must be said."""
-    if not value:
-        errors.required(path)
-    elif value not in choices:
-        errors.not_supported(path, value, choices)
 
 
 def _check_client(client: Obj | None, errors: Errors) -> None:

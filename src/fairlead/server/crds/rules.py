@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api import names
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, name_of
 from fairlead.server.crds import approval, internal
-from fairlead.server.crds.conversion import check_choice, check_conversion
+from fairlead.server.crds.conversion import check_conversion
 from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.schema import each_schema
 from fairlead.server.crds.schema_rules import check_schema, has_unsupported
@@ -86,7 +86,7 @@ def _check_labels(values: list[str] | None, path: str, errors: Errors) -> None:
 
 def _check_spec(spec: Obj, errors: Errors) -> None:
     _check_group(spec.get("group", ""), errors)
-    check_choice(spec.get("scope", ""), "spec.scope", ("Cluster", "Namespaced"), errors)
+    validate_choice(spec.get("scope", ""), ("Cluster", "Namespaced"), "spec.scope", errors)
     versions = spec.get("versions") or []
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):

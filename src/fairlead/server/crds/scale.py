@@ -48,7 +48,7 @@ class Scale:
         _check_replicas(obj, self.status_path, found)
         if not self.selector_path:
             return
-        selector, text = _at(obj, self.selector_path), _blocked(obj, self.selector_path)
+        selector, text = _found(obj, self.selector_path)
         if selector is not None and not isinstance(selector, str):
             type_ = type_of(selector)
             text = f"{self.selector_path} accessor error: {printed(selector)} is of the type {type_}, expected string"
@@ -58,10 +58,10 @@ class Scale:
 
 def _check_replicas(obj: Obj, path: str, found: Problems) -> None:
     where = f".{path}"  # upstream takes the whole path, with its leading dot, for the name of the field
-    if (wrong := _blocked(obj, path)) is not None:
+    value, wrong = _found(obj, path)
+    if wrong is not None:
         found.invalid(where, 0, wrong)
         return
-    value = _at(obj, path)
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool):
@@ -74,28 +74,19 @@ def _check_replicas(obj: Obj, path: str, found: Problems) -> None:
         found.invalid(where, value, f"should be less than or equal to {_INT32_MAX}")
 
 
-def _blocked(obj: Obj, path: str) -> str | None:
-    """What is said of a value on the way that has no fields (`unstructured.NestedFieldNoCopy`)."""
+def _found(obj: Obj, path: str) -> tuple[Any, str | None]:
+    """The value at a path, if any, and what is said of one on the way that has no fields (`NestedFieldNoCopy`)."""
     at: Any = obj
     keys = keys_of(path)
     for index, key in enumerate(keys):
         if at is None:
-            return None
+            break
         if not isinstance(at, dict):
-            way = ".".join(keys[: index + 1])
-            return (
-                f".{way} accessor error: {printed(at)} is of the type {type_of(at)}, expected map[string]interface{{}}"
-            )
-        if key not in at:
-            return None
-        at = at[key]
-    return None
+            way, found = ".".join(keys[: index + 1]), f"{printed(at)} is of the type {type_of(at)}"
+            return None, f".{way} accessor error: {found}, expected map[string]interface{{}}"
+        at = at.get(key)
+    return at, None
 
 
 def _at(obj: Obj, path: str) -> Any:
-    at: Any = obj
-    for key in keys_of(path):
-        if not isinstance(at, dict):
-            return None
-        at = at.get(key)
-    return at
+    return _found(obj, path)[0]

@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 
 from fairlead.api import names
-from fairlead.api.fields import Errors, go_quote
+from fairlead.api.fields import Errors, go_quote, validate_choice
 from fairlead.api.meta import OwnerReference, View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.taints import EFFECTS
 from fairlead.server import gojson
 from fairlead.server.kinds.ips import cidr_warnings, family_of, validate_cidr
 from fairlead.server.kinds.resource_names import in_order, round_up, validate_amount
-from fairlead.server.kinds.rules import check, validate_choice
+from fairlead.server.kinds.rules import check
 from fairlead.server.strategies import MetaCheck, Strategy
 
 _TAINTS_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/taints"

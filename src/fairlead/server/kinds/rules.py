@@ -7,11 +7,11 @@ k8s.io/apimachinery/pkg/apis/meta/v1/validation (1.36).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from fairlead.api import names
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import SelectorError, of_structured
 
@@ -68,14 +68,6 @@ def validate_not_decremented(status: Obj, old: Obj, field: str, path: str, error
     value, before = status.get(field), old.get(field)
     if before is not None and (value is None or value < before):
         errors.invalid(f"{path}.{field}", value or 0, "cannot be decremented")
-
-
-def validate_choice(value: str, allowed: Sequence[str], path: str, errors: Errors, missing: str = "") -> None:
-    """One of a few words, which are told in the order given; `missing` is what is said where there is none."""
-    if not value:
-        errors.required(path, missing)
-    elif value not in allowed:
-        errors.not_supported(path, value, allowed, sort=False)
 
 
 def validate_protocol(protocol: str, path: str, errors: Errors) -> None:

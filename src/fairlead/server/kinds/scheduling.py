@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead.api.errors import Forbidden
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
-from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_choice, validate_unchanged
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, validate_unchanged
 from fairlead.server.strategies import Strategy
 
 HIGHEST_USER_PRIORITY: Final = 1_000_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.names import dns1123_label
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import is_sidecar
@@ -26,7 +26,7 @@ from fairlead.server.kinds.podspec.resources import validate_container_resources
 from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.security import validate_security_context
 from fairlead.server.kinds.podspec.volume_sources import validate_pull_policy
-from fairlead.server.kinds.rules import check, validate_choice
+from fairlead.server.kinds.rules import check
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _RESTART_POLICIES = frozenset({"Always", "Never", "OnFailure"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.names import dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.ips import validate_ip
 from fairlead.server.kinds.podspec.visiting import each_container, each_with_path
-from fairlead.server.kinds.rules import check, validate_choice
+from fairlead.server.kinds.rules import check
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_HOST_NAME = 64

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.names import group_id, user_id
 from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec.paths import validate_descending_path
 from fairlead.server.kinds.podspec.scope import PodScope
 from fairlead.server.kinds.podspec.structs import PROFILE, SECURITY_CONTEXT, as_go
 from fairlead.server.kinds.podspec.windows import validate_windows_options
-from fairlead.server.kinds.rules import check, validate_choice
+from fairlead.server.kinds.rules import check
 
 _FS_GROUP_POLICIES = frozenset({"OnRootMismatch", "Always"})
 _GROUPS_POLICIES = frozenset({"Merge", "Strict"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.names import dns1123_label, dns1123_subdomain, in_range, qualified_name
 from fairlead.api.objects import Obj
 from fairlead.api.pods import MIRROR
@@ -32,7 +32,7 @@ from fairlead.server.kinds.podspec.tolerations import validate_tolerations
 from fairlead.server.kinds.podspec.topology import validate_topology_spread
 from fairlead.server.kinds.podspec.volumes import validate_volumes
 from fairlead.server.kinds.podspec.windows import validate_host_process, validate_os
-from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check, validate_choice
+from fairlead.server.kinds.rules import PREEMPTION_POLICIES, check
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _MAX_INT32 = 2**31 - 1
