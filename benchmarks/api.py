@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,12 @@ def rss_mb(process: subprocess.Popen[str]) -> float:
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
 
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    """CPU time of all threads so far."""
+    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def pods(count: int, prefix: str = "p") -> Iterator[tuple[str, str, bytes]]:
     for number in range(count):
         body = json.dumps(POD | {"metadata": {"name": f"{prefix}-{number:05}", "labels": {"app": "bench"}}})
@@ -106,8 +113,10 @@ async def deliveries(kubeconfig: Path, watchers: int, changes: int) -> float:
     answer = json.loads(await writer.request("GET", "/api/v1/namespaces/default/configmaps"))
     version = answer["metadata"]["resourceVersion"]
     path = f"/api/v1/namespaces/default/configmaps?watch=1&resourceVersion={version}"
-    streams = [await connect(access) for _ in range(watchers)]
-    tasks = [asyncio.create_task(stream.lines(path, count)) for stream in streams]
+    tasks = []
+    for _ in range(watchers):  # each asks at once: who has shown no credential may be asked to leave
+        stream = await connect(access)
+        tasks.append(asyncio.create_task(stream.lines(path, count)))
     await asyncio.sleep(2)
     jobs = [
         ("POST", "/api/v1/namespaces/default/configmaps", json.dumps({"metadata": {"name": f"w-{n}"}}).encode())
@@ -122,6 +131,42 @@ async def deliveries(kubeconfig: Path, watchers: int, changes: int) -> float:
     return expected / took
 
 
+async def beside_watches(kubeconfig: Path, process: subprocess.Popen[str], watches: int) -> float:
+    """Milliseconds of the server's CPU for one pod while so many watch the pods of other nodes, each of its own."""
+    access = load(kubeconfig)
+    streams = []
+    for number in range(watches):
+        streams.append(await connect(access))
+        await streams[-1].begin(f"/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dnode-{number}")
+    began = cpu_seconds(process)
+    await creates(kubeconfig, 1000, f"beside-{watches}")
+    spent = cpu_seconds(process) - began
+    for stream in streams:
+        stream.close()
+    return spent
+
+
+async def unread(kubeconfig: Path, process: subprocess.Popen[str], clients: int) -> float:
+    """How many MB the server grows by for clients that ask for 40 MB each, by list or watch, and read nothing."""
+    access = load(kubeconfig)
+    maps = "/api/v1/namespaces/default/configmaps"
+    jobs = [
+        ("POST", maps, json.dumps({"metadata": {"name": f"large-{n}"}, "data": {"x": "x" * 500_000}}).encode())
+        for n in range(80)
+    ]
+    await spread(kubeconfig, 2, jobs)
+    await asyncio.sleep(2)
+    before = rss_mb(process)
+    asking = [await connect(access) for _ in range(clients)]
+    for number, connection in enumerate(asking):
+        connection.ask_without_reading(f"{maps}?watch=1" if number % 2 else maps)
+    await asyncio.sleep(5)
+    grown = rss_mb(process) - before
+    for connection in asking:
+        connection.close()
+    return grown
+
+
 async def main(count: int) -> list[tuple[str, str, str]]:
     rows = []
     with cluster("--nodes", "0", "--components", "api,controllers") as (kubeconfig, process, ready):
@@ -134,6 +179,10 @@ async def main(count: int) -> list[tuple[str, str, str]]:
         rows.append((f"list of {count + 500:,} pods, warm", f"{await warm_list(kubeconfig):.0f} ms", "< 50 ms"))
         rows.append((f"resident with {count + 500:,} pods", f"{rss_mb(process):.0f} MB", "< 150 MB"))
         rows.append(("1,000 watchers", f"{await deliveries(kubeconfig, 1000, 200):,.0f} deliveries/s", "25,000/s"))
+        grown = await unread(kubeconfig, process, 30)
+        rows.append(("30 clients that do not read 40 MB", f"+{grown:.0f} MB", "a few each"))
+        costs = [f"{await beside_watches(kubeconfig, process, watches):.2f}" for watches in (0, 6000)]
+        rows.append(("CPU of a create beside 0 / 6,000 watches", f"{' / '.join(costs)} ms", "the same"))
     return rows
 
 

@@ -53,10 +53,19 @@ class Connection:
 
     async def lines(self, path: str, on_line: Callable[[bytes], None]) -> None:
         """Stream a watch; `on_line` gets every chunk as it comes."""
-        self.send("GET", path)
-        await self._reader.readuntil(b"\r\n\r\n")
+        await self.begin(path)
         while chunk := await self._reader.read(1 << 18):
             on_line(chunk)
+
+    async def begin(self, path: str) -> None:
+        """Ask for a watch; return when it has begun."""
+        self.send("GET", path)
+        await self._reader.readuntil(b"\r\n\r\n")
+
+    def ask_without_reading(self, path: str) -> None:
+        """Send a request and take nothing of its answer."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        self.send("GET", path)
 
     def close(self) -> None:
         self._writer.close()

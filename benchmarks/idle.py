@@ -6,15 +6,12 @@ Every node renews its lease once in ten seconds, on disk, and the node lifecycle
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 import uvloop
 
-from benchmarks.api import cluster, rss_mb
+from benchmarks.api import cluster, cpu_seconds, rss_mb
 from benchmarks.client import Connection, connect
 from fairlead.api.objects import Obj
 from fairlead.client.kubeconfig import load
@@ -22,12 +19,6 @@ from fairlead.client.kubeconfig import load
 FLEETS = (100, 1_000, 5_000, 10_000)
 WARM_UP_SECONDS = 15
 SECONDS = 30
-
-
-def cpu_seconds(process: subprocess.Popen[str]) -> float:
-    """CPU time of all threads so far."""
-    user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 async def items(connection: Connection, path: str) -> list[Obj]:

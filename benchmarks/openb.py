@@ -1,4 +1,7 @@
-"""The openb trace over HTTP: how fast its 8,152 pods are created and bound. `python -m benchmarks.openb`.
+"""The openb trace over HTTP: how soon its 8,152 pods are created, bound and running. `python -m benchmarks.openb`.
+
+A user waits for Running, so the figure that counts is from the first create to the last pod that runs. The server's
+CPU time says the same of a machine that is busy with other things.
 
 Needs ../shared/data/openb, which is not part of the repository; says so and stops where it is absent.
 """
@@ -8,24 +11,53 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 import uvloop
 
-from benchmarks.api import cluster, rss_mb
+from benchmarks.api import cluster, cpu_seconds, rss_mb
 from benchmarks.client import Connection, connect, spread
 from fairlead.client.kubeconfig import load
 from fairlead.sim.openb import read_pods
 
 TRACE = Path(__file__).parents[2] / "shared" / "data" / "openb"
-#: As fast as they are accepted: enough requests under way that the server never waits for the driver.
-CONNECTIONS = 64
+CONNECTIONS = 16
 
 
 class _Items(msgspec.Struct):
     items: list[msgspec.Raw]
+
+
+class _Metadata(msgspec.Struct):
+    created: datetime = msgspec.field(name="creationTimestamp")
+
+
+class _Running(msgspec.Struct):
+    started_at: datetime = msgspec.field(name="startedAt")
+
+
+class _State(msgspec.Struct):
+    running: _Running | None = None
+
+
+class _Container(msgspec.Struct):
+    state: _State
+
+
+class _Status(msgspec.Struct):
+    containers: list[_Container] = msgspec.field(name="containerStatuses", default_factory=list)
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
 
 
 async def count(connection: Connection, selector: str) -> int:
@@ -45,25 +77,39 @@ async def settled(connection: Connection, selector: str) -> tuple[int, float]:
     return left, since
 
 
+async def mean_wait(connection: Connection) -> float:
+    """Seconds from a pod's creation to its start, over those that run."""
+    pods = msgspec.json.decode(await connection.request("GET", "/api/v1/pods"), type=_Pods).items
+    waits = [
+        (state.running.started_at - pod.metadata.created).total_seconds()
+        for pod in pods
+        for state in [container.state for container in pod.status.containers][:1]
+        if state.running
+    ]
+    return sum(waits) / len(waits)
+
+
 async def main() -> list[tuple[str, str, str]]:
     jobs = [
         ("POST", "/api/v1/namespaces/default/pods", msgspec.json.encode(arrival.pod))
         for arrival in read_pods(TRACE / "openb_pod_list_default.csv")
     ]
     with cluster("--nodes-from", str(TRACE / "openb_node_list_all_node.csv")) as (kubeconfig, process, ready):
-        began = time.perf_counter()
+        began, cpu_before = time.perf_counter(), cpu_seconds(process)
         await spread(kubeconfig, CONNECTIONS, jobs)
         created = time.perf_counter() - began
         connection = await connect(load(kubeconfig))
         waiting, at = await settled(connection, "spec.nodeName=")
         took, placed = at - began, len(jobs) - waiting
         _, at = await settled(connection, "status.phase=Pending")
-        running = at - began
+        running, used = at - began, cpu_seconds(process) - cpu_before
         return [
             ("ready with 1,523 nodes", f"{ready:.2f} s", ""),
             ("pods created", f"{len(jobs):,} in {created:.1f} s: {len(jobs) / created:,.0f}/s", ""),
-            ("pods bound", f"{placed:,} in {took:.1f} s: {placed / took:,.0f}/s", "1,000/s"),
-            ("the last of them running", f"after {running:.1f} s", ""),
+            ("pods bound", f"{placed:,} in {took:.1f} s: {placed / took:,.0f}/s", ""),
+            ("all of them running", f"after {running:.1f} s", "9 s"),
+            ("from created to running", f"{await mean_wait(connection):.1f} s in the mean", ""),
+            ("the server's CPU", f"{used:.1f} s, {used / len(jobs) * 1000:.2f} ms a pod", ""),
             ("resident at the end", f"{rss_mb(process):.0f} MB", ""),
         ]
 

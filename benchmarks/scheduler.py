@@ -86,7 +86,7 @@ class Run:
         chance.seed(1)
         self.api = api
         self.informers = Informers(api)
-        self.recorder = SeriesRecorder(api, "default-scheduler") if with_events else None
+        self.recorder = SeriesRecorder(api, "default-scheduler", host="h") if with_events else None
         self.scheduler = Scheduler(api, self.informers, recorder=self.recorder)
         self._bound = 0
         self._changed = asyncio.Event()

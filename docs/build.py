@@ -40,8 +40,16 @@ def _commands() -> list[str]:
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        help_ = command.get_help(click.Context(command, parent=context, info_name=name))
-        lines += [f"### fairlead {name}", "", "```", help_.strip(), "```", ""]
+        lines += _help(command, click.Context(command, parent=context, info_name=name))
+    return lines
+
+
+def _help(command: click.Command, context: click.Context) -> list[str]:
+    """What a command says of itself, and each of those within it."""
+    lines = [f"### {context.command_path}", "", "```", command.get_help(context).strip(), "```", ""]
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            lines += _help(inner, click.Context(inner, parent=context, info_name=name))
     return lines
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.examples import USUAL
 from tests.kubectl import KubectlMissing, kubectl
 
 TESTS = Path(__file__).parent
@@ -17,7 +18,8 @@ GOLDEN = Path(os.environ.get("FAIRLEAD_GOLDEN") or TESTS / "golden")
 SHARED = TESTS.parents[1] / "shared"
 
 #: How long an example takes says something of the machine, and of what else it does.
-hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.register_profile("unhurried", deadline=None, max_examples=USUAL)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10 * USUAL)
 hypothesis.settings.load_profile("unhurried")
 
 
@@ -28,3 +30,8 @@ def kubectl_path() -> Path:
         return kubectl("1.36")
     except KubectlMissing as missing:
         pytest.skip(f"no kubectl: {missing}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes begins first, so that no worker ends with it while the others have nothing left to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +28,21 @@ class Up:
 
 
 @contextmanager
-def fairlead_up(data_dir: Path, *options: str) -> Iterator[Up]:
-    """Run `fairlead up` on a free port while the block runs; it must become ready, and stop when told to."""
-    command = [sys.executable, "-m", "fairlead", "up", "--data-dir", str(data_dir), "--port", "0", *options]
+def fairlead_up(
+    data_dir: Path, *options: str, program: Sequence[str] = ("-m", "fairlead"), ends_with: int | None = None
+) -> Iterator[Up]:
+    """Run `fairlead up` on a free port while the block runs; it must become ready, and stop when told to.
+
+    `program` is what Python runs; the exit code is looked at only if one is named, for tests may have killed it.
+    """
+    command = [sys.executable, *program, "up", "--data-dir", str(data_dir), "--port", "0", *options]
     with (data_dir.parent / f"{data_dir.name}.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         yield Up(process, data_dir, _greeting(process, Path(log.name)))
     finally:
-        _stopped(process)
+        code = _stopped(process)
+    assert ends_with in (None, code)
 
 
 @contextmanager

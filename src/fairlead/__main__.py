@@ -1,5 +1,15 @@
-"""`python -m fairlead` is the `fairlead` command."""
+"""`python -m fairlead`, which is the `fairlead` command."""
 
-from fairlead.cli.main import main
+import signal
 
-main()
+
+def command() -> None:
+    """Run the command. Ctrl-C ends it at once, unless a command with something to finish handles it: no traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from fairlead.cli.main import main  # takes its time, in which ctrl-C may come
+
+    main()
+
+
+if __name__ == "__main__":
+    command()

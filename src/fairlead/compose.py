@@ -7,11 +7,10 @@ module knows which of them it is part of.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,28 +30,30 @@ from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, read, render
 from fairlead.controllers.nodes.taints import NOT_READY
+from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
+from fairlead.server.asgi.health import Progress
 from fairlead.server.asgi.listener import LOOPBACK, bind, serving
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.registry import Registry
-from fairlead.server.restore import restore
+from fairlead.server.restore import Restored, restore
 from fairlead.sim.fleet import Fleet
+from fairlead.sim.volumes import STORAGE, default_classes
+from fairlead.store import directory
 from fairlead.store.base import Store
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
-
-
-class DataDirInUse(Exception):
-    """Another process works on the same data directory."""
+#: Where the parts of this process say that they run; the same on every machine, so that simulations are.
+HOST = "fairlead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,11 @@ class Settings:
     data_dir: Path | None = None  # None: keep everything in memory
     port: int = 6443
     http_port: int | None = None
-    kubeconfig: Path | None = None
+    kubeconfig: Path | None = None  # beside the one in the data directory
+    context: str = "fairlead"  # how it is called in both
     nodes: tuple[Obj, ...] = ()
     imported: tuple[Obj, ...] = ()
+    on_restored: Callable[[Restored], None] | None = None  # told what came of what is imported
     components: frozenset[str] = frozenset(COMPONENTS)
     disabled_admission: tuple[str, ...] = ()
     scheduling: Configuration | None = None  # None: the default profile
@@ -79,6 +82,8 @@ class Cluster:
     address: str = ""
     http_address: str = ""
     kubeconfig: Path | None = None
+    progress: Progress = field(default_factory=lambda: Progress(is_ready=False))
+    ca: str = ""  # the certificates of its authority; none where nobody listens
     failure: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
     @property
@@ -89,6 +94,7 @@ class Cluster:
         """A part ended: by cancellation all is well, by an exception the cluster has failed."""
         if not task.cancelled() and (error := task.exception()) and not self.failure.done():
             self.failure.set_exception(error)
+            self.failure.exception()  # nobody has to ask for it: what fails before all is ready is raised there
 
     def count(self, qualified: str) -> int:
         served = self.registry.catalogue.stored(qualified)
@@ -99,10 +105,13 @@ class Cluster:
 async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     """A whole cluster while the block runs; leaving it stops every part and closes the store."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(_store(settings.data_dir))
+        unless_ready = ExitStack()
+        store = await stack.enter_async_context(_store(settings.data_dir, unless_ready))
         running = await _opened(store, settings)
         await _listen(settings, running, stack)
         await stack.enter_async_context(components(running, settings))
+        running.progress.is_ready = True
+        unless_ready.pop_all()
         yield running
 
 
@@ -110,8 +119,12 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store)
     await server.open(settings.disabled_admission, _further_admission(server.registry, settings))
-    kinds = definitions() if settings.arbitrator else []  # what is imported may be of them
-    await restore(server.registry, [*kinds, *settings.imported])
+    own = definitions() if settings.arbitrator else []  # what is imported may be of them
+    if server.is_new and "nodes" in settings.components:
+        own = [*own, *default_classes(settings.imported)]
+    restored = await restore(server.registry, settings.imported, own)
+    if settings.on_restored:
+        settings.on_restored(restored)
     return Cluster(server)
 
 
@@ -137,7 +150,7 @@ async def simulation(settings: Settings) -> AsyncIterator[tuple[Registry, Inform
 @asynccontextmanager
 async def restored(objects: Sequence[Obj]) -> AsyncIterator[Registry]:
     """What a dump says, as an API server shows it; nothing acts on it."""
-    running = await _opened(MemoryStore(), Settings(imported=tuple(objects)))
+    running = await _opened(MemoryStore(), Settings(imported=tuple(objects), components=frozenset()))
     serving_ = asyncio.create_task(running.server.run())
     try:
         yield running.registry
@@ -158,11 +171,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
         ready.append(_exists(registry, SERVICE_ACCOUNTS, "default", "default"))
-        parts.append(ControllerManager(informers, CONTROLLERS if heartbeats else without_heartbeats()).run())
+        controllers = CONTROLLERS if heartbeats else without_heartbeats()
+        if running.ca:
+            controllers = (partial(RootCertificates, running.ca), *controllers)
+        parts.append(ControllerManager(informers, controllers).run())
     ledger = Ledger(Books()) if settings.arbitrator else None
     scheduler: Scheduler | None = None
     if "scheduler" in wanted:
-        recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER)
+        recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER, host=HOST)
         scheduler = Scheduler(
             registry, informers, recorder=recorder, configuration=settings.scheduling, gatekeeper=ledger
         )
@@ -171,7 +187,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         parts.append(Arbitration(registry, informers, ledger, scheduler).run())
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
-        parts.append(fleet.run())
+        parts += [fleet.run(), ControllerManager(informers, STORAGE).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(registry, {node["metadata"]["name"] for node in settings.nodes}))
@@ -211,32 +227,22 @@ async def _opened_to_pods(registry: Registry, nodes: set[str]) -> None:
 
 
 @asynccontextmanager
-async def _store(data_dir: Path | None) -> AsyncIterator[Store]:
+async def _store(data_dir: Path | None, unless_ready: ExitStack) -> AsyncIterator[Store]:
+    """The store of a cluster. A data directory that begins with it goes again if the cluster is never ready."""
     if data_dir is None:
         yield MemoryStore()
         return
-    lock = _locked(data_dir)
-    store = SQLiteStore(data_dir / "fairlead.db")
-    try:
-        yield store
-    finally:
-        await store.close()
-        os.close(lock)
+    with directory.held(data_dir), unless_ready:
+        if directory.is_unused(data_dir):
+            unless_ready.callback(directory.discard, data_dir)
+        store = SQLiteStore(directory.database_in(data_dir), expects_data=directory.has_been_used(data_dir))
+        try:
+            yield store
+        finally:
+            await store.close()
 
 
-def _locked(data_dir: Path) -> int:
-    """Take the data directory for this process alone; the lock goes with the process, however it ends."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise DataDirInUse(f"{data_dir} is in use by another fairlead") from None
-    return lock
-
-
-def _give_access(path: Path, address: str, ca: bytes, token: str) -> None:
+def _give_access(path: Path, context: str, address: str, ca: bytes, token: str) -> None:
     """Add the way in to the kubeconfig and make it the current one; what else is in the file stays as it is.
 
     A file that leads here already is not touched. Raises ValueError for a file that is no kubeconfig.
@@ -248,22 +254,26 @@ def _give_access(path: Path, address: str, ca: bytes, token: str) -> None:
     except (OSError, ValueError):
         pass  # there is none, or it leads nowhere yet
     existing = read(path) if path.exists() else None
-    write_private(path.resolve(), render(address, ca, token, existing).encode())
+    write_private(path.resolve(), render(address, ca, token, existing, context).encode())
 
 
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
     """Open the listeners and write the kubeconfig that lets its owner in."""
     folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
-    pki = certificates.ensure(folder / "pki")
-    token = tokens.ensure_token(folder / "pki")
+    credentials, own_kubeconfig = directory.credentials_in(folder), directory.kubeconfig_in(folder)
+    pki, token = certificates.ensure(credentials), tokens.ensure_token(credentials)
     sock = bind(settings.port)
     running.address = f"https://{LOOPBACK}:{sock.getsockname()[1]}"
-    running.kubeconfig = settings.kubeconfig or folder / "kubeconfig"
-    _give_access(running.kubeconfig, running.address, pki.ca_certificate.read_bytes(), token)
+    running.kubeconfig = settings.kubeconfig or own_kubeconfig
+    ca = pki.ca_certificate.read_bytes()
+    running.ca = ca.decode()
+    for path in {own_kubeconfig, running.kubeconfig}:
+        _give_access(path, settings.context, running.address, ca, token)
     documents = Documents(running.registry.catalogue, running.address.removeprefix("https://"))
-    application = Application(running.registry, documents, tokens.TokenAuthenticator(token))
+    application = Application(running.registry, documents, tokens.TokenAuthenticator(token), running.progress)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK}:{plain.getsockname()[1]}"
-        await stack.enter_async_context(serving(Application(running.registry, documents, tokens.anybody), plain))
+        application = Application(running.registry, documents, tokens.anybody, running.progress)
+        await stack.enter_async_context(serving(application, plain))

@@ -40,7 +40,9 @@ def test_values_are_printed_as_by_percent_v() -> None:
         (b"1.x", "invalid character 'x' after decimal point in numeric literal"),
         (b"1ex", "invalid character 'x' in exponent of numeric literal"),
         (b"'a'", "invalid character '\\'' looking for beginning of value"),
-        (b"[" * 100_000, "unexpected end of JSON input"),
+        (b"[" * 10_000, "unexpected end of JSON input"),
+        (b"[" * 10_001, "exceeded max depth"),
+        (b'{"a":' * 3_000_000, "exceeded max depth"),
     ],
 )
 def test_first_wrong_byte_is_named(body: bytes, error: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.api.quantity import parse
@@ -24,6 +24,7 @@ from fairlead.server.assembly import Server
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.memory import MemoryStore
 from tests.arbitrator.world import World
+from tests.examples import examples
 
 _REST = 600.0
 
@@ -232,7 +233,82 @@ async def _second(server: Server) -> AsyncIterator[None]:
         yield
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+#: Three at work at once, of whom each remembers another back-off.
+_THREE_ARBITRATORS = Story(
+    nodes=2,
+    cpu=10,
+    tenants=[
+        Tenant(
+            name="t0",
+            cpu=1,
+            spec={
+                "weight": 2,
+                "reservedPolicy": "Hold",
+                "evictionGrace": "0s",
+                "minRuntime": "0s",
+                "reserved": {"requests.cpu": "1"},
+                "hard": {"requests.cpu": "6"},
+            },
+            budget=2,
+        ),
+        Tenant(
+            name="t1",
+            cpu=2,
+            spec={
+                "weight": 0,
+                "reservedPolicy": "Lend",
+                "evictionGrace": "5s",
+                "minRuntime": "0s",
+                "reserved": {"requests.cpu": "1"},
+            },
+            budget=2,
+        ),
+        Tenant(
+            name="t2",
+            cpu=3,
+            spec={
+                "weight": 0,
+                "reservedPolicy": "Hold",
+                "evictionGrace": "0s",
+                "minRuntime": "40s",
+                "hard": {"requests.cpu": "6"},
+                "parent": "big",
+            },
+            budget=2,
+        ),
+        Tenant(
+            name="t3",
+            cpu=2,
+            spec={
+                "weight": 1,
+                "reservedPolicy": "Lend",
+                "evictionGrace": "30s",
+                "minRuntime": "0s",
+                "reserved": {"requests.cpu": "1"},
+            },
+            budget=0,
+        ),
+    ],
+    groups={"small": {"weight": 3, "parent": "big"}, "big": {"weight": 1}},
+    steps=[
+        ("scale", "t0", 8),
+        ("wait", 2.0),
+        ("scale", "t1", 9),
+        ("wait", 2.0),
+        ("scale", "t2", 5),
+        ("scale", "t2", 11),
+        ("crash",),
+        ("second",),
+        ("scale", "t3", 10),
+        ("wait", 31.0),
+        ("second",),
+        ("wait", 2.0),
+    ],
+)
+
+
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 @given(_stories())
+@example(_THREE_ARBITRATORS)
 def test_it_comes_to_rest(story: Story) -> None:
     run_virtual(_Told(story).play())

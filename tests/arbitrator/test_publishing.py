@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from fairlead.api import builtin
-from fairlead.api.errors import NotFound
+from fairlead.api.errors import Forbidden, NotFound
 from fairlead.api.verbs import DeleteOptions
-from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMERS, POLICIES, THE_NAME
+from fairlead.arbitration.joined import Arbitration
+from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.definitions import definitions
+from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, POLICIES, THE_NAME
+from fairlead.client.informer import Informers
+from fairlead.compose import Settings, simulation
+from fairlead.runtime.loops import run_virtual
+from tests.arbitrator.wire import Call, Wire, api_of
 from tests.arbitrator.world import World, scene
+
+ADVICE = "deploy/arbitrator/crds.yaml has it"
 
 
 def test_every_namespace_gets_a_consumer_without_bounds_and_the_system_gets_what_it_asks_for() -> None:
@@ -158,6 +169,84 @@ def test_a_namespace_that_goes_takes_its_share_along() -> None:
             await world.status("b")
 
     scene(act)
+
+
+def test_an_allocation_that_is_edited_or_deleted_is_put_right_within_a_cycle() -> None:
+    """S2-18: where nothing refuses it; and so is the status of a group."""
+
+    async def act(world: World) -> None:
+        await world.group("zone")
+        await world.namespace("a", parent="zone")
+        await world.pods("a", 3)
+        await world.settle()
+        right = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
+        wrong: dict[str, Any] = {"deserved": {"requests.cpu": "99"}}
+        for patch, subresource in (({"spec": wrong}, ""), ({"status": wrong}, "status"), ({"status": None}, "status")):
+            await world.api.patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource)
+            await asyncio.sleep(1.5)
+            found = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
+            assert (found["spec"], found["status"]) == (right["spec"], right["status"])
+        await world.api.delete(ALLOCATIONS, THE_NAME, "a")
+        await asyncio.sleep(1.5)
+        assert (await world.status("a"))["deserved"] == right["status"]["deserved"]
+        group = (await world.api.get(CONSUMER_GROUPS, "zone")).obj()
+        await world.api.patch(CONSUMER_GROUPS, "zone", "", {"status": wrong}, subresource="status")
+        await asyncio.sleep(1.5)
+        assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
+        await world.api.delete(CONSUMER_GROUPS, "zone")
+        await world.group("zone")
+        await asyncio.sleep(1.5)
+        assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
+
+    scene(act)
+
+
+def test_a_new_namespace_has_its_consumer_and_its_allocation_within_a_cycle() -> None:
+    """S2-17, S2-24: but not before what follows in a manifest."""
+
+    async def act(world: World) -> None:
+        for number in range(10):
+            await asyncio.sleep(0.13)
+            name = f"n{number}"
+            await world.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
+            await asyncio.sleep(0.2)
+            with pytest.raises(NotFound):
+                await world.api.get(CONSUMERS, THE_NAME, name)
+            await asyncio.sleep(1.2)
+            await world.api.get(CONSUMERS, THE_NAME, name)
+            await world.status(name)
+
+    scene(act)
+
+
+def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    """Where the arbitrator may not install them itself."""
+
+    def ask(call: Call) -> None:
+        if (call.verb, call.resource) == ("create", "customresourcedefinitions"):
+            raise Forbidden("no rule allows it")
+
+    async def play() -> None:
+        async with simulation(Settings()) as (registry, _):
+            wire = Wire(registry)
+            wire.before = ask
+            api = api_of(wire)
+            informers = Informers(api)
+            working = [informers.run(), Arbitration(api, informers, Ledger(Books())).run()]
+            tasks = [asyncio.create_task(one) for one in working]
+            await asyncio.sleep(5)
+            said = [one.getMessage() for one in caplog.records if "may not install" in one.getMessage()]
+            assert said == ["may not install consumers.kube-arbitrator.incubator.k8s.io: " + ADVICE]
+            caplog.clear()
+            for definition in definitions():
+                await registry.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
+            await asyncio.sleep(5)
+            assert not [one for one in caplog.records if "may not install" in one.getMessage()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtual(play())
 
 
 def test_the_policy_may_serve_guarantees_first_and_divide_the_rest() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.fields import told
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, Node
-from fairlead.arbitrator.review import Review, World, may_write_allocations, review
+from fairlead.arbitrator.review import Review, World, review
 
 Obj = dict[str, Any]
 
@@ -243,16 +243,3 @@ def test_deserved_stays_within_hard() -> None:
 def test_what_does_not_change_is_not_reviewed() -> None:
     bad = consumer(weight=-1)
     assert wrong(bad, old=bad) == ""
-
-
-@pytest.mark.parametrize(
-    ("user", "groups", "may"),
-    [
-        ("kubernetes-admin", ("system:masters",), True),
-        ("system:serviceaccount:arb:arb", ("system:authenticated",), True),
-        ("jane", ("system:authenticated",), False),
-    ],
-)
-def test_who_may_write_allocations(user: str, groups: tuple[str, ...], may: bool) -> None:
-    """S2-18, S2-22."""
-    assert may_write_allocations(user, groups, {"system:serviceaccount:arb:arb"}) is may

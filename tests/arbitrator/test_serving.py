@@ -232,7 +232,12 @@ def test_only_arbitrators_write_allocations() -> None:
             asked = review("Allocation", custom("Allocation"), subResource="status")
             assert (await answered(client, "/validate", asked))["status"]["code"] == 403
             (own,) = told.arbitrators
-            asked = review("Allocation", custom("Allocation"), user=own)
+            for user, groups in ((own, []), ("kubernetes-admin", ["system:masters"])):
+                for obj, operation in ((custom("Allocation"), "UPDATE"), (None, "DELETE")):
+                    asked = review("Allocation", obj, operation, userInfo={"username": user, "groups": groups})
+                    assert (await answered(client, "/validate", asked))["allowed"] is (user == own)
+            emptying = "system:serviceaccount:kube-system:namespace-controller"
+            asked = review("Allocation", None, "DELETE", oldObject=custom("Allocation"), user=emptying)
             assert await answered(client, "/validate", asked) == {"allowed": True}
 
     run(act)

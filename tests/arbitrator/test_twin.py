@@ -37,9 +37,29 @@ def test_what_it_says_is_said_until_somebody_says_otherwise() -> None:
         await world.api.patch(MISSPELT_CONSUMERS, THE_NAME, "a", {"spec": {"hard": None, "weight": 2}})
         await world.settle()
         assert await spec(world) == {"weight": 2}
+        await world.consumer("a", hard={"cpu": "5"})
         await world.api.delete(MISSPELT_CONSUMERS, THE_NAME, "a")
         await world.settle()
-        assert await spec(world) == {"weight": 2}
+        assert await spec(world) == {"hard": {"cpu": "5"}, "weight": 1}  # the copy goes, what was said since does not
+        await world.consumer("a", weight=4)
+        await world.settle()
+        assert await spec(world) == {"hard": {"cpu": "5"}, "weight": 4}
+
+    scene(act)
+
+
+def test_without_it_the_system_is_unlimited_again() -> None:
+    async def act(world: World) -> None:
+        metadata = {"name": THE_NAME, "namespace": "kube-system"}
+        await world.settle()
+        await world.api.create(MISSPELT_CONSUMERS, {"metadata": metadata, "spec": {"weight": 3}}, "kube-system")
+        await world.settle()
+        found = (await world.api.get(CONSUMERS, THE_NAME, "kube-system")).obj()["spec"]
+        assert (found.get("unlimited", False), found["weight"]) == (False, 3)
+        await world.api.delete(MISSPELT_CONSUMERS, THE_NAME, "kube-system")
+        await world.settle()
+        found = (await world.api.get(CONSUMERS, THE_NAME, "kube-system")).obj()["spec"]
+        assert (found["unlimited"], found["weight"]) == (True, 1)
 
     scene(act)
 

@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 
 from fairlead.cli.failures import Failure, explained
 from fairlead.cli.main import main
-from fairlead.compose import DataDirInUse
+from fairlead.client.kubeconfig import render
 from fairlead.sim.manifests import read
+from fairlead.store.directory import DataDirInUse
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
 
@@ -127,7 +128,8 @@ def test_a_port_that_is_taken_is_told_by_its_option(option: str) -> None:
     [
         (DataDirInUse("d is in use"), "d is in use. Stop it"),
         (sqlite3.OperationalError("disk I/O error"), "the data directory cannot be used: disk I/O error"),
-        (FileNotFoundError(2, "No such file or directory", "/a/b"), "/a/b: No such file or directory"),
+        (FileNotFoundError(2, "No such file or directory", "/a"), "/a: No such file or directory"),
+        (FileNotFoundError(2, "No such file or directory", "/a/b"), "/a/b cannot be: there is no folder /a. Make it"),
         (PermissionError(13, "Permission denied", "/a/b"), "no permission for /a/b"),
         (ExceptionGroup("parts", [ExceptionGroup("more", [sqlite3.DatabaseError("broken")])]), "broken"),
     ],
@@ -141,3 +143,15 @@ def test_failures_of_a_running_cluster_become_sentences(error: Exception, said: 
 def test_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(ValueError, match="a bug"), explained():
         raise ValueError("a bug")
+
+
+@pytest.mark.parametrize("command", [["why", "default/a"], ["shares"]])
+def test_a_server_that_is_not_there_is_named_at_once(command: list[str], tmp_path: Path) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))  # nobody listens there
+        server = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        config = tmp_path / "config"
+        config.write_text(render(server, b"", "token"))
+        found = told(*command, "--kubeconfig", str(config))
+    assert (found.exit_code, f"cannot reach {server}: " in found.output) == (1, True), found.output
+    assert "Does it run (fairlead up)?" in found.output

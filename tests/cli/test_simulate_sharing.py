@@ -42,7 +42,7 @@ def _simulated(folder: Path, weights: dict[str, int], pods: int, *options: str) 
     files = ["--import", str(folder / "tenants.yaml"), "--pods-from", str(folder / "pods.yaml")]
     done = CliRunner().invoke(main, ["simulate", "--nodes", "5", "--node-cpu", "2", *files, *options, "-o", "json"])
     assert done.exit_code == 0, done.output
-    found: Obj = json.loads(done.output)
+    found: Obj = json.loads(done.stdout)
     return found
 
 

@@ -21,6 +21,9 @@ def of_kind(kind: str, obj: Obj) -> Obj:
     return {"apiVersion": "v1", "kind": kind} | obj
 
 
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
+
+
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
     nodes = [
@@ -36,7 +39,10 @@ def dump(tmp_path: Path) -> Path:
         pod_obj("important", cpu=2, priority=10),
         pod_obj("gated", schedulingGates=[{"name": "test.dev/g"}]),
         pod_obj("theirs", schedulerName="volcano"),
+        pod_obj("going"),
+        pod_obj("claims", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "missed"}}]),
     ]
+    next(one for one in pods if one["metadata"]["name"] == "going")["metadata"] |= GOING
     objects = [of_kind("Namespace", {"metadata": {"name": "default"}})]
     objects += [of_kind("Node", one) for one in nodes] + [of_kind("Pod", one) for one in pods]
     file = tmp_path / "dump.yaml"
@@ -61,6 +67,50 @@ def test_each_group_of_nodes_says_what_refuses_and_what_would_help(dump: Path) -
     assert "would help: a toleration for gpu=true:NoSchedule" in told
 
 
+def test_what_lets_a_pod_go_nowhere_is_said_of_all_nodes(dump: Path) -> None:
+    told = asked(dump, "claims")
+    assert '4 nodes  n1, n2, n3, n4\n    VolumeBinding: persistentvolumeclaim "missed" not found\n' in told + "\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "waits"),
+    [
+        ({"storageClassName": "gold"}, {}, 'waits for the storage class "gold", which does not exist'),
+        ({"storageClassName": ""}, {}, "names no storage class, and no class is the default"),
+        ({"storageClassName": "now"}, {}, 'waits for "example.com/x" to make its volume, of storage class "now"'),
+        ({"storageClassName": "late"}, {}, 'gets its volume, of storage class "late", once the pod has a node'),
+        (
+            {"storageClassName": "late"},
+            {"volume.kubernetes.io/selected-node": "n4"},
+            'waits for "example.com/x" to make its volume for n4, of storage class "late"',
+        ),
+        ({"storageClassName": "mine"}, {}, 'waits for somebody to make a volume of storage class "mine"'),
+        ({"volumeName": "unknown"}, {}, 'asks for the volume "unknown", which does not exist'),
+        ({"volumeName": "taken"}, {}, 'asks for the volume "taken", which is kept for other/one'),
+    ],
+)
+def test_a_claim_without_volume_says_what_it_waits_for(
+    dump: Path, tmp_path: Path, spec: dict[str, str], annotations: dict[str, str], waits: str
+) -> None:
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": "missed", "namespace": "default", "annotations": annotations}
+    objects = [of_kind("PersistentVolumeClaim", {"metadata": meta, "spec": wanted | spec})]
+    for name, mode in (("now", "Immediate"), ("late", "WaitForFirstConsumer"), ("mine", "Immediate")):
+        provisioner = "kubernetes.io/no-provisioner" if name == "mine" else "example.com/x"
+        made = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+        objects.append(of_kind("StorageClass", made) | {"apiVersion": "storage.k8s.io/v1"})
+    taken = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/tmp/x"},
+        "claimRef": {"namespace": "other", "name": "one"},
+    }
+    objects.append(of_kind("PersistentVolume", {"metadata": {"name": "taken"}, "spec": taken}))
+    storage = tmp_path / "storage.yaml"
+    storage.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert f'note: claim "missed" {waits}' in asked(dump, "claims", "--dump", str(storage))
+
+
 def test_a_placed_pod_says_how_the_scores_came_about(dump: Path) -> None:
     told = json.loads(asked(dump, "b", "-o", "json"))
     assert told["headline"] == "default/b is on n4"
@@ -76,6 +126,7 @@ def test_an_important_pod_says_whom_it_may_drive_away(dump: Path) -> None:
 
 def test_a_pod_that_is_not_tried_says_why(dump: Path) -> None:
     assert "not tried yet: waiting for scheduling gates: [test.dev/g]" in asked(dump, "gated")
+    assert asked(dump, "going").startswith("default/going is not tried: it is going away")
     assert 'asks for the scheduler "volcano", which is another one' in asked(dump, "theirs")
 
 
@@ -88,3 +139,23 @@ def test_without_a_cluster_it_asks_which(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("KUBECONFIG", raising=False)
     done = CliRunner().invoke(main, ["why", "w"])
     assert done.exit_code == 2 and "which cluster?" in done.output
+
+
+@pytest.mark.parametrize("name", ["default/w", "pod/w", "pods/w", "w"])
+def test_a_pod_is_named_as_kubectl_prints_it(dump: Path, name: str) -> None:
+    assert asked(dump, name).startswith("default/w waits:")
+    assert asked(dump, name, "-n", "default").startswith("default/w waits:")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["a/b/c"], "'a/b/c' is no pod: say NAME, pod/NAME or NAMESPACE/NAME"),
+        (["/w"], "'/w' is no pod"),
+        (["default/"], "'default/' is no pod"),
+        (["shop/w", "-n", "default"], "'shop/w' is in namespace shop, and --namespace says default"),
+    ],
+)
+def test_other_names_are_refused(dump: Path, options: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["why", "--dump", str(dump), *options])
+    assert (done.exit_code, said in done.output) == (2, True), done.output

@@ -146,3 +146,17 @@ def test_what_repeats_becomes_a_series_whose_final_count_is_written_when_it_has_
 
     [event] = record(SeriesRecorder, say).stored.values()
     assert event["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+
+
+def test_a_series_that_goes_on_is_written_every_half_hour_also_after_a_long_silence() -> None:
+    counts, events = [], Events()
+
+    async def say(recorder: Recorder) -> None:
+        await asyncio.sleep(10_000)  # the half hours go on: the next is at 10,800
+        for _ in range(20):
+            recorder.event(POD, NORMAL, "FailedScheduling", "no room", action="Scheduling")
+            await asyncio.sleep(60)
+            counts.append(next(iter(events.stored.values())).get("series", {}).get("count", 0))
+
+    record(SeriesRecorder, say, events)
+    assert counts[1:] == [2] * 12 + [14] * 7

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from fairlead.api import builtin
 from fairlead.api.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound, Unauthorized
+from fairlead.api.meta import Object
 from fairlead.api.verbs import DeleteOptions, EventType, ListQuery, PatchType, WatchQuery
+from fairlead.client import http
 from fairlead.client.http import HttpApi, error_of
+from fairlead.client.informer import Informer
 from fairlead.client.kubeconfig import Access, load
 from fairlead.client.leader import Election, LostLeadership, Terms
 from fairlead.compose import Settings, cluster
@@ -135,6 +140,48 @@ def test_a_server_that_is_away_is_an_os_error(tmp_path: Path) -> None:
         async with HttpApi(Access("http://127.0.0.1:9")) as api:
             with pytest.raises(OSError):
                 await api.list(builtin.PODS)
+
+    run(scene())
+
+
+class Quiet:
+    """A server at rest: it lists nothing as of version 7, and its watches tell nothing."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self.watches: list[dict[str, str]] = []
+        self.watched = asyncio.Semaphore(0)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            self.lists += 1
+            return web.json_response({"metadata": {"resourceVersion": "7"}, "items": []})
+        self.watches.append(dict(request.query))
+        self.watched.release()
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()  # until the client goes away
+        return response
+
+
+def test_a_quiet_watch_is_taken_up_from_its_version_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kube-apiserver at rest may be silent for longer than we trust a silent connection."""
+    monkeypatch.setattr(http, "SILENCE_SECONDS", 0.05)
+
+    async def scene() -> None:
+        quiet = Quiet()
+        server = TestServer(web.Application())
+        server.app.router.add_get("/api/v1/configmaps", quiet.answer)
+        async with server, HttpApi(Access(str(server.make_url("")))) as api:
+            following = asyncio.create_task(Informer(api, builtin.CONFIG_MAPS, Object).run())
+            async with asyncio.timeout(10):
+                for _ in range(3):
+                    await quiet.watched.acquire()
+            following.cancel()
+        assert quiet.lists == 1
+        assert {one["resourceVersion"] for one in quiet.watches} == {"7"}
+        assert {one["allowWatchBookmarks"] for one in quiet.watches} == {"true"}
+        assert all(300 <= int(one["timeoutSeconds"]) <= 600 for one in quiet.watches)
 
     run(scene())
 

@@ -261,6 +261,21 @@ def test_a_watch_that_ends_is_taken_up_where_it_ended() -> None:
     run(test)
 
 
+def test_watches_that_end_as_soon_as_they_begin_are_not_asked_for_without_pause() -> None:
+    async def test(world: World) -> None:
+        served = world.registry.catalogue.stored("configmaps")
+        assert served is not None
+        async with world.informer():
+            began, ended = monotonic(), 0
+            while monotonic() < began + 5:
+                await asyncio.sleep(0.01)
+                ended += served.cache.watchers
+                served.cache.end_watches()
+            assert 0 < ended <= 6
+
+    run(test)
+
+
 def test_an_index_follows_every_change() -> None:
     async def test(world: World) -> None:
         await world.put("before", k="x")

@@ -54,6 +54,10 @@ class Cluster:
         where = namespace if resource.namespaced else ""
         await self.api.delete(resource, name, where, DeleteOptions(**options))
 
+    async def all_events(self) -> list[Obj]:
+        """Those about objects without a namespace, too."""
+        return [one.obj() for one in (await self.api.list(builtin.EVENTS, "")).items]
+
     async def events(self, namespace: str = "n") -> list[tuple[str, str, str]]:
         found = await self.all(builtin.EVENTS, namespace)
         return sorted((one["type"], one["reason"], one["message"]) for one in found)

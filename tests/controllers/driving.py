@@ -22,11 +22,15 @@ class StillWorld(World):
 
     def __init__(self, now: float = 1_767_225_600.0) -> None:
         super().__init__(Informers(_NO_API))
-        self._now = now
+        self._now = self.lasted = now
 
     @property
     def now(self) -> float:
         return self._now
+
+    @property
+    def monotonic(self) -> float:
+        return self.lasted
 
     def put(self, kind: Kind[Any], objects: Iterable[Obj]) -> None:
         informer: Informer[Any] = self.of(kind)

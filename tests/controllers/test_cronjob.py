@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
@@ -33,6 +35,7 @@ def seconds(text: str) -> float:
         ("5/20 8-10/2 * * *", "2026-01-01T08:45:00Z", "2026-01-01T10:05:00Z"),
         ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
         ("@every 1h30m", "2026-01-01T00:00:00Z", "2026-01-01T01:30:00Z"),
+        ("@every -5m", "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"),
         ("TZ=Asia/Kolkata 0 6 * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z"),
         ("TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"),  # 02:30 does not exist
         ("TZ=Europe/Berlin 30 2 * * *", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),  # and here it is twice
@@ -124,5 +127,53 @@ def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
         assert made["metadata"]["name"] == f"cj-{int(seconds('2026-01-01T00:00:00Z')) // 60}"
         reasons = {reason for _, reason, _ in await cluster.events()}
         assert reasons == {"SuccessfulCreate", "TooManyMissedTimes"}
+
+    run(test, CronJobs)
+
+
+@pytest.mark.parametrize(
+    ("last", "made"),
+    [
+        ("0001-01-01T00:00:01Z", 1),
+        ("9999-12-31T23:59:59Z", 0),
+    ],
+)
+@pytest.mark.parametrize("zone", ["UTC", "America/Anchorage", "Asia/Tokyo"])
+def test_what_was_missed_since_any_year_is_found_at_once(last: str, made: int, zone: str) -> None:
+    """Every minute of January: 90 million times since the year 1."""
+
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "* * * 1 *", suspend=True, timeZone=zone)
+        await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": last}}, "status")
+        await asyncio.sleep(36 * 24 * 3600)  # until February, everywhere
+        await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
+        await asyncio.sleep(1)
+        for job in await jobs(cluster):
+            at = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+            assert datetime.fromisoformat(at).replace(tzinfo=None) == datetime(2026, 1, 31, 23, 59)
+        assert len(await jobs(cluster)) == made
+
+    run(test, CronJobs)
+
+
+@given(
+    st.sampled_from(["*/7 3 * * *", "0 0 29 2 *", "* * 1 1 *", "@every 90s"]), st.integers(0, 2**31), st.integers(2, 29)
+)
+def test_the_latest_time_is_the_one_before_the_next(text: str, since: int, count: int) -> None:
+    schedule = parsed(text)
+    times = [float(since)]
+    while len(times) <= count and (following := schedule.next_after(times[-1])) is not None:  # none before 29 Feb 2104
+        times.append(following)
+    *_, before, last = times
+    assert schedule.latest(times[1], last) == last
+    assert schedule.latest(times[1], last - 1) == before
+
+
+def test_a_schedule_that_never_fires_is_told_of() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cron_job(cluster, "59 23 31 2 *")
+        await asyncio.sleep(60)
+        why = "time difference between two schedules is less than 1 second"
+        assert await cluster.events() == [("Warning", "InvalidSchedule", f"invalid schedule: 59 23 31 2 * : {why}")]
 
     run(test, CronJobs)

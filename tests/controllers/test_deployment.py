@@ -12,7 +12,7 @@ from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.workloads import Deployment
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Patch, Requeue
-from fairlead.controllers.deployment import Deployments, sizes
+from fairlead.controllers.deployment import Deployments, sizes, status
 from fairlead.controllers.deployment.sizes import Sized
 from fairlead.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from fairlead.runtime.clock import timestamp
@@ -250,9 +250,18 @@ def test_a_rollout_without_progress_is_looked_at_again_and_then_timed_out() -> N
     owner = deployment(1) | {"status": status}
     owner["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "1"}
     assert of_type(decide(owner, *sets), Requeue) == [Requeue(501.0)]
+
     late = condition(decide(owner, *sets, now=NOW + 501), "Progressing")
     assert late is not None
     assert (late["status"], late["reason"]) == ("False", "ProgressDeadlineExceeded")
+
+
+def test_what_was_complete_once_and_lost_pods_since_waits_for_a_change_alone() -> None:
+    """It never times out, so weeks of waiting cost nothing."""
+    complete = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
+    long_ago = complete | {"lastUpdateTime": timestamp(NOW - 1e6), "lastTransitionTime": timestamp(NOW - 1e6)}
+    deployment_ = view(DEPLOYMENTS, deployment(2) | {"status": {"replicas": 2, "conditions": [long_ago]}})
+    assert status.next_progress_check(deployment_, deployment_.status, NOW) is None
 
 
 counts = st.integers(0, 60)

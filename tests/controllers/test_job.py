@@ -14,7 +14,7 @@ from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.job import Jobs, OrphanedJobPods
-from fairlead.controllers.job.indexes import first_free, parsed, written
+from fairlead.controllers.job.indexes import Indexes
 from fairlead.controllers.ttl import FinishedJobs
 from fairlead.runtime.clock import now, timestamp
 from tests.controllers.cluster import Cluster, run
@@ -286,15 +286,32 @@ def test_a_finished_job_goes_after_its_time() -> None:
     [([0, 1], "0,1"), ([0, 1, 3], "0,1,3"), ([1, 3, 4, 5, 7], "1,3-5,7"), ([], ""), ([4], "4")],
 )
 def test_neighbours_are_written_as_intervals_from_three_on(indexes: list[int], expected: str) -> None:
-    assert written(indexes) == expected
+    assert str(Indexes.of(indexes)) == expected
 
 
 @given(st.sets(st.integers(0, 60)))
 def test_written_indexes_read_back(indexes: set[int]) -> None:
-    assert parsed(written(indexes), 100) == indexes
+    assert Indexes.parsed(str(Indexes.of(indexes)), 100) == Indexes.of(indexes)
 
 
-@given(st.sets(st.integers(0, 20)), st.integers(0, 25), st.integers(0, 20))
-def test_free_indexes_are_the_lowest_that_are_not_taken(taken: set[int], wanted: int, completions: int) -> None:
-    expected = [index for index in range(completions) if index not in taken][:wanted]
-    assert first_free(taken, wanted, completions) == expected
+@given(st.sets(st.integers(0, 20)), st.sets(st.integers(0, 20)), st.integers(0, 25), st.integers(0, 20))
+def test_indexes_are_sets(some: set[int], others: set[int], wanted: int, completions: int) -> None:
+    indexes = Indexes.of(some)
+    assert [one in indexes for one in range(25)] == [one in some for one in range(25)]
+    assert (len(indexes), indexes | Indexes.of(others)) == (len(some), Indexes.of(some | others))
+    assert indexes.count_shared(Indexes.of(others)) == len(some & others)
+    free = [one for one in range(completions) if one not in some]
+    assert indexes.lowest_missing(wanted, completions) == free[:wanted]
+
+
+def test_a_job_of_two_thousand_million_indexes_knows_which_are_left() -> None:
+    async def test(cluster: Cluster) -> None:
+        many = 2**31 - 1
+        policy = {"rules": [{"succeededIndexes": f"0-{many - 1}", "succeededCount": many}]}
+        await job(cluster, completions=many, completionMode="Indexed", successPolicy=policy, suspend=True)
+        done = {"completedIndexes": f"0-9,12-{many - 1}", "succeeded": many - 2}
+        await cluster.patch(builtin.JOBS, "j", {"status": done}, "status")
+        await cluster.patch(builtin.JOBS, "j", {"spec": {"suspend": False, "parallelism": 5}})
+        assert [pod["metadata"]["labels"][INDEX] for pod in await pods(cluster)] == ["10", "11"]
+
+    running(test)

@@ -15,6 +15,7 @@ from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
 from fairlead.controllers.nodes.eviction import tolerated_seconds
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.runtime.clock import micro_timestamp, timestamp
+from fairlead.runtime.loops import VirtualLoop
 from tests.controllers.cluster import Cluster, run
 
 PREFIX = "node.kubernetes.io/"
@@ -300,3 +301,22 @@ def test_what_finished_first_is_removed_when_there_is_too_much_of_it() -> None:
         assert [one["metadata"]["name"] for one in await cluster.all(builtin.PODS)] == ["p2", "p3", "p4"]
 
     run(test, lambda: PodGarbage(most_finished=3))
+
+
+@pytest.mark.parametrize("hours", [8, -8])
+def test_silence_is_measured_in_time_that_passes_not_by_the_time_of_day(hours: int) -> None:
+    async def test(cluster: Cluster) -> None:
+        for name in ("silent", "good"):
+            await node(cluster, name)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        await asyncio.sleep(20)
+        loop.epoch += hours * 3600
+        await asyncio.sleep(20)
+        assert await taints(cluster, "silent") == []
+        await says(cluster, "good", Ready="True")
+        await asyncio.sleep(25)
+        assert await taints(cluster, "silent") == ["unreachable:NoSchedule", "unreachable:NoExecute"]
+        assert await taints(cluster, "good") == []
+
+    run(test, NodeLifecycle)

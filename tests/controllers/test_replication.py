@@ -171,3 +171,30 @@ def test_a_crowded_node_gives_up_a_pod_first() -> None:
         view(PODS, pod(name, ready_since=READY, node=node)) for name, node in (("a", "n1"), ("b", "n2"), ("c", "n2"))
     ]
     assert [one.spec.node_name for one in first_to_go(pods, pods, 1, NOW)] == ["n2"]
+
+
+def waiting(count: int, since: float) -> list[Obj]:
+    return [pod(f"w{number}", node="", creationTimestamp=timestamp(since)) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "ago", "made", "wakes_in"),
+    [
+        pytest.param(4_999, 0, 500, None, id="few enough wait for a node"),
+        pytest.param(5_000, 0, 0, 2, id="too many do: wait"),
+        pytest.param(5_000, 2, 500, None, id="and go on"),
+        pytest.param(7_500, 2, 0, 2, id="twice as long for more"),
+        pytest.param(10_000, 0, 0, 8, id="and for still more"),
+    ],
+)
+def test_pods_that_nobody_can_place_are_made_ever_more_slowly(
+    count: int, ago: float, made: int, wakes_in: float | None
+) -> None:
+    actions = decide(replica_set(2**31 - 1), *waiting(count, NOW - ago))
+    assert len(of_type(actions, Create)) == made
+    assert [one.seconds for one in of_type(actions, Requeue)] == ([] if wakes_in is None else [wakes_in])
+
+
+def test_pods_on_nodes_hold_nothing_up() -> None:
+    placed = [pod(f"p{number}", creationTimestamp=timestamp(NOW)) for number in range(6_000)]
+    assert len(of_type(decide(replica_set(6_100), *placed), Create)) == 100

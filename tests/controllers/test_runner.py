@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 
 from fairlead.api import builtin
 from fairlead.api.errors import ServiceUnavailable
@@ -133,6 +134,33 @@ def test_who_thinks_for_long_is_woken_the_less_often_but_for_what_is_wanted_of_i
         await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"generation": 2}})
         await asyncio.sleep(2)
         assert keeper.turns[0][0] == began
+
+    run(test, MemoryApi())
+
+
+def test_who_holds_the_loop_again_and_again_is_put_back_ever_longer() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        await api.create(builtin.SECRETS, secret("s", "0"), "n")
+        await api.create(builtin.SECRETS, secret("other", "0"), "n")
+        await asyncio.sleep(1)
+        keeper.turns.clear()
+
+        async def change(seconds: int) -> list[float]:
+            for number in range(10 * seconds):
+                await asyncio.sleep(0.1)
+                await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"generation": number}})
+            times = [at for at, name in keeper.turns if name == "s"]
+            return [round(b - a) for a, b in pairwise(times)]
+
+        keeper.thinks = 1.0
+        assert await change(100) == [3, 5, 9, 17, 33]
+        await api.patch(builtin.SECRETS, "other", "n", {"metadata": {"generation": 2}})
+        await asyncio.sleep(1)
+        assert keeper.turns[-1][1] == "other"  # nobody else waits
+        keeper.thinks = 0.0
+        await change(70)
+        keeper.turns.clear()
+        assert set(await change(2)) == {0}
 
     run(test, MemoryApi())
 

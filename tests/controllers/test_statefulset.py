@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -214,3 +215,28 @@ def test_an_update_is_complete_when_all_pods_are_new_and_ready() -> None:
     told = patch.patch["status"]
     assert told["currentRevision"] == told["updateRevision"] == revision("2")["metadata"]["name"]
     assert (told["replicas"], told["currentReplicas"], told["availableReplicas"]) == (2, 2, 2)
+
+
+MANY = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("management", "made"), [("OrderedReady", range(1, 2)), ("Parallel", [*range(1, 4), *range(5, 502)])]
+)
+def test_replicas_cost_nothing_until_they_exist(management: str, made: range | list[int]) -> None:
+    owner = stateful_set(MANY, "2", podManagementPolicy=management, ordinals={"start": 0})
+    assert changes(decide(owner, pod(0, "2"), pod(4, "2"))) == [f"+s-{one}" for one in made]
+
+
+def test_the_highest_of_very_many_ordinals_is_one_like_any_other() -> None:
+    owner = stateful_set(MANY, "2", podManagementPolicy="Parallel", ordinals={"start": MANY - 1})
+    assert changes(decide(owner, pod(MANY, "2")))[:2] == [f"+s-{MANY - 1}", f"+s-{MANY + 1}"]
+
+
+def test_the_data_of_a_revision_has_its_keys_in_order() -> None:
+    unordered = {"spec": {"containers": [{"name": "c", "image": "i"}], "affinity": {}}, "metadata": {"labels": {}}}
+    actions = decide(stateful_set(0, "1", current="1", template=unordered | {"metadata": template("3")["metadata"]}))
+    [made] = [one for one in of_type(actions, Create) if one.kind is CONTROLLER_REVISIONS]
+    data = made.obj["data"]
+    assert json.dumps(data) == json.dumps(data, sort_keys=True)
+    assert list(data["spec"]["template"]) == ["$patch", "metadata", "spec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import ssl
 import threading
@@ -143,6 +144,36 @@ def test_ctrl_c_stops_within_a_second_whoever_is_connected(tmp_path: Path, signu
         assert up.process.stdout.read().startswith("Stopped.")
 
 
+#: `fairlead up` with a controller that never ends a turn.
+_HELD = """
+from fairlead.cli.main import main
+from fairlead.controllers.namespace import Namespaces
+
+def hold(self, obj, world):
+    while obj.metadata.name == "held":
+        pass
+    yield from ()
+
+Namespaces.reconcile, Namespaces.concerns = hold, lambda self, old, new: True
+main()
+"""
+
+
+def test_it_stops_when_told_to_even_if_a_turn_never_ends_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with fairlead_up(data, program=("-c", _HELD), ends_with=128 + signal.SIGTERM) as up:
+        client = Client(load(up.kubeconfig))
+        assert client.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "held"}})[0] == 201
+        client.close()
+        log = data.parent / "data.log"
+        while "namespace-controller held has been holding the event loop" not in log.read_text():
+            time.sleep(0.1)
+    with fairlead_up(data, *API) as up:
+        client = Client(load(up.kubeconfig))
+        assert client.ask("GET", "/api/v1/namespaces/held")[0] == 200
+        client.close()
+
+
 def test_what_lets_the_owner_in_is_readable_by_nobody_else(tmp_path: Path) -> None:
     with fairlead_up(tmp_path / "data", *API) as up:
         secret = [up.kubeconfig, *(up.data_dir / "pki").glob("*.key"), up.data_dir / "pki" / "admin.token"]
@@ -158,6 +189,24 @@ def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
         fairlead_up(tmp_path / "data", *API),
     ):
         pass
+
+
+def test_a_data_directory_that_is_taken_away_is_noticed_before_a_write_is_acknowledged(tmp_path: Path) -> None:
+    with fairlead_up(tmp_path / "data", *API, ends_with=1) as up:
+        client = Client(load(up.kubeconfig))
+        assert client.ask("POST", CONFIG_MAPS, {"metadata": {"name": "kept"}})[0] == 201
+        shutil.rmtree(up.data_dir)
+        code, status = client.ask("POST", CONFIG_MAPS, {"metadata": {"name": "lost"}})
+        assert (code, status["reason"]) == (503, "ServiceUnavailable")
+        assert "was removed or replaced" in status["message"]
+        assert client.ask("GET", f"{CONFIG_MAPS}/lost")[0] == 404
+        assert client.ask("GET", f"{CONFIG_MAPS}/kept")[0] == 200  # what is in memory can be saved
+        assert "[-]etcd failed" in client.open("/readyz?verbose").read().decode()
+        client.close()
+        with pytest.raises(AssertionError, match="was removed under another fairlead"):  # noqa: SIM117
+            with fairlead_up(tmp_path / "data", *API, ends_with=1):
+                pass
+    assert "was removed or replaced" in (tmp_path / "data.log").read_text()
 
 
 def test_the_plain_listener_is_there_only_if_it_is_asked_for(tmp_path: Path) -> None:

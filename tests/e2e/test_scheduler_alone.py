@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -62,10 +63,22 @@ def test_it_places_the_pods_of_its_profiles_and_another_takes_over(
         overrides = '{"spec":{"schedulerName":"tight"}}'
         terminal.output(f"kubectl run b --image=nginx --overrides='{overrides}'")
         terminal.output("kubectl wait --for=condition=Ready pod/b --timeout=20s")
+        who = "jsonpath='{.items[*].reportingInstance}'"
+        told = terminal.output(f"kubectl get events --field-selector reason=Scheduled,involvedObject.name=a -o {who}")
+        assert told == f"default-scheduler-{socket.gethostname()}"
         assert asked(second, "/healthz") == "ok"
         metrics = asked(second, "/metrics")
         assert 'scheduler_schedule_attempts_total{profile="tight",result="scheduled"} 1.0' in metrics
         assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
+
+
+def test_it_gives_pods_the_volumes_that_others_make(terminal: Terminal, cluster: Up, config: Path) -> None:
+    """Over the wire, and with the claims made by another process: as beside a real Kubernetes."""
+    with scheduler(cluster, config):
+        terminal.output("kubectl create -f database.yaml")
+        terminal.output("kubectl rollout status statefulset/db --timeout=30s")
+        told = terminal.output("kubectl get pvc -o jsonpath='{.items[*].status.phase}'")
+        assert told == "Bound Bound"
 
 
 def test_a_wrong_configuration_is_told_in_a_sentence(cluster: Up, tmp_path: Path) -> None:

@@ -168,3 +168,45 @@ def test_a_request_may_be_changed_in_place(terminal: Terminal) -> None:
     terminal.prints(f"kubectl patch pod p --subresource resize -p '{patch}'", "pod/p patched")
     terminal.prints("kubectl get pod p -o jsonpath='{.spec.containers[0].resources.requests.cpu}'", "200m")
     terminal.comes_to("kubectl get pod p -o jsonpath='{.status.containerStatuses[0].resources.requests.cpu}'", "200m")
+
+
+CERTIFICATE = """apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: web}
+"""
+CRD = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.client.example.com}
+spec:
+  group: client.example.com
+  scope: Namespaced
+  names: {plural: gadgets, kind: Gadget}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: client.example.com/v1
+kind: Gadget
+metadata: {name: first}
+"""
+
+
+@every_kubectl
+def test_a_kind_that_is_not_served_is_refused_in_kubectls_own_words(terminal: Terminal) -> None:
+    """kubectl asks for the v2 document before it says so, and takes it as protobuf alone."""
+    answer = terminal.run(APPLY, CERTIFICATE)
+    assert answer.code == 1
+    assert 'no matches for kind "Certificate" in version "cert-manager.io/v1"' in answer.err
+    assert "ensure CRDs are installed first" in answer.err
+
+
+@every_kubectl
+def test_lists_are_applied_and_so_is_a_definition_with_its_objects(terminal: Terminal) -> None:
+    listed = """{"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}]}"""
+    terminal.prints(APPLY, "configmap/a created\nconfigmap/b created", listed)
+    first = terminal.run(APPLY, CRD)
+    assert "customresourcedefinition.apiextensions.k8s.io/gadgets.client.example.com created" in first.out
+    terminal.output("kubectl wait --for=condition=Established crd/gadgets.client.example.com")
+    assert "gadget.client.example.com/first " in terminal.output(APPLY, CRD)
+    terminal.output("kubectl delete crd gadgets.client.example.com")

@@ -216,3 +216,11 @@ def test_a_great_many_equal_pods_do_not_take_the_square_of_their_time(allowed: i
     assert time.process_time() - began < 10
     assert bool(chosen.victims) is bool(allowed)
     assert bool(chosen.residual) is not bool(allowed)
+
+
+def test_who_was_told_goes_before_its_younger_equals_and_after_the_less_important() -> None:
+    told = Holder("told", {"cpu": 1}, age_seconds=90, is_on_notice=True)
+    young = Holder("young", {"cpu": 1}, age_seconds=1)
+    low = Holder("low", {"cpu": 1}, priority=-1, age_seconds=99)
+    assert choose([told, young], {"cpu": 1}, {"cpu": 9}).victims == ("told",)
+    assert choose([told, young, low], {"cpu": 2}, {"cpu": 9}).victims == ("low",)

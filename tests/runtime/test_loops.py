@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from time import perf_counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,6 +90,21 @@ def test_real_time_is_the_time_of_day() -> None:
         return clock.now()
 
     assert run(main()) == pytest.approx(datetime.now(UTC).timestamp(), abs=5)
+
+
+@pytest.mark.parametrize("runner", [run, asyncio.run])
+def test_the_time_of_day_may_be_set_and_durations_do_not_notice(
+    runner: Callable[[Coroutine[Any, Any, float]], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A laptop wakes up, or somebody corrects its clock."""
+
+    async def main() -> float:
+        began = clock.monotonic()
+        monkeypatch.setattr(time, "time", lambda: 90.0)
+        assert (clock.now(), clock.timestamp()) == (90.0, "1970-01-01T00:01:30Z")
+        return clock.monotonic() - began
+
+    assert 0 <= runner(main()) < 60
 
 
 @given(st.integers(0, 4_000_000_000))

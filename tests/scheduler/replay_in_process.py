@@ -20,6 +20,7 @@ from fairlead.scheduler.configuration import load as load_configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
+from fairlead.server.asgi.protocol import TRANSPORT, WRITABLE
 from fairlead.server.assembly import Server
 from fairlead.server.auth import tokens
 from fairlead.store.memory import MemoryStore
@@ -40,6 +41,8 @@ class InProcess:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     async def __call__(self, method: str, path: str, body: Obj | None = None, *, absent_ok: bool = False) -> Obj:
         status, answer = await self._ask(method, path, b"" if body is None else json.dumps(body).encode())
@@ -62,10 +65,12 @@ class InProcess:
 
         scope = {
             "type": "http",
+            "http_version": "1.1",
             "method": method,
-            "path": path,
             "raw_path": path.encode(),
             "query_string": query.encode(),
+            TRANSPORT: asyncio.Transport(),
+            WRITABLE: self._writable,
             "headers": [(b"host", b"127.0.0.1"), (b"content-type", content), (b"content-length", b"%d" % len(body))],
         }
         await self._application(scope, receive, send)
@@ -95,7 +100,7 @@ async def control_plane(configuration: Obj | None) -> AsyncIterator[tuple[InProc
     server = Server(MemoryStore())
     await server.open(DISABLED)
     informers = Informers(server.registry)
-    recorder = SeriesRecorder(server.registry, "default-scheduler")
+    recorder = SeriesRecorder(server.registry, "default-scheduler", host="h")
     scheduler = Scheduler(
         server.registry, informers, recorder=recorder, configuration=load_configuration(configuration)
     )

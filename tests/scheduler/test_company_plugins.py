@@ -385,6 +385,25 @@ def test_pods_of_other_namespaces_and_those_going_away_are_not_counted() -> None
 
 
 @pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"matchLabelKeys": ["app"], "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
+        {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}},
+    ],
+)
+def test_a_newcomer_that_is_going_away_counts_itself_all_the_same(more: Obj) -> None:
+    """Upstream asks about deletion only of those that are there."""
+    cluster = zoned("a1")
+    crowd(cluster, a1=1)
+    strict = rule(minDomains=2, **more)
+    assert cluster.feasible(terminating("new", labels=WEB, topologySpreadConstraints=[strict])) == set()
+    assert cluster.feasible(terminating("new", labels=WEB, topologySpreadConstraints=[strict | {"maxSkew": 2}])) == {
+        "a1"
+    }
+
+
+@pytest.mark.parametrize(
     ("least", "feasible"), [(1, {"a1", "b1"}), (2, {"a1", "b1"}), (3, set())], ids=["one", "two", "three"]
 )
 def test_too_few_domains_count_as_if_one_were_empty(least: int, feasible: set[str]) -> None:

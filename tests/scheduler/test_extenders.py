@@ -227,6 +227,18 @@ def test_it_hears_only_of_pods_that_ask_for_what_it_manages() -> None:
     scene(World(filter=only("n2")), {"nodeCacheCapable": True, "managedResources": managed}, act)
 
 
+def test_it_does_not_hear_of_pods_that_are_going_away() -> None:
+    async def act(world: World) -> None:
+        going = pod_obj("going", cpu=1)
+        going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
+        await world.api.create(builtin.PODS, going, "default")
+        await world.add(node_obj("n1"))
+        assert await world.place("w", cpu=1) == "n1"
+        assert {body["Pod"]["metadata"]["name"] for _, body in world.asked} == {"w"}
+
+    scene(World(filter=only("n1")), {"nodeCacheCapable": True}, act)
+
+
 def test_it_has_a_say_in_whom_preemption_drives_away() -> None:
     def spare(body: Obj) -> Obj:
         victims = body["NodeNameToMetaVictims"]

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
+from fairlead.api.resources import Resource
 from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run_virtual
@@ -22,9 +24,18 @@ from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 GANGS = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}]}
 
 
+class SlowApi(MemoryApi):
+    """A server that takes its time to bind."""
+
+    async def create(self, resource: Resource, obj: Obj, *args: Any, subresource: str = "", **more: Any) -> Encoded:
+        if subresource == "binding":
+            await asyncio.sleep(5)
+        return await super().create(resource, obj, *args, subresource=subresource, **more)
+
+
 class World:
     def __init__(self) -> None:
-        self.api = MemoryApi()
+        self.api = SlowApi()
 
     async def node(self, name: str, cpu: int) -> None:
         await self.api.create(builtin.NODES, node_obj(name, cpu=cpu))
@@ -33,10 +44,10 @@ class World:
         group: Obj = {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": least}}
         await self.api.create(POD_GROUPS, group, "default")
 
-    async def pods(self, group: str, *numbers: int, cpu: int = 1) -> None:
+    async def pods(self, group: str, *numbers: int, cpu: int = 1, metadata: Obj | None = None, **spec: Any) -> None:
         for number in numbers:
-            one = pod_obj(f"{group}-{number}", cpu=cpu)
-            one["metadata"]["labels"] = {GROUP_LABEL: group}
+            one = pod_obj(f"{group}-{number}", cpu=cpu, **spec)
+            one["metadata"] |= {"labels": {GROUP_LABEL: group}} | (metadata or {})
             await self.api.create(builtin.PODS, one, "default")
 
     async def placed(self) -> dict[str, int]:
@@ -100,12 +111,57 @@ def test_a_group_waits_for_its_pods_and_for_its_object() -> None:
     scene(act)
 
 
+def test_a_group_waits_for_those_of_it_that_are_gated() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 8)
+        await world.group("train", 2)
+        await world.pods("train", 0)
+        await world.pods("train", 1, schedulingGates=[{"name": "quota"}])
+        assert await world.placed() == {}
+        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
+        await world.api.patch(builtin.PODS, "train-1", "default", {"spec": {"schedulingGates": None}})
+        assert await world.placed() == {"train": 2}
+
+    scene(act)
+
+
+def test_a_pod_that_is_going_away_is_none_of_its_group() -> None:
+    """It keeps a finalizer, and would be refused a node by the server."""
+
+    async def act(world: World) -> None:
+        await world.node("n1", 8)
+        await world.group("train", 2)
+        going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
+        await world.pods("train", 0, metadata=going)
+        await world.pods("train", 1)
+        assert await world.placed() == {}
+        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-1")
+        await world.pods("train", 2)
+        assert await world.placed() == {"train": 2}
+
+    scene(act)
+
+
 def test_more_than_the_group_needs_go_where_there_is_room() -> None:
     async def act(world: World) -> None:
         await world.node("n1", 3)
         await world.group("train", 2)
         await world.pods("train", 0, 1, 2, 3)
         assert await world.placed() == {"train": 3}
+
+    scene(act)
+
+
+def test_who_comes_while_the_others_are_being_bound_belongs_to_them() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 3)
+        await world.group("train", 2)
+        await world.pods("train", 0, 1)
+        await asyncio.sleep(1)
+        await world.pods("train", 2)
+        assert await world.placed() == {"train": 3}
+        late = (await world.api.get(builtin.PODS, "train-2", "default")).obj()
+        assert "conditions" not in late["status"]
 
     scene(act)
 

@@ -52,7 +52,7 @@ class Running:
     def __init__(self, api: FlakyApi) -> None:
         self.api = api
         self.informers = Informers(api)
-        self.recorder = SeriesRecorder(api, "default-scheduler")
+        self.recorder = SeriesRecorder(api, "default-scheduler", host="h")
         self.scheduler = Scheduler(api, self.informers, recorder=self.recorder)
 
     async def add_node(self, name: str = "n1", **more: Any) -> None:

@@ -21,6 +21,7 @@ from tests.scheduler.slow_scheduler import reasons
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 ADVICE = "no new claims to deallocate, preemption:"
 #: Node → name → priority and cpu of each pod there; nodes have 4 cpu.
 Layout = dict[str, dict[str, tuple[int, int]]]
@@ -250,6 +251,40 @@ def test_nobody_leaves_for_a_pod_that_is_kept_away_from_another_node() -> None:
     )
     cluster.snapshot.remove("default/q")
     assert cluster.feasible(one) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("leaver", "wanted", "refused", "lacking"),
+    [
+        # Its leaving frees the port, and would still leave the zone too full.
+        (
+            pod("low", priority=-1, ports=[80]),
+            {"ports": [80]},
+            "node(s) didn't have free ports for the requested pod ports",
+            TOO_SKEWED,
+        ),
+        # Two plugins refuse; the first one speaks.
+        (None, {"affinity": apart({"app": "q"}, ZONE)}, TOO_SKEWED, "No preemption victims found for incoming pod"),
+        (pod("low", priority=-1), {"affinity": apart({"app": "q"}, ZONE)}, TOO_SKEWED, TOO_SKEWED),
+    ],
+)
+def test_nobody_leaves_for_a_pod_going_away_that_would_stay_one_too_many(
+    leaver: Pod | None, wanted: Obj, refused: str, lacking: str
+) -> None:
+    """Whether it goes away itself or not, by its own constraint the newcomer counts."""
+    cluster = Cluster(node("n1", labels={ZONE: "z"}))
+    cluster.place(pod("q", labels={"app": "q"}), "n1")
+    if leaver is not None:
+        cluster.place(leaver, "n1")
+    rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}
+    going = pod_obj(
+        "new", labels={"app": "q"}, topologySpreadConstraints=[rule | {"labelSelector": app("q")}], **wanted
+    )
+    for metadata in ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
+        one = encoded(going | {"metadata": going["metadata"] | metadata}).view(Pod)
+        assert cluster.message(one, whole=True) == (
+            f"0/1 nodes are available: 1 {refused}. {ADVICE} 0/1 nodes are available: 1 {lacking}."
+        )
 
 
 def test_a_node_where_not_even_all_leaving_helps_says_what_would_still_be_lacking() -> None:

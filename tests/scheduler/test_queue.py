@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -164,6 +165,58 @@ def test_a_refused_pod_is_tried_again_after_five_minutes_whatever_happens() -> N
     assert line.names() == []
     line.queue.tick(330.0)
     assert line.names() == ["w"]
+
+
+def test_time_has_something_to_do_only_when_a_refused_pod_has_waited_for_five_minutes() -> None:
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    line.refuse_all(now=100.0)
+    assert line.queue.next_tick(100.0) == 420.0
+
+
+def test_a_pod_that_is_held_back_for_long_is_looked_at_twice_a_minute() -> None:
+    line = Line()
+    line.add("w", now=0.0, cpu=2)
+    for now, due in ((400.0, 420.0), (420.0, 450.0), (455.0, 480.0)):
+        line.queue.tick(now)
+        line.queue.refused(line.pop(), FIT, now, backs_off=False)
+        line.queue.tick(now)
+        assert (line.queue.has_next, line.queue.next_tick(now)) == (False, due)
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_pod_that_is_tried_again_and_again_takes_no_more_room_than_one(is_error: bool) -> None:
+    """Also where it is tried long before its time has come, as whenever something helps it for a moment."""
+    line = Line()
+    line.add("w", now=100.0, cpu=2)
+    helping = node_changed(None, node(cpu=4))
+    tracemalloc.start()
+    try:
+        for _ in range(10_000):
+            one = line.pop()
+            if is_error:
+                line.queue.failed(one, 100.0)
+                line.queue.tick(200.0)
+            else:
+                line.queue.refused(one, FIT, 100.0)
+                line.queue.moved(helping, 100.0)
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert line.names() == ["w"]
+
+
+def test_refused_pods_that_are_gone_take_no_room() -> None:
+    line = Line()
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            line.add(f"w{number}", now=100.0, cpu=2)
+            line.refuse_all(now=100.0)
+            line.queue.remove(f"default/w{number}")
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_gated_pod_waits_until_its_gates_are_gone() -> None:

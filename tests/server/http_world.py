@@ -19,7 +19,8 @@ from fairlead.runtime.loops import run
 from fairlead.server import assembly
 from fairlead.server.asgi.app import Application
 from fairlead.server.asgi.documents import Documents
-from fairlead.server.asgi.listener import LOOPBACK, bind, serving
+from fairlead.server.asgi.health import Progress
+from fairlead.server.asgi.listener import LOOPBACK, Limits, bind, serving
 from fairlead.server.auth.tokens import TokenAuthenticator, anybody
 from fairlead.server.registry import Registry
 from fairlead.store.memory import MemoryStore
@@ -27,7 +28,8 @@ from fairlead.store.memory import MemoryStore
 TOKEN = "let-me-in"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"content-type": "application/json"}
-SECONDS = 10.0
+#: How long a client waits; a machine may have other things to do.
+SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,9 @@ class Server:
     port: int
     guarded_port: int
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.progress = Progress()
+        self._limits = limits
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
@@ -70,7 +74,8 @@ class Server:
             for authenticate in (anybody, TokenAuthenticator(TOKEN)):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
-                await stack.enter_async_context(serving(Application(self.registry, documents, authenticate), sock))
+                application = Application(self.registry, documents, authenticate, self.progress)
+                await stack.enter_async_context(serving(application, sock, limits=self._limits))
             self.port, self.guarded_port = ports
             self._ready.set()
             await self._stop.wait()
@@ -179,8 +184,8 @@ def uncomplaining() -> Iterator[None]:
 
 
 @contextmanager
-def serving_in_a_thread() -> Iterator[Server]:
-    server = Server()
+def serving_in_a_thread(limits: Limits | None = None) -> Iterator[Server]:
+    server = Server(limits)
     server.start()
     try:
         yield server

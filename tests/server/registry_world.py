@@ -16,6 +16,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.custom_kinds import CustomKinds
 from fairlead.server.registry import Registry
+from fairlead.store.base import Store
 from fairlead.store.memory import MemoryStore
 
 NAMESPACE = "n"
@@ -55,7 +56,7 @@ def _space(resource: Resource) -> str:
 
 
 @asynccontextmanager
-async def world(store: MemoryStore) -> AsyncIterator[World]:
+async def world(store: Store) -> AsyncIterator[World]:
     """One life of a server on that store."""
     server = Server(store)
     await server.open(["ServiceAccount"])

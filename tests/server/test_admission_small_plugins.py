@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api.errors import ApiError, Forbidden, NotFound
 from fairlead.api.objects import Obj
@@ -245,6 +247,53 @@ def test_merging_tolerations_drops_those_that_others_cover() -> None:
     assert merged_tolerations([short, dict(short)]) == [short]
     different = {"key": "a", "operator": "Equal", "value": "v"}
     assert merged_tolerations([different, short]) == [different, short]
+
+
+def slowly_merged(tolerations: list[Obj]) -> list[Obj]:
+    """Each compared with each."""
+    merged: list[Obj] = []
+    for index, one in enumerate(tolerations):
+        later = (other for other in tolerations[index + 1 :] if other != one)
+        if not any(covers(other, one) for other in [*merged, *later]):
+            merged.append(one)
+    return merged
+
+
+def covers(wide: Obj, narrow: Obj) -> bool:
+    operator, key = wide.get("operator", "Equal"), wide.get("key", "")
+    if wide == narrow:
+        return True
+    if key != narrow.get("key", "") and not (key == "" and operator == "Exists"):
+        return False
+    if wide.get("effect", "") not in ("", narrow.get("effect", "")):
+        return False
+    if wide.get("effect") == "NoExecute" and "tolerationSeconds" in wide:
+        seconds = narrow.get("tolerationSeconds")
+        if seconds is None or seconds > wide["tolerationSeconds"]:
+            return False
+    if operator == "Exists":
+        return True
+    return bool(narrow.get("operator", "Equal") == operator == "Equal" and wide.get("value") == narrow.get("value"))
+
+
+_TOLERATIONS = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "key": st.sampled_from(["a", "b"]),
+            "operator": st.sampled_from(["Exists", "Equal", "Gt"]),
+            "value": st.sampled_from(["1", "2"]),
+            "effect": st.sampled_from(["NoSchedule", "NoExecute"]),
+            "tolerationSeconds": st.integers(1, 2),
+        },
+    ),
+    max_size=6,
+)
+
+
+@given(_TOLERATIONS)
+def test_tolerations_are_merged_as_if_each_was_compared_with_each(tolerations: list[Obj]) -> None:
+    assert merged_tolerations(tolerations) == slowly_merged(tolerations)
 
 
 # -- storage

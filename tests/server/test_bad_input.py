@@ -118,7 +118,6 @@ def check_any_status(reply: Reply) -> bool:
         "a: &x [*x]",
         "\t- x",
         "!!python/object/apply:os.system ['true']",
-        "metadata: {name: x}\n---\nmetadata: {name: y}\n--- {",
         "? [a]\n: b",
         "\0",
         "[" * NESTED,
@@ -128,6 +127,12 @@ def check_any_status(reply: Reply) -> bool:
 )
 def test_bad_yaml_is_a_bad_request(unchanged: Server, body: str) -> None:
     check_status(unchanged.ask("POST", CONFIG_MAPS, body.encode(), YAML), 400, "BadRequest")
+
+
+def test_of_several_yaml_documents_the_first_one_counts(unchanged: Server) -> None:
+    body = b"metadata: {name: x}\n---\nmetadata: {name: y}\n--- {"
+    reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All", body, YAML)
+    assert (reply.code, reply.obj["metadata"]["name"]) == (201, "x")
 
 
 def test_a_yaml_bomb_does_not_explode(unchanged: Server) -> None:

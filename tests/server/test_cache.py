@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType
 from fairlead.server import cache as caches
-from fairlead.server.cache import Cache, Change, Entry, Matches, Watcher
+from fairlead.server.cache import Cache
+from fairlead.server.entries import Change, Entry
+from fairlead.server.watchers import EVERYTHING, Equal, Matches, Selection, Watcher
 
 Key = tuple[str, str]
 
@@ -28,13 +30,31 @@ _LABELS = st.one_of(st.none(), st.dictionaries(st.sampled_from("xy"), st.sampled
 _CHANGES = st.lists(st.tuples(st.sampled_from(["a", "a-b", "b"]), st.sampled_from("mn"), _LABELS), max_size=60)
 Changes = list[tuple[str, str, dict[str, str] | None]]
 
-SELECTORS: dict[str, Matches | None] = {
-    "": None,
-    "x=1": lambda entry: entry.labels.get("x") == "1",
-    "y!=2": lambda entry: entry.labels.get("y") != "2",
-    "metadata.name=m": lambda entry: entry.name == "m",
+
+def read_x(entry: Entry) -> str:
+    return entry.labels.get("x", "")
+
+
+def read_name(entry: Entry) -> str:
+    return entry.name
+
+
+def demanding(*equal: Equal) -> tuple[Matches, tuple[Equal, ...]]:
+    return lambda entry: all(read(entry) == value for _, read, value in equal), equal
+
+
+#: Predicates, and what they demand to be equal.
+SELECTORS: dict[str, tuple[Matches | None, tuple[Equal, ...]]] = {
+    "": (None, ()),
+    "y!=2": (lambda entry: entry.labels.get("y") != "2", ()),
+    "x=1": demanding(Equal("x", read_x, "1")),
+    "x=2": demanding(Equal("x", read_x, "2")),
+    "x=": demanding(Equal("x", read_x, "")),
+    "name=m": demanding(Equal("name", read_name, "m")),
+    "name=m,x=1": demanding(Equal("name", read_name, "m"), Equal("x", read_x, "1")),
 }
-_SELECTED = st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from(sorted(SELECTORS)))
+SELECTIONS = [Selection(namespace, *found) for namespace in ("", "a", "b") for found in SELECTORS.values()]
+_SELECTED = st.sampled_from(SELECTIONS)
 
 
 def applied(cache: Cache, changes: Changes, first: int = 1) -> None:
@@ -42,8 +62,8 @@ def applied(cache: Cache, changes: Changes, first: int = 1) -> None:
         cache.apply(revision, namespace, name, None if labels is None else raw(namespace, name, labels, revision))
 
 
-def selected(cache: Cache, namespace: str, matches: Matches | None) -> dict[Key, bytes]:
-    return {(one.namespace, one.name): one.raw for one in cache.entries(namespace) if not matches or matches(one)}
+def selected(cache: Cache, selection: Selection) -> dict[Key, bytes]:
+    return {(one.namespace, one.name): one.raw for one in cache.entries() if selection.includes(one)}
 
 
 class Replay:
@@ -68,50 +88,79 @@ class Replay:
             self.known[key] = entry.raw
 
 
-def watching(cache: Cache, namespace: str, matches: Matches | None, replay: Replay) -> Watcher:
-    watcher = Watcher(namespace, matches, replay.sink, lambda: None)
+def watching(cache: Cache, selection: Selection, replay: Replay) -> Watcher:
+    watcher = Watcher(selection, replay.sink, lambda: None)
     cache.watch(watcher)
     return watcher
 
 
-@given(_CHANGES, _CHANGES, _SELECTED)
-def test_a_watcher_that_replays_its_events_knows_exactly_what_there_is(
-    before: Changes, after: Changes, selected_by: tuple[str, str]
-) -> None:
-    """X-04: for any changes and any selector; an object that begins to match is ADDED, one that ceases DELETED."""
-    namespace, matches = selected_by[0], SELECTORS[selected_by[1]]
+@given(_CHANGES, _CHANGES)
+def test_watchers_that_replay_their_events_know_exactly_what_there_is(before: Changes, after: Changes) -> None:
+    """X-04: for any changes, all selections at once; what begins to match is ADDED, what ceases DELETED."""
     cache = Cache("things")
     applied(cache, before)
-    replay = Replay(selected(cache, namespace, matches))
-    watching(cache, namespace, matches, replay)
+    replays = [Replay(selected(cache, selection)) for selection in SELECTIONS]
+    for selection, replay in zip(SELECTIONS, replays, strict=True):
+        watching(cache, selection, replay)
     applied(cache, after, len(before) + 1)
-    assert replay.known == selected(cache, namespace, matches)
+    assert [one.known for one in replays] == [selected(cache, selection) for selection in SELECTIONS]
+
+
+def test_a_change_is_not_shown_to_who_watches_something_else() -> None:
+    """What it costs is what those cost whom it may concern: that it was theirs counts as well."""
+    cache, asked = Cache("things"), list[str]()
+
+    def asking(value: str) -> Matches:
+        def matches(entry: Entry) -> bool:
+            asked.append(value)
+            return read_x(entry) == value
+
+        return matches
+
+    for number in range(1000):
+        value = str(number)
+        watching(cache, Selection("a", asking(value), (Equal("x", read_x, value),)), Replay())
+        watching(cache, Selection(f"a{number}", asking("in another namespace")), Replay())
+    applied(cache, [("a", "m", {"x": "7"}), ("a", "m", {"x": "8"})])
+    assert set(asked) == {"7", "8"}
 
 
 @given(_CHANGES, _SELECTED, st.integers(0, 60))
-def test_a_watch_that_begins_in_the_past_catches_up(changes: Changes, selected_by: tuple[str, str], start: int) -> None:
-    namespace, matches = selected_by[0], SELECTORS[selected_by[1]]
+def test_a_watch_that_begins_in_the_past_catches_up(changes: Changes, selection: Selection, start: int) -> None:
     cache = Cache("things")
     applied(cache, changes[:start])
-    replay = Replay(selected(cache, namespace, matches))
+    replay = Replay(selected(cache, selection))
     applied(cache, changes[start:], min(start, len(changes)) + 1)
-    watcher = Watcher(namespace, matches, replay.sink, lambda: None)
+    watcher = Watcher(selection, replay.sink, lambda: None)
     missed = cache.since(min(start, len(changes)))
     assert missed is not None
     for change in missed:
         watcher.tell(change)
-    assert replay.known == selected(cache, namespace, matches)
+    assert replay.known == selected(cache, selection)
 
 
-@given(_CHANGES, st.sampled_from(["", "a"]), st.integers(0, 60))
-def test_the_state_as_of_a_version_is_what_was_there_then(changes: Changes, namespace: str, at: int) -> None:
+#: Keys at which a page may begin, be there anything or not.
+_STARTS = st.sampled_from(["", "a", "a/", "a/m\0", "a-b/m", "m", "n\0", "b/n", "zzz"])
+
+
+@given(_CHANGES, st.sampled_from(["", "a"]), _STARTS, st.integers(0, 60))
+def test_the_state_as_of_a_version_is_what_was_there_then(
+    changes: Changes, namespace: str, start: str, at: int
+) -> None:
     then = Cache("things")
     applied(then, changes[:at])
     now = Cache("things")
     applied(now, changes)
-    found = now.entries_at(at, namespace)
-    assert found is not None
-    assert [one.raw for one in found] == [one.raw for one in then.entries(namespace)]
+    expected = [one for one in then.entries(namespace) if (one.name if namespace else key_of(one)) >= start]
+    for cache, revision in ((then, None), (now, at)):
+        found = cache.state(namespace, start, revision)
+        assert found is not None
+        assert found.size == len(expected)
+        assert [one.raw for one in found.entries] == [one.raw for one in expected]
+
+
+def key_of(entry: Entry) -> str:
+    return f"{entry.namespace}/{entry.name}"
 
 
 @given(_CHANGES)
@@ -145,8 +194,8 @@ def test_history_is_bounded_and_says_so_when_asked_for_more(
     assert known == list(range(known[0], 51))
     assert 35 < known[0] <= 49
     assert len(cache.since(known[0]) or ()) == 50 - known[0]
-    assert cache.entries_at(known[0] - 1) is None
-    assert cache.entries_at(known[0]) is not None
+    assert cache.state(at=known[0] - 1) is None
+    assert cache.state(at=known[0]) is not None
 
 
 def test_nothing_before_the_start_of_the_server_can_be_had() -> None:
@@ -169,7 +218,7 @@ def test_loading_out_of_order_still_knows_the_newest_version() -> None:
 
 def test_the_deletion_of_something_unknown_is_no_event() -> None:
     cache, replay = Cache("things"), Replay()
-    watching(cache, "", None, replay)
+    watching(cache, EVERYTHING, replay)
     cache.apply(5, "a", "m", None)
     assert replay.revision == 0
     assert cache.since(0) == []
@@ -178,7 +227,7 @@ def test_the_deletion_of_something_unknown_is_no_event() -> None:
 def test_a_deletion_carries_the_last_state_at_the_version_of_the_deletion() -> None:
     cache, told = Cache("things"), list[tuple[EventType, Entry]]()
     cache.apply(1, "a", "m", raw("a", "m", {"x": "1"}, 1))
-    cache.watch(Watcher("", None, lambda type_, change: told.append((type_, change.carried(type_))), lambda: None))
+    cache.watch(Watcher(EVERYTHING, lambda type_, change: told.append((type_, change.carried(type_))), lambda: None))
     cache.apply(2, "a", "m", None)
     [(type_, entry)] = told
     assert type_ is EventType.DELETED
@@ -188,7 +237,7 @@ def test_a_deletion_carries_the_last_state_at_the_version_of_the_deletion() -> N
 def test_all_watchers_share_one_encoding_of_an_event() -> None:
     cache, lines = Cache("things"), list[bytes]()
     for _ in range(3):
-        cache.watch(Watcher("", None, lambda type_, change: lines.append(change.line(type_)), lambda: None))
+        cache.watch(Watcher(EVERYTHING, lambda type_, change: lines.append(change.line(type_)), lambda: None))
     cache.apply(1, "a", "m", raw("a", "m", {}, 1))
     assert lines[0] is lines[1] is lines[2]
 
@@ -205,7 +254,7 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
         return sink
 
     for number in range(3):
-        watchers.append(Watcher("", None, leaves(number), lambda: None))
+        watchers.append(Watcher(EVERYTHING, leaves(number), lambda: None))
         cache.watch(watchers[number])
     applied(cache, [("a", "m", {}), ("a", "m", {"x": "1"})])
     assert told == ["0", "1", "2"]
@@ -215,7 +264,7 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
 def test_every_watch_ends_when_the_kind_is_served_no_more() -> None:
     cache, ended, told = Cache("things"), list[int](), list[EventType]()
     for number in range(3):
-        cache.watch(Watcher("", None, lambda type_, _: told.append(type_), partial(ended.append, number)))
+        cache.watch(Watcher(EVERYTHING, lambda type_, _: told.append(type_), partial(ended.append, number)))
     cache.end_watches()
     applied(cache, [("a", "m", {})])
     assert (ended, told, cache.watchers) == ([0, 1, 2], [], 0)

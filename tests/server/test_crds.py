@@ -16,7 +16,7 @@ from fairlead.server.crds.columns import Columns
 from fairlead.server.crds.custom import CustomKind, VersionSchema, custom_kind, resources_of
 from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.crds.paths import PathError, compile_path
-from fairlead.server.crds.patterns import compile_pattern
+from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.pruning import copied, fill_defaults, prune
 from fairlead.server.crds.scale import Scale
 from fairlead.server.crds.schema import compile_schema
@@ -140,7 +140,7 @@ def test_a_wrong_spec_is_refused(change: Obj, expected: str) -> None:
         (
             spec_of(a={"type": "string", "pattern": "("}),
             ["properties[spec].properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but "
-             "isn't: error parsing regexp: missing ), unterminated subpattern: `(`"],
+             "isn't: error parsing regexp: missing closing ): `(`"],
         ),
         (
             spec_of(a={"type": "integer", "default": "x"}),
@@ -543,10 +543,86 @@ def test_rules_are_not_asked_about_an_unsound_object() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "text", "matches"),
-    [("^a$", "a\n", False), (r"^a\z", "a", True), ("^[[:alpha:]]+$", "ab", True), ("^[]a]$", "]", True)],
+    [
+        ("^a$", "a\n", False),
+        (r"^a\z", "a", True),
+        ("^[[:alpha:]]+$", "ab", True),
+        ("^[]a]$", "]", True),
+        (r"\d", "\u0663", False),
+        (r"^\p{Greek}+$", "\u03b1", True),
+        (r"^\Q{2000}\E$", "{2000}", True),
+        ("^[{2000}]$", "{", True),
+        ("^a{02000}$", "a{02000}", True),
+        (r"^\{2000}$", "{2000}", True),
+        ("b", "abc", True),
+    ],
 )
 def test_patterns_are_read_as_go_reads_them(pattern: str, text: str, matches: bool) -> None:
-    assert (compile_pattern(pattern).search(text) is not None) is matches
+    assert compile_pattern(pattern).matches(text) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(a", "missing closing ): `(a`"),
+        ("a)", "unexpected ): `a)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("[b-a]", "invalid character class range: `b-a`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a++", "invalid nested repetition operator: `++`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("a{2,1}", "invalid repeat count: `{2,1}`"),
+        ("x{4294967295}", "invalid repeat count: `{4294967295}`"),
+        ("x{1,4294967295}", "invalid repeat count: `{1,4294967295}`"),
+        ("(x{100}){100}", "invalid repeat count: `{100}`"),
+        ("\\", "trailing backslash at end of expression: ``"),
+        (r"\y", r"invalid escape sequence: `\y`"),
+        (r"\C", r"invalid escape sequence: `\C`"),
+        (r"\1", r"invalid escape sequence: `\1`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("(?P<n", "invalid named capture: `(?P<n`"),
+        (r"\pX", r"invalid character class range: `\pX`"),
+    ],
+)
+def test_a_pattern_that_go_does_not_take_is_refused_in_its_words(pattern: str, why: str) -> None:
+    with pytest.raises(BadPattern) as refused:
+        compile_pattern(pattern)
+    assert str(refused.value) == f"error parsing regexp: {why}"
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|a?)+$", "(x+x+)+y", "^(.*)*$b"])
+def test_no_pattern_takes_longer_than_its_text_is_long(pattern: str) -> None:
+    assert not compile_pattern(pattern).matches("a" * 100_000 + "\n")
+
+
+@pytest.mark.parametrize("pattern", ["(a|b)*a(a|b){900}c", "(?:a?){1000}(?:b?){1000}$"])
+def test_a_long_text_is_not_matched_with_a_large_pattern(pattern: str) -> None:
+    """RE2 takes time in proportion to both, multiplied: 20 s for a text of 1.4 MB."""
+    schema = spec_of(a={"type": "string", "pattern": pattern})
+    assert not problems(schema, widget({"a": "ab" * 500 + "a" + "b" * 900 + "c" * pattern.endswith("c")}))
+    (told,) = problems(schema, widget({"a": "ab" * 700_000}))
+    assert "validation takes more than 1000000 steps" in told
+
+
+def test_a_long_text_is_matched_with_an_ordinary_pattern() -> None:
+    schema = spec_of(
+        a={"type": "string", "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}
+    )
+    assert not problems(schema, widget({"a": "ab" * 700_000}))
+    assert len(problems(schema, widget({"a": "ab" * 700_000 + "-"}))) == 1
+
+
+def test_patterns_that_take_very_long_to_compile_are_refused_together() -> None:
+    fields = {f"f{number}": {"type": "string", "pattern": rf"\pL{{300}}{number}"} for number in range(5000)}
+    told = refusals(samples.crd(samples.version(schema=spec_of(**fields))))
+    assert 'spec.validation.openAPIV3Schema: Invalid value: "": patterns are too large together' in told
+
+
+def test_a_stored_pattern_that_is_none_any_more_matches_nothing() -> None:
+    (told,) = problems(spec_of(a={"type": "string", "pattern": "(?=a)"}), widget({"a": "a"}))
+    assert told.endswith("should match '(?=a), but pattern is invalid: error parsing regexp: invalid or unsupported "
+                         "Perl syntax: `(?=`'")  # fmt: skip
 
 
 # --- versions, status, scale, columns -------------------------------------------------------------------------------

@@ -154,3 +154,102 @@ def test_an_object_of_another_kind_is_told_nothing_else() -> None:
             await world.api.patch(widgets, "w", NAMESPACE, {"kind": "Foo"})
 
     run(test)
+
+
+_PATCHED = {"spec": {"b": "b"}}
+
+
+def _defaulting(properties: Obj) -> Any:
+    """The spec of the definition, with these fields in the spec of v1."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    version = WIDGETS["spec"]["versions"][0] | {"schema": {"openAPIV3Schema": schema}}
+    return WIDGETS["spec"] | {"versions": [version]}
+
+
+_BEFORE = _defaulting({"a": {"type": "string"}, "old": {"type": "string"}})
+_AFTER = _defaulting({
+    "a": {"type": "string", "default": "x"},
+    "b": {"type": "string"},
+    "c": {"type": "object", "default": {}, "properties": {"d": {"type": "integer", "default": 3}}},
+})  # fmt: skip
+
+
+def test_a_stored_object_has_the_defaults_that_its_definition_got_later() -> None:
+    async def test(world: World) -> None:
+        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+        await asyncio.sleep(1)
+        found = world.api.catalogue.find("example.com", "v1", "widgets")
+        assert found is not None
+        widgets, spec = found[1].resource, {"old": "o"}
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+        revision = (await world.create(widgets, widget))["metadata"]["resourceVersion"]
+        await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+        await asyncio.sleep(1)
+        expected = {"a": "x", "c": {"d": 3}}
+        got = await world.get(widgets, "w")
+        assert got is not None
+        assert (got["spec"], got["metadata"]["resourceVersion"]) == (expected, revision)
+        (listed,) = (await world.api.list(widgets, NAMESPACE)).items
+        assert listed.obj() == got
+        watching = Watching(world.api, widgets)
+        await watching.told()
+        assert watching.events == [("ADDED", got)]
+        patched = (await world.api.patch(widgets, "w", NAMESPACE, _PATCHED)).obj()
+        assert patched["spec"] == expected | {"b": "b"}
+        assert patched["metadata"]["generation"] == 2
+        record = (await world.api.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
+        assert record is not None
+        assert b'"d":3' in record.value  # what is written is complete
+
+    run(test)
+
+
+def test_an_update_that_says_the_defaults_alone_changes_no_generation() -> None:
+    """The old object has them already, where it is compared."""
+
+    async def test(world: World) -> None:
+        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+        await asyncio.sleep(1)
+        found = world.api.catalogue.find("example.com", "v1", "widgets")
+        assert found is not None
+        widgets = found[1].resource
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
+        await world.create(widgets, widget)
+        await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+        await asyncio.sleep(1)
+        patched = (await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": "x"}})).obj()
+        assert patched["metadata"]["generation"] == 1
+
+    run(test)
+
+
+def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+            await asyncio.sleep(1)
+            found = made.api.catalogue.find("example.com", "v1", "widgets")
+            assert found is not None
+            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
+            await made.create(found[1].resource, widget)
+            (first,) = _BEFORE["versions"]
+            (second,) = _AFTER["versions"]
+            versions = [first | {"storage": False}, second | {"name": "v1beta10"}]
+            spec = {"spec": {"versions": versions}}
+            await made.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", spec)
+            await asyncio.sleep(1)
+            await _check_versions(made)
+        async with world(store) as made:
+            await _check_versions(made)
+
+    async def _check_versions(made: World) -> None:
+        for version, spec in (("v1", {"a": "x"}), ("v1beta10", {"a": "x", "c": {"d": 3}})):
+            found = made.api.catalogue.find("example.com", version, "widgets")
+            assert found is not None
+            got = await made.get(found[1].resource, "w")
+            assert got is not None
+            assert (got["apiVersion"], got["spec"]) == (f"example.com/{version}", spec)
+
+    run_virtual(main())

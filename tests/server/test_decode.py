@@ -146,7 +146,7 @@ def test_keys_that_come_twice_in_yaml_are_told() -> None:
     ("body", "message"),
     [
         (b"a: b: c\n", "yaml: line 1: mapping values are not allowed in this context (613a20623a20630a)"),
-        (b"a: *x", "yaml: found undefined alias (613a202a78)"),
+        (b"a: *x", "yaml: unknown anchor 'x' referenced (613a202a78)"),
         (b"? [1]\n: 2", "yaml: unsupported key of type: list, key: [1] (3f205b315d0a3a2032)"),
     ],
 )

@@ -13,6 +13,9 @@ from typing import Any, BinaryIO
 import pytest
 import yaml
 
+from fairlead.server.asgi.listener import Limits
+from fairlead.server.asgi.negotiate import MAX_CLAUSES
+from fairlead.server.asgi.protocol import Patience
 from tests.server.http_world import (
     CONFIG_MAPS,
     JSON,
@@ -263,7 +266,107 @@ def test_a_path_that_a_builtin_group_does_not_have_is_a_status(server: Server, p
 )
 def test_a_path_of_nobody_is_a_404_in_plain_text(server: Server, path: str) -> None:
     reply = server.ask("GET", path)
-    assert (reply.code, reply.body) == (404, b"404 page not found")
+    assert (reply.code, reply.body) == (404, b"404 page not found\n")
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert server.ask(method, path, headers={}).code == 404
+
+
+# -- JSON as Go writes it
+
+
+PRETTY = b'{\n  "kind": "ConfigMapList",\n  "apiVersion": "v1",\n  "metadata": {\n'
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "is_pretty"),
+    [
+        ("", "kubectl/v1.36.0", False),
+        ("", "curl/8.5.0", True),
+        ("", "Wget/1.21", True),
+        ("", "Mozilla/5.0 (X11)", True),
+        ("?pretty=true", "kubectl/v1.36.0", True),
+        ("?pretty=1", "", True),
+        ("?pretty=false", "curl/8.5.0", False),
+        ("?pretty=nonsense", "curl/8.5.0", False),
+        ("?pretty=", "curl/8.5.0", True),
+    ],
+)
+def test_people_get_their_json_indented(server: Server, query: str, agent: str, is_pretty: bool) -> None:
+    name = fresh()
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}})
+    for path in (CONFIG_MAPS, f"{CONFIG_MAPS}/{name}", f"{CONFIG_MAPS}/nothing", "/api", "/apis/apps/v1"):
+        body = server.ask("GET", path + query, headers={"user-agent": agent}).body
+        as_go = json.dumps(
+            json.loads(body), indent=2 if is_pretty else None, separators=(",", ": " if is_pretty else ":")
+        )
+        assert body.decode() == (as_go if is_pretty else as_go + "\n")
+    assert server.ask("GET", CONFIG_MAPS + query, headers={"user-agent": agent}).body.startswith(PRETTY) == is_pretty
+
+
+def test_a_media_type_can_ask_for_indented_json(server: Server) -> None:
+    assert server.ask("GET", CONFIG_MAPS, headers={"accept": "application/json;pretty=1"}).body.startswith(PRETTY)
+
+
+@pytest.mark.parametrize("form", [{}, METADATA_LIST, TABLE])
+def test_an_answer_in_json_is_a_line(server: Server, form: dict[str, str]) -> None:
+    reply = server.ask("GET", CONFIG_MAPS, headers=form)
+    assert reply.body.count(b"\n") == 1
+    assert reply.body.endswith(b"}\n")
+    assert int(reply.headers["content-length"]) == len(reply.body)
+
+
+def test_the_version_is_always_written_for_people(server: Server) -> None:
+    for path in ("/version", "/"):
+        body = server.ask("GET", path).body.decode()
+        assert body == json.dumps(json.loads(body), indent=2)
+
+
+def test_a_curl_without_credentials_can_read_why(server: Server) -> None:
+    reply = server.ask("GET", "/api", headers={"user-agent": "curl/8.5.0"}, port=server.guarded_port)
+    assert reply.body.startswith(b'{\n  "kind": "Status",\n')
+
+
+# -- health
+
+
+def test_health_lists_its_checks(server: Server) -> None:
+    always = "[+]ping ok\n[+]log ok\n[+]etcd ok\n"
+    assert server.ask("GET", "/livez?verbose").body.decode() == f"{always}livez check passed\n"
+    assert server.ask("GET", "/healthz?verbose=1").body.decode() == f"{always}healthz check passed\n"
+    assert server.ask("GET", "/readyz?verbose").body.decode() == (
+        f"{always}[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
+    )
+    for path in ("/livez", "/readyz/", "/readyz/ping", "/livez/etcd", "/healthz/log", "/readyz/shutdown"):
+        reply = server.ask("GET", path)
+        assert (reply.code, reply.body) == (200, b"ok")
+        assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert server.ask("GET", "/livez/shutdown").code == 404
+    assert server.ask("GET", "/readyz/nonsense").body == b"404 page not found\n"
+
+
+def test_checks_can_be_left_out(server: Server) -> None:
+    assert server.ask("GET", "/livez?verbose&exclude=etcd&exclude=a&exclude=b").body.decode() == (
+        "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n"
+        'warn: some health checks cannot be excluded: no matches for "a","b"\nlivez check passed\n'
+    )
+
+
+def test_who_is_not_ready_says_what_is_missing(server: Server) -> None:
+    server.progress.is_ready = False
+    try:
+        reply = server.ask("GET", "/readyz")
+        assert (reply.code, reply.body.decode()) == (
+            500,
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\n"
+            "readyz check failed\n",
+        )
+        assert server.ask("GET", "/readyz?exclude=informer-sync").body == b"ok"
+        assert server.ask("GET", "/livez").body == b"ok"
+        one = server.ask("GET", "/readyz/informer-sync")
+        assert (one.code, one.body[:23]) == (500, b"internal server error: ")
+    finally:
+        server.progress.is_ready = True
 
 
 # -- watches
@@ -507,6 +610,65 @@ def test_a_compressed_body_is_refused_like_any_other_nonsense(server: Server) ->
 # -- credentials
 
 
+MANY_TYPES = "*," * 8000 + "a," * 8000 + "*/*"
+
+
+@pytest.mark.parametrize("accept", ["", "application/yaml", "nonsense", MANY_TYPES])
+def test_a_stranger_gets_json_whatever_it_accepts(server: Server, accept: str) -> None:
+    reply = server.ask("GET", CONFIG_MAPS, headers={"accept": accept}, port=server.guarded_port)
+    check_status(reply, 401, "Unauthorized")
+    assert reply.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("path", ["/%zz", f"{CONFIG_MAPS}?timeout=nonsense", f"{CONFIG_MAPS}?watch=%zz&limit=x"])
+def test_a_stranger_learns_nothing_of_how_its_request_was_read(server: Server, path: str) -> None:
+    check_status(server.ask("GET", path, port=server.guarded_port), 401, "Unauthorized")
+
+
+def test_of_many_media_types_the_first_are_looked_at(server: Server) -> None:
+    def code(accept: str) -> int:
+        return server.ask("GET", CONFIG_MAPS, headers={"accept": accept}).code
+
+    assert code("a/b," * (MAX_CLAUSES - 1) + "application/json") == 200
+    assert code("a/b," * MAX_CLAUSES + "application/json") == 406
+    assert code("*," * 8000 + "a," * 8000 + "*/*") == 406
+
+
+def test_a_query_has_no_more_parameters_than_anybody_needs(server: Server) -> None:
+    assert server.ask("GET", f"{CONFIG_MAPS}?{'&'.join('a' * 1000)}").code == 200
+    check_status(server.ask("GET", f"{CONFIG_MAPS}?{'&'.join('a' * 1001)}"), 400, "BadRequest")
+
+
+TWICE = [f"Authorization: Bearer {TOKEN}", "Authorization: Bearer wrong"]
+
+
+@pytest.mark.parametrize("headers", [TWICE, TWICE[::-1], TWICE[:1] * 2])
+def test_who_shows_two_credentials_shows_none(server: Server, headers: list[str]) -> None:
+    with server.raw(request("GET", CONFIG_MAPS, *headers), server.guarded_port) as sock:
+        check_status(answer_on(sock), 401, "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "text"),
+    [
+        ("Host: localhost\r\nHost: localhost\r\n", b"400 Bad Request: too many Host headers"),
+        ("Host: localhost\r\nHost: evil.example\r\n", b"400 Bad Request: too many Host headers"),
+        ("", b"400 Bad Request: missing required Host header"),
+    ],
+)
+def test_a_request_names_one_host(server: Server, hosts: str, text: bytes) -> None:
+    for port in (server.port, server.guarded_port):
+        with server.raw(f"GET {CONFIG_MAPS} HTTP/1.1\r\n{hosts}\r\n".encode(), port) as sock:
+            reply = answer_on(sock)
+            assert (reply.code, reply.body, reply.headers["connection"]) == (400, text, "close")
+            assert sock.recv(1) == b""
+
+
+def test_of_any_other_header_the_first_counts(server: Server) -> None:
+    with server.raw(request("GET", CONFIG_MAPS, "Accept: application/yaml", "Accept: application/json")) as sock:
+        assert answer_on(sock).headers["content-type"] == "application/yaml"
+
+
 @pytest.mark.parametrize(
     "shown",
     [
@@ -546,16 +708,36 @@ def test_the_token_lets_in(server: Server, scheme: str) -> None:
         ({"Host": "localhost"}, 200),
         ({"Host": "[::1]:8080"}, 200),
         ({"Host": "evil.example"}, 401),
-        ({"Host": "localhost", "Origin": "http://localhost:3000"}, 200),
+        ({"Host": "localhost:80", "Origin": "http://localhost:80"}, 200),
+        ({"Host": "localhost:80", "Origin": "http://localhost:80", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Host": "localhost:80", "Sec-Fetch-Site": "none"}, 200),
+        ({"Host": "localhost:80", "Origin": "http://localhost:3000"}, 401),
+        ({"Host": "localhost:80", "Origin": "http://127.0.0.1:80"}, 401),
+        ({"Host": "localhost:80", "Origin": "https://localhost:80"}, 401),
+        ({"Host": "localhost:80", "Origin": "null"}, 401),
+        ({"Host": "localhost:80", "Sec-Fetch-Site": "same-site"}, 401),
+        ({"Host": "localhost:80", "Sec-Fetch-Site": "cross-site"}, 401),
         ({"Host": "localhost", "Origin": "http://evil.example"}, 401),
     ],
 )
 def test_the_plain_listener_answers_no_web_page(server: Server, headers: dict[str, str], code: int) -> None:
     """A browser on this machine runs the scripts of strangers; DNS rebinding makes them come from any name."""
     said = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    with socket.create_connection(("127.0.0.1", server.port)) as raw:
-        raw.sendall(f"GET /api/v1/namespaces HTTP/1.1\r\n{said}\r\n".encode())
-        assert int(raw.recv(12)[9:]) == code
+    body = config(fresh())
+    for method, path, content in (("GET", CONFIG_MAPS, b""), ("POST", CONFIG_MAPS, body)):
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(f"{method} {path} HTTP/1.1\r\n{said}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            assert int(raw.recv(12)[9:]) == (201 if content and code == 200 else code)
+
+
+def test_no_other_page_of_this_machine_can_post_without_a_content_type(server: Server) -> None:
+    """What a browser may send to anybody without asking first."""
+    before = server.registry.revision
+    for content_type in ([], ["Content-Type: text/plain"], ["Content-Type: application/x-www-form-urlencoded"]):
+        sent = request("POST", CONFIG_MAPS, "Origin: http://localhost:3000", *content_type, "Content-Length: 2") + b"{}"
+        with server.raw(sent) as sock:
+            check_status(answer_on(sock), 401, "Unauthorized")
+    assert server.registry.revision == before
 
 
 def test_a_delete_whose_body_never_came_deletes_nothing(server: Server) -> None:
@@ -578,3 +760,83 @@ def test_a_head_without_end_is_cut_off(server: Server) -> None:
         for _ in range(64):
             raw.sendall(b"x" * 65536)
         assert raw.recv(12) in (b"HTTP/1.1 431", b"")
+
+
+# -- clients that take their time
+
+
+@pytest.fixture(scope="module")
+def impatient() -> Iterator[Server]:
+    patience = Patience(head=0.2, body=0.2, idle=0.2)
+    with serving_in_a_thread(Limits(patience, connections=8, strangers=4, stranger_seconds=0.0)) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HT", request("POST", CONFIG_MAPS, "Content-Length: 9"), request("GET", "/livez")]
+)
+def test_a_client_that_has_had_its_time_is_left(impatient: Server, sent: bytes) -> None:
+    """Half a head, half a body, nothing, or nothing more."""
+    for port in (impatient.port, impatient.guarded_port):
+        with impatient.raw(sent, port) as sock:
+            while sock.recv(65536):
+                pass
+
+
+def test_a_body_that_does_not_come_in_time_is_a_504(server: Server) -> None:
+    head = request("POST", f"{CONFIG_MAPS}?timeout=1ms", "Content-Type: application/json", "Content-Length: 99")
+    with server.raw(head + b"{") as sock:
+        message = check_status(reply := answer_on(sock), 504, "Timeout")
+        assert message == "Timeout: request did not complete within the allotted timeout"
+        assert reply.headers["connection"] == "close"
+        assert sock.recv(1) == b""
+
+
+def test_strangers_cannot_keep_others_out(impatient: Server) -> None:
+    """They have so many places, and where another waits for one who has been there longest goes."""
+    port = impatient.guarded_port
+    socks = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+    for sock in socks:
+        sock.sendall(b"GET / HT")
+    assert impatient.ask("GET", "/livez", headers={"authorization": f"Bearer {TOKEN}"}, port=port).code == 200
+    for sock in socks:
+        with contextlib.suppress(ConnectionError):
+            assert sock.recv(1) == b""
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ({"kind": "Pod"}, "converting (v1.Pod) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "Nonsense"}, 'no kind "Nonsense" is registered for version "v1" in scheme '),
+        ({"apiVersion": "v2"}, 'no kind "ConfigMap" is registered for version "v2" in scheme '),
+        (
+            {"apiVersion": "apps/v1", "kind": "Deployment"},
+            "converting (v1.Deployment) to (core.ConfigMap): unknown conversion",
+        ),
+    ],
+)
+def test_no_patch_makes_an_object_of_another_kind(server: Server, patch: dict[str, str], why: str) -> None:
+    name = fresh()
+    server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}})
+    operations = [{"op": "replace", "path": f"/{key}", "value": value} for key, value in patch.items()]
+    for body, form in ((patch, "merge-patch"), (operations, "json-patch")):
+        reply = server.ask("PATCH", f"{CONFIG_MAPS}/{name}", body, {"content-type": f"application/{form}+json"})
+        check_status(reply, 422, "Invalid")
+        assert reply.obj["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+        assert why in reply.obj["message"]
+    strategic = {"content-type": "application/strategic-merge-patch+json"}
+    assert server.ask("PATCH", f"{CONFIG_MAPS}/{name}", patch, strategic).obj["kind"] == "ConfigMap"
+    nothing = {"kind": None, "apiVersion": ""}
+    merge = {"content-type": "application/merge-patch+json"}
+    assert server.ask("PATCH", f"{CONFIG_MAPS}/{name}", nothing, merge).code == 200
+
+
+def test_a_review_has_no_rows(server: Server) -> None:
+    """What is answered and never stored cannot be shown as a Table."""
+    review = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    check_status(server.ask("POST", path, review, JSON | TABLE), 406, "NotAcceptable")
+    either = {"accept": f"{TABLE['accept']}, application/json"}
+    assert server.ask("POST", path, review, JSON | either).obj["kind"] == "SelfSubjectAccessReview"

@@ -219,6 +219,13 @@ def test_index_sets_are_counted_and_compared(completed: list[int], failed: list[
         ("*/0 * * * *", "step of range should be a positive number: */0"),
         ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
         ("@often", "unrecognized descriptor: @often"),
+        ("@every 2562048h", 'failed to parse duration @every 2562048h: time: invalid duration "2562048h"'),
+        ("@every 5", 'failed to parse duration @every 5: time: missing unit in duration "5"'),
+        (
+            "*/9223372036854775808 * * * *",
+            "failed to parse int from 9223372036854775808: "
+            'strconv.Atoi: parsing "9223372036854775808": value out of range',
+        ),
     ],
 )
 def test_schedules_are_judged_as_the_parser_upstream_does(schedule: str, error: str) -> None:

@@ -56,6 +56,26 @@ def test_pages_show_one_state_whatever_is_written_between_them() -> None:
     run(test)
 
 
+def test_others_have_a_turn_while_a_list_looks_for_what_matches() -> None:
+    async def test(world: World) -> None:
+        for number in range(16):
+            await world.config(f"c{number:02}", labels={"l": str(number % 2)}, annotations={"a": "x" * 250_000})
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        meanwhile = asyncio.create_task(others())
+        assert await world.names(CONFIG_MAPS, labels="l=1") == [f"c{number:02}" for number in range(1, 16, 2)]
+        assert turns > 0
+        meanwhile.cancel()
+
+    run(test)
+
+
 def test_pages_of_all_namespaces_are_complete_and_in_the_order_of_their_keys() -> None:
     """As in etcd, where a namespace's keys end with a slash: `m-1/a` comes before `m/a`."""
 

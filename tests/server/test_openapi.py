@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -11,9 +12,11 @@ import pytest
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.errors import NotAcceptable
 from fairlead.api.objects import Obj
-from fairlead.server import openapi
+from fairlead.server import openapi, protobuf
 from fairlead.server.cache import Cache
 from fairlead.server.crds.custom import custom_kind
+from fairlead.server.openapi import gnostic
+from fairlead.server.openapi.documents import Kinds
 from fairlead.server.served import Catalogue, Served
 from fairlead.server.strategies import Strategy
 from fairlead.server.versions import Version
@@ -32,11 +35,15 @@ def catalogue(*crds: Obj) -> Catalogue:
     return found
 
 
-BUILT_IN = catalogue()
+def kinds_with(*crds: Obj) -> Kinds:
+    return Kinds.of(catalogue(*crds))
 
 
-def document(path: str, served: Catalogue = BUILT_IN) -> Any:
-    found = openapi.document(served, tuple(path.split("/")), "application/json")
+BUILT_IN = Kinds.of(catalogue())
+
+
+def document(path: str, kinds: Kinds = BUILT_IN) -> Any:
+    found = openapi.document(kinds, tuple(path.split("/")), ["application/json"])
     assert found is not None
     body, media_type = found
     assert media_type == "application/json"
@@ -56,7 +63,7 @@ def test_the_index_leads_to_every_group_version() -> None:
 
 def test_a_hash_changes_with_the_schema_behind_it() -> None:
     def hash_of(crd: Obj) -> str:
-        url: str = document("v3", catalogue(crd))["paths"]["apis/example.com/v1"]["serverRelativeURL"]
+        url: str = document("v3", kinds_with(crd))["paths"]["apis/example.com/v1"]["serverRelativeURL"]
         return url
 
     one, other = (
@@ -114,7 +121,7 @@ def test_operations_are_named_as_generated_clients_know_them() -> None:
 
 
 def test_a_custom_kind_appears_with_its_schema() -> None:
-    found = document("v3/apis/example.com/v1", catalogue(samples.established()))
+    found = document("v3/apis/example.com/v1", kinds_with(samples.established()))
     kind = found["components"]["schemas"]["com.example.v1.Widget"]
     assert kind["properties"]["spec"]["properties"]["size"]["default"] == 3
     assert set(kind["properties"]) == {"spec", "status", "apiVersion", "kind", "metadata"}
@@ -124,14 +131,53 @@ def test_a_custom_kind_appears_with_its_schema() -> None:
 
 def test_v2_says_nothing_of_a_kind_that_keeps_unknown_fields() -> None:
     keeps = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "string"}}}
-    found = document("v2", catalogue(samples.established(samples.version(schema=keeps))))
+    found = document("v2", kinds_with(samples.established(samples.version(schema=keeps))))
     assert "properties" not in found["definitions"]["com.example.v1.Widget"]
 
 
-def test_protobuf_alone_is_refused_so_that_kubectl_does_without() -> None:
+def fields(message: bytes, number: int) -> list[bytes]:
+    """The contents of the fields of that number in a protobuf message."""
+    return [raw for found, _, raw in protobuf._fields(message) if found == number and isinstance(raw, bytes)]
+
+
+def named(message: bytes, number: int) -> dict[str, bytes]:
+    """A map of gnostic's: entries with a name and a value."""
+    return {fields(one, 1)[0].decode(): fields(one, 2)[0] for one in fields(message, number)}
+
+
+def test_v2_as_protobuf_says_what_it_says_as_json() -> None:
+    found = openapi.document(BUILT_IN, ("v2",), ["application/com.github.proto-openapi.spec.v2@v1.0+protobuf"])
+    assert found is not None and found[1] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    (paths,), (types,) = fields(found[0], 8), fields(found[0], 9)
+    json = document("v2")
+    assert set(named(paths, 2)) == set(json["paths"])
+    assert set(named(types, 1)) == set(json["definitions"])
+    pod = named(types, 1)["io.k8s.api.core.v1.Pod"]
+    assert fields(pod, 4) == [json["definitions"]["io.k8s.api.core.v1.Pod"]["description"].encode()]
+    (properties,) = fields(pod, 25)
+    assert fields(named(properties, 1)["spec"], 1) == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
+    kinds = msgspec.json.decode(fields(named(pod, 31)["x-kubernetes-group-version-kind"], 2)[0])
+    assert kinds == [{"group": "", "kind": "Pod", "version": "v1"}]
+    patch = fields(named(paths, 2)["/api/v1/namespaces/{namespace}/pods/{name}"], 8)[0]
+    query = [fields(fields(fields(one, 1)[0], 2)[0], 3)[0] for one in fields(patch, 8) if fields(fields(one, 1)[0], 2)]
+    assert b"fieldValidation" in [fields(one, 4)[0] for one in query], (
+        "by which kubectl knows that the server validates"
+    )
+
+
+def test_a_client_that_takes_none_of_the_forms_is_refused() -> None:
     with pytest.raises(NotAcceptable):
-        openapi.document(BUILT_IN, ("v2",), "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-    assert openapi.document(BUILT_IN, ("v3", "apis", "nope.example.com", "v1"), "") is None
+        openapi.document(BUILT_IN, ("v2",), ["text/html"])
+    with pytest.raises(NotAcceptable):
+        openapi.document(BUILT_IN, ("v3",), [gnostic.MEDIA_TYPE])
+    assert openapi.document(BUILT_IN, ("v3", "apis", "nope.example.com", "v1"), ["*/*"]) is None
+
+
+def test_every_parameter_is_described() -> None:
+    for path, item in document("v2")["paths"].items():
+        operations = [one.get("parameters", ()) for key, one in item.items() if key != "parameters"]
+        for parameter in chain(item.get("parameters", ()), *operations):
+            assert parameter["in"] == "body" or parameter["description"], (path, parameter["name"])
 
 
 def _references(value: Any) -> Iterator[str]:

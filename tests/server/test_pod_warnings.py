@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fairlead.api.objects import Obj
 from fairlead.server.kinds.podspec import template_warnings
+from fairlead.server.kinds.podspec.overlaps import TakenPorts, overlapping
 from tests.server.pod_world import STRATEGY, container, created, warned_at_birth
 
 WARNINGS: list[tuple[dict[str, Any], list[str]]] = [
@@ -175,3 +179,36 @@ ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"
 def test_profile_in_an_annotation_should_be_a_field(spec: dict[str, Any], profile: str, is_told: bool) -> None:
     text = f'metadata.annotations[{ANNOTATION}]: deprecated since v1.30; use the "appArmorProfile" field instead'
     assert warned_at_birth(annotations={ANNOTATION: profile}, **spec) == [text] * is_told
+
+
+def _conflict(port: Obj, other: Obj) -> str:
+    """Two definitions of one container port, compared as upstream does."""
+    ip, host_port, other_ip, other_port = (one.get(key) for one in (port, other) for key in ("hostIP", "hostPort"))
+    if (ip, host_port) == (other_ip, other_port):
+        return "duplicate"
+    if not host_port or not other_port:
+        return "overlapping"
+    return "dangerously ambiguous" if host_port == other_port and bool(ip) != bool(other_ip) else ""
+
+
+_PORTS = st.fixed_dictionaries(
+    {}, optional={"hostPort": st.sampled_from([1, 2]), "hostIP": st.sampled_from(["a", "b"])}
+)
+
+
+@given(st.lists(_PORTS, max_size=8))
+def test_ports_in_conflict_are_those_that_a_comparison_of_each_with_each_finds(ports: list[Obj]) -> None:
+    taken = TakenPorts()
+    for at, port in enumerate(ports):
+        pairs = ((_conflict(port, other), str(before)) for before, other in enumerate(ports[:at]))
+        assert taken.conflicts(port) == [pair for pair in pairs if pair[0]]
+        taken.add(port, str(at))
+
+
+@given(st.lists(st.text("a/.", max_size=5), max_size=8))
+def test_paths_that_overlap_are_those_that_a_comparison_of_each_with_each_finds(paths: list[str]) -> None:
+    def overlap(path: str, other: str) -> bool:
+        return bool(path and other) and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/"))
+
+    pairs = [(at, before) for at in range(len(paths)) for before in range(at) if overlap(paths[at], paths[before])]
+    assert overlapping(paths) == pairs

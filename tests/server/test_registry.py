@@ -30,7 +30,8 @@ from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.request import Caller
 from fairlead.store.base import StoreUnavailable
-from fairlead.store.memory import MemoryStore, Write
+from fairlead.store.embedded import Write
+from fairlead.store.memory import MemoryStore
 from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled, world
 
 DRY = WriteOptions(dry_run=True)
@@ -320,7 +321,7 @@ def test_a_deletion_that_a_crash_cut_in_half_can_be_finished() -> None:
             pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
             return pod
 
-        record = await world.api.store.get("/pods/n/p")
+        record = (await world.api.store.head("/pods/n/p")).record
         assert record is not None
         served = world.api.catalogue.stored("pods")
         assert served is not None

@@ -4,35 +4,74 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.sim.containers import (
-    EXIT_CODE,
-    LIFETIME_SECONDS,
-    START_SECONDS,
-    STOP_SECONDS,
-    Behaviour,
-    Place,
-    Step,
-    step,
-)
+from fairlead.node.starting import NOTHING, Found, Source
+from fairlead.node.status import Place
+from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS, START_SECONDS, STOP_EXIT_CODE, STOP_SECONDS
+from fairlead.sim.containers import PodRun, Step
+from fairlead.sim.turn import Note
+from tests.node.restarts import container_of, rows, seconds
 
 NOW = 1_767_225_600.0
 MOMENT = "2026-01-01T00:00:00Z"
 PLACE = Place("172.16.0.1", "10.64.0.1")
 
 
-def pod(annotations: dict[str, str] | None = None, status: Obj | None = None, **spec: Any) -> Pod:
-    obj = {
+def pod(annotations: dict[str, str] | None = None, status: Obj | None = None, **spec: Any) -> Obj:
+    return {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations or {}},
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], **spec},
-        "status": status or {},
+        "status": status or {"phase": "Pending"},
     }
-    return encoded(obj).view(Pod)
+
+
+class World:
+    """A pod on its node, with the statuses that its steps gave it."""
+
+    def __init__(self, subject: Obj, found: Found = NOTHING) -> None:
+        self.obj, self.found = subject, found
+        self.run = PodRun(self.pod, 1, NOW)
+        self.notes: list[Note] = []
+
+    @property
+    def pod(self) -> Pod:
+        return encoded(self.obj).view(Pod)
+
+    def look(self, after: float = 0.0) -> Step:
+        step = self.run.step(self.pod, PLACE, NOW + after, self.found)
+        self.notes += self.run.reported()
+        if step.status is not None:
+            self.obj = self.obj | {"status": self.obj["status"] | step.status}
+        return step
+
+    def delete(self, after: float = 0.0, grace: int = 30) -> None:
+        self.obj["metadata"] |= {"deletionTimestamp": MOMENT, "deletionGracePeriodSeconds": grace}
+        self.run.deleted_at = NOW + after
+
+    @property
+    def phase(self) -> str:
+        return str(self.obj["status"]["phase"])
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        return {one["type"]: one["status"] for one in self.obj["status"]["conditions"]}
+
+    def container(self, name: str = "c") -> Obj:
+        status = self.obj["status"]
+        statuses = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
+        found: Obj = next(one for one in statuses if one["name"] == name)
+        return found
+
+    def waiting(self, name: str = "c") -> tuple[str, str]:
+        told = self.container(name)["state"]["waiting"]
+        return told["reason"], told.get("message", "")
+
+    def events(self, reason: str) -> list[str]:
+        return [one.message for one in self.notes if one.reason == reason]
 
 
 def running(restarts: int = 0, since: str = MOMENT) -> Obj:
@@ -45,73 +84,143 @@ def running(restarts: int = 0, since: str = MOMENT) -> Obj:
     }
 
 
-def look(subject: Pod, *, after: float = 0.0, deleted: float | None = None) -> Step:
-    return step(subject, NOW, None if deleted is None else NOW + deleted, PLACE, NOW + after)
-
-
-def conditions(status: Obj | None) -> dict[str, str]:
-    assert status is not None
-    return {one["type"]: one["status"] for one in status["conditions"]}
-
-
 def test_a_bound_pod_runs_at_once_and_is_ready() -> None:
-    status = look(pod()).status
-    assert status is not None
+    world = World(pod())
+    world.look()
+    status = world.obj["status"]
     assert (status["phase"], status["podIP"], status["hostIP"]) == ("Running", "10.64.0.1", "172.16.0.1")
-    assert conditions(status)["Ready"] == "True"
-    assert status["containerStatuses"][0]["state"] == {"running": {"startedAt": MOMENT}}
+    assert world.conditions["Ready"] == "True"
+    assert world.container()["state"] == {"running": {"startedAt": MOMENT}}
+    assert world.look(1) == Step()
 
 
 def test_a_pod_that_starts_slowly_is_looked_at_again_when_it_is_due() -> None:
-    slow = pod({START_SECONDS: "5"})
-    assert look(slow, after=1) == Step(wake_at=NOW + 5)
-    assert look(slow, after=5).status is not None
+    slow = World(pod({START_SECONDS: "5"}))
+    assert slow.look(1) == Step(wake_at=NOW + 5)
+    assert slow.look(5).status is not None
 
 
 def test_a_host_network_pod_has_the_address_of_its_node() -> None:
-    status = look(pod(hostNetwork=True)).status
-    assert status is not None
-    assert status["podIP"] == "172.16.0.1"
+    world = World(pod(hostNetwork=True))
+    world.look()
+    assert world.obj["status"]["podIP"] == "172.16.0.1"
+
+
+@pytest.mark.parametrize(("restarts", "then"), [(3, 4), (2**31 - 1, 2**31 - 1)])
+def test_a_restart_count_stays_what_a_status_can_say(restarts: int, then: int) -> None:
+    world = World(pod({LIFETIME_SECONDS: "1"}, running(restarts)))
+    world.look()
+    world.look(1)
+    world.look(400)
+    assert world.container()["restartCount"] == then
 
 
 @pytest.mark.parametrize(("code", "phase", "reason"), [("0", "Succeeded", "Completed"), ("3", "Failed", "Error")])
 def test_a_pod_ends_with_its_declared_lifetime(code: str, phase: str, reason: str) -> None:
-    mortal = pod({LIFETIME_SECONDS: "60", EXIT_CODE: code}, running(), restartPolicy="Never")
-    assert look(mortal, after=59) == Step(wake_at=NOW + 60)
-    status = look(mortal, after=60).status
-    assert status is not None
-    ended = status["containerStatuses"][0]["state"]["terminated"]
-    assert (status["phase"], ended["exitCode"], ended["reason"]) == (phase, int(code), reason)
-    assert conditions(status)["Ready"] == "False"
+    mortal = World(pod({LIFETIME_SECONDS: "60", EXIT_CODE: code}, running(), restartPolicy="Never"))
+    assert mortal.look(59) == Step(wake_at=NOW + 60)
+    mortal.look(60)
+    ended = mortal.container()["state"]["terminated"]
+    assert (mortal.phase, ended["exitCode"], ended["reason"]) == (phase, int(code), reason)
+    assert mortal.conditions["Ready"] == "False"
 
 
-def test_a_restartable_container_restarts_at_once_and_then_backs_off() -> None:
-    """S0-64: the first restart is immediate; 10 s, 20 s… start with the second."""
-    first = look(pod({LIFETIME_SECONDS: "60"}, running()), after=60).status
-    assert first is not None
-    assert first["containerStatuses"][0]["restartCount"] == 1
-    second = look(pod({LIFETIME_SECONDS: "60"}, running(1)), after=60)
-    assert second.status is not None
-    waiting = second.status["containerStatuses"][0]["state"]["waiting"]
-    assert waiting["reason"] == "CrashLoopBackOff"
-    assert waiting["message"] == "back-off 10s restarting failed container=c pod=p_ns(u)"
-    assert second.wake_at == NOW + 70
+@pytest.mark.parametrize("row", [row for row in rows() if not row["config"]], ids=lambda row: row["id"])
+def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
+    """S0-64, golden/node/restart_backoff.yaml: when each run begins, and what is told in between."""
+    name = container_of(row)
+    world = World(row["pod"] | {"status": {"phase": "Pending"}})
+    world.obj["metadata"]["annotations"] = {}
+    for run, expected in zip(row["runs"], row["expect"]["restarts"], strict=False):
+        own = {f"{name}.{LIFETIME_SECONDS}": run["for"][:-1], f"{name}.{EXIT_CODE}": str(run["exitCode"])}
+        if run["for"][-1] != "s":
+            own[f"{name}.{LIFETIME_SECONDS}"] = str(seconds(run["for"]))
+        world.obj["metadata"]["annotations"] = own
+        began, ended = seconds(expected["startedAt"]), seconds(expected["exitedAt"])
+        world.look(began)
+        step = world.look(ended)
+        if expected["restartedAt"] == "never":
+            assert "terminated" in world.container(name)["state"]
+            break
+        if "waitingReason" in expected:
+            assert world.waiting(name) == (expected["waitingReason"], expected["waitingMessage"])
+            assert step.wake_at == NOW + seconds(expected["restartedAt"])
+            assert world.container(name)["lastState"]["terminated"]["exitCode"] == run["exitCode"]
+    assert set(world.events("BackOff")) == {one["message"] for one in row["expect"]["events"]}
 
 
-def test_a_crashed_container_runs_again_when_its_back_off_is_over() -> None:
-    waiting = {"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": 1, "state": {}}]}
-    status = look(pod({LIFETIME_SECONDS: "60"}, waiting), after=70).status
-    assert status is not None
-    assert status["containerStatuses"][0]["restartCount"] == 2
+def test_a_container_that_crashes_for_ever_counts_on() -> None:
+    """The delay was a power of two, which was too large for a number after 1,024 restarts."""
+    world = World(pod({LIFETIME_SECONDS: "1", EXIT_CODE: "1"}))
+    at: float = 0.0
+    while (step := world.look(at)).wake_at is not None and world.container()["restartCount"] < 1100:
+        at = step.wake_at - NOW
+    assert world.container()["restartCount"] == 1100
+    assert at == pytest.approx(1100 * 301, rel=0.01)
 
 
-def test_a_deleted_pod_is_gone_when_it_has_stopped_but_never_later_than_its_grace_allows() -> None:
-    stopping = pod({STOP_SECONDS: "100"}, running())
-    graceful = msgspec.structs.replace(
-        stopping, metadata=msgspec.structs.replace(stopping.metadata, deletion_grace_period_seconds=30)
-    )
-    assert look(graceful, after=10, deleted=0) == Step(wake_at=NOW + 30)
-    assert look(graceful, after=30, deleted=0) == Step(is_gone=True)
+@pytest.mark.parametrize("moment", [None, "0001-01-01T00:00:00Z"])
+def test_a_container_of_which_nobody_knows_when_it_ended_runs_again(moment: str | None) -> None:
+    """As a dump may show it: a kubelet lost sight of the container."""
+    lost = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": moment, "finishedAt": moment}
+    states = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": lost}}
+    world = World(pod(status=running() | {"containerStatuses": [{"name": "c", "restartCount": 3, **states}]}))
+    world.look()
+    assert world.container()["restartCount"] == 4
+    assert world.container()["lastState"]["terminated"]["finishedAt"] is None
+    assert world.phase == "Running"
+
+
+def test_the_containers_of_a_pod_die_one_by_one_and_every_run_has_an_id_of_its_own() -> None:
+    two = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
+    world = World(pod({f"d.{LIFETIME_SECONDS}": "5", f"d.{EXIT_CODE}": "1"}, containers=two))
+    world.look()
+    first, beside = world.container("d")["containerID"], world.container("c")
+    world.look(5)
+    assert world.container("d")["restartCount"] == 1
+    assert world.container("d")["lastState"]["terminated"]["containerID"] == first
+    assert world.container("c") == beside
+    world.look(10)
+    assert world.waiting("d")[0] == "CrashLoopBackOff"
+    assert (world.phase, world.conditions["Ready"]) == ("Running", "False")
+    ids = {first, world.container("d")["containerID"], beside["containerID"]}
+    assert len(ids) == 3
+    assert all(one.startswith("containerd://") and len(one) == 77 for one in ids)
+
+
+def test_a_deleted_pod_shows_how_its_containers_ended_and_is_gone() -> None:
+    stopping = World(pod({STOP_SECONDS: "10"}, running()))
+    stopping.delete()
+    assert stopping.look(9) == Step(wake_at=NOW + 10)
+    assert stopping.events("Killing") == ["Stopping container c"]
+    assert stopping.look(10).is_gone
+    assert stopping.phase == "Failed"
+    assert stopping.container()["state"]["terminated"]["exitCode"] == 143
+    assert stopping.events("Killing") == ["Stopping container c"], "once"
+
+
+def test_a_deleted_pod_is_killed_when_its_grace_is_over() -> None:
+    stubborn = World(pod({STOP_SECONDS: "100"}, running()))
+    stubborn.delete()
+    assert stubborn.look(10) == Step(wake_at=NOW + 30)
+    stubborn.look(30)
+    assert stubborn.container()["state"]["terminated"]["exitCode"] == 137
+
+
+def test_a_pod_whose_containers_stop_well_has_succeeded() -> None:
+    polite = World(pod({STOP_EXIT_CODE: "0"}, running()))
+    polite.delete()
+    polite.look()
+    assert polite.phase == "Succeeded"
+
+
+def test_a_deleted_pod_that_never_ran_has_failed() -> None:
+    world = World(pod(containers=[{"name": "c", "image": "nowhere.invalid/i"}]))
+    world.look()
+    world.delete(1)
+    assert world.look(1).is_gone
+    assert world.phase == "Failed"
+    assert world.container()["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
 
 
 def test_conditions_keep_their_time_while_they_hold_and_those_of_others_stay() -> None:
@@ -121,12 +230,140 @@ def test_conditions_keep_their_time_while_they_hold_and_those_of_others_stay() -
             {"type": "DisruptionTarget", "status": "True", "reason": "X"},
         ]
     }
-    ended = look(pod({LIFETIME_SECONDS: "1"}, status, restartPolicy="Never"), after=1).status
-    assert ended is not None
-    by_type = {one["type"]: one for one in ended["conditions"]}
+    world = World(pod({LIFETIME_SECONDS: "1"}, status, restartPolicy="Never"))
+    world.look(1)
+    by_type = {one["type"]: one for one in world.obj["status"]["conditions"]}
     assert by_type["PodScheduled"]["lastTransitionTime"] == "2025-12-31T00:00:00Z"
     assert by_type["DisruptionTarget"]["reason"] == "X"
 
 
-def test_an_annotation_that_is_no_number_counts_as_not_given() -> None:
-    assert Behaviour.of({LIFETIME_SECONDS: "long"}) == Behaviour()
+def test_init_containers_come_through_in_turn() -> None:
+    init = [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]
+    world = World(pod({f"b.{LIFETIME_SECONDS}": "5"}, initContainers=init))
+    world.look()
+    assert (world.phase, world.waiting()[0]) == ("Pending", "PodInitializing")
+    assert world.container("a")["state"]["terminated"]["exitCode"] == 0
+    assert world.conditions["Initialized"] == "False"
+    world.look(5)
+    assert (world.phase, world.conditions["Initialized"]) == ("Running", "True")
+
+
+def test_an_init_container_that_fails_holds_the_pod_up() -> None:
+    world = World(pod({f"a.{EXIT_CODE}": "1"}, initContainers=[{"name": "a", "image": "i"}]))
+    at: float = 0.0
+    while world.look(at).wake_at == NOW + at:
+        pass
+    assert world.waiting("a") == ("CrashLoopBackOff", "back-off 10s restarting failed container=a pod=p_ns(u)")
+    assert (world.phase, world.waiting()[0]) == ("Pending", "PodInitializing")
+
+
+def test_an_init_container_that_fails_for_good_fails_the_pod() -> None:
+    init = [{"name": "a", "image": "i"}]
+    world = World(pod({f"a.{EXIT_CODE}": "7"}, initContainers=init, restartPolicy="Never"))
+    world.look()
+    assert world.phase == "Failed"
+    assert world.container("a")["state"]["terminated"]["exitCode"] == 7
+
+
+def test_a_sidecar_is_stopped_when_the_others_have_ended() -> None:
+    init = [{"name": "side", "image": "i", "restartPolicy": "Always"}]
+    world = World(pod({LIFETIME_SECONDS: "5"}, initContainers=init, restartPolicy="Never"))
+    world.look()
+    assert "running" in world.container("side")["state"]
+    world.look(5)
+    assert world.phase == "Succeeded"
+    assert "terminated" in world.container("side")["state"]
+
+
+def test_an_image_that_is_not_to_be_had_is_asked_for_again_and_again() -> None:
+    world = World(pod(containers=[{"name": "c", "image": "registry.invalid/web:1"}]))
+    assert world.look().wake_at == NOW + 1
+    reason, message = world.waiting()
+    assert reason == "ErrImagePull"
+    assert message.endswith("registry.invalid/web:1: not found")
+    assert world.look(1).wake_at == NOW + 10
+    assert world.waiting() == (
+        "ImagePullBackOff",
+        f'Back-off pulling image "registry.invalid/web:1": ErrImagePull: {message}',
+    )
+    assert world.look(10).wake_at == NOW + 11
+    assert world.waiting()[0] == "ErrImagePull"
+    assert world.look(11).wake_at == NOW + 30, "twenty seconds after the second try"
+    assert world.events("BackOff") == ['Back-off pulling image "registry.invalid/web:1"'] * 2
+    assert world.events("Failed")[:2] == [
+        f'Failed to pull image "registry.invalid/web:1": {message}',
+        "Error: ErrImagePull",
+    ]
+    world.obj["spec"]["containers"][0]["image"] = "web:1"
+    world.look(12)
+    assert world.phase == "Running"
+
+
+CONFIG, SECRET = Source("ConfigMap", "x"), Source("Secret", "x")
+
+
+def env(kind: str, key: str, **more: Any) -> Obj:
+    return {"name": "V", "valueFrom": {kind: {"name": "x", "key": key, **more}}}
+
+
+@pytest.mark.parametrize(
+    ("part", "found", "problem"),
+    [
+        ({"env": [env("configMapKeyRef", "k")]}, {CONFIG: None}, 'configmap "x" not found'),
+        ({"env": [env("secretKeyRef", "k")]}, {SECRET: None}, 'secret "x" not found'),
+        ({"env": [env("configMapKeyRef", "k")]}, {CONFIG: frozenset()}, "couldn't find key k in ConfigMap ns/x"),
+        ({"env": [env("secretKeyRef", "k")]}, {SECRET: frozenset()}, "couldn't find key k in Secret ns/x"),
+        ({"envFrom": [{"configMapRef": {"name": "x"}}]}, {CONFIG: None}, 'configmap "x" not found'),
+        ({"envFrom": [{"secretRef": {"name": "x"}}]}, {SECRET: None}, 'secret "x" not found'),
+        ({"envFrom": [{"secretRef": {"name": "x", "optional": True}}]}, {SECRET: None}, ""),
+        ({"env": [env("configMapKeyRef", "k", optional=True)]}, {CONFIG: frozenset()}, ""),
+        ({"env": [env("configMapKeyRef", "k")]}, {CONFIG: frozenset({"k"})}, ""),
+    ],
+)
+def test_a_container_waits_for_what_its_environment_is_made_of(part: Obj, found: Found, problem: str) -> None:
+    world = World(pod(containers=[{"name": "c", "image": "i", **part}]), found)
+    world.look()
+    if not problem:
+        assert world.phase == "Running"
+        return
+    assert (world.phase, *world.waiting()) == ("Pending", "CreateContainerConfigError", problem)
+    assert world.events("Failed") == [f"Error: {problem}"]
+    assert world.look(60) == Step(), "told once"
+    world.found = {source: frozenset({"k"}) for source in found}
+    world.look(61)
+    assert world.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("volume", "found", "problem"),
+    [
+        ({"configMap": {"name": "x"}}, {CONFIG: None}, 'configmap "x" not found'),
+        ({"secret": {"secretName": "x"}}, {SECRET: None}, 'secret "x" not found'),
+        ({"projected": {"sources": [{"secret": {"name": "x"}}]}}, {SECRET: None}, 'secret "x" not found'),
+        (
+            {"configMap": {"name": "x", "items": [{"key": "k", "path": "k"}]}},
+            {CONFIG: frozenset()},
+            "configmap references non-existent config key: k",
+        ),
+        (
+            {"secret": {"secretName": "x", "items": [{"key": "k", "path": "k"}]}},
+            {SECRET: frozenset()},
+            "references non-existent secret key: k",
+        ),
+        ({"configMap": {"name": "x", "optional": True}}, {CONFIG: None}, ""),
+        ({"emptyDir": {}}, {}, ""),
+    ],
+)
+def test_a_pod_waits_for_what_its_volumes_show(volume: Obj, found: Found, problem: str) -> None:
+    world = World(pod(volumes=[{"name": "v", **volume}]), found)
+    world.look()
+    if not problem:
+        assert world.phase == "Running"
+        return
+    assert (world.phase, *world.waiting()) == ("Pending", "ContainerCreating", "")
+    assert world.conditions["PodReadyToStartContainers"] == "False"
+    assert world.events("FailedMount") == [f'MountVolume.SetUp failed for volume "v" : {problem}']
+    assert world.look(60) == Step(), "told once"
+    world.found = {source: frozenset({"k"}) for source in found}
+    world.look(61)
+    assert world.phase == "Running"

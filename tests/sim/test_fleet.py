@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from fairlead.api.builtin import NAMESPACES, NODES, PODS
+from fairlead.api.builtin import CONFIG_MAPS, JOBS, LEASES, NAMESPACES, NODES, PODS, SECRETS
+from fairlead.api.errors import ServiceUnavailable
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components, simulation
@@ -20,6 +23,8 @@ from fairlead.server.assembly import Server
 from fairlead.server.registry import Registry
 from fairlead.sim.fleet import LEASE_NAMESPACE, RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.store.base import Change
+from fairlead.store.embedded import EmbeddedStore
 from fairlead.store.memory import MemoryStore
 
 READY = {"type": "Ready", "status": "True"}
@@ -30,7 +35,8 @@ def simulated(
     nodes: int, check: Callable[[Registry, Informers], Awaitable[None]], imported: Sequence[Obj] = ()
 ) -> None:
     async def run() -> None:
-        settings = Settings(nodes=tuple(node_objects(None, imported, nodes, NodeShape())), imported=tuple(imported))
+        count = None if imported else nodes
+        settings = Settings(nodes=tuple(node_objects(None, imported, count, NodeShape())), imported=tuple(imported))
         async with simulation(settings) as (registry, informers):
             await check(registry, informers)
 
@@ -61,6 +67,84 @@ def test_a_node_that_somebody_made_ready_by_hand_runs_pods() -> None:
     simulated(0, check)
 
 
+def test_a_node_made_by_hand_is_taken_up_with_a_lease() -> None:
+    """`kubectl create -f` of a Node that has a name and nothing else."""
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        async with components(running, Settings(nodes=()), heartbeats=True):
+            registry = server.registry
+            await registry.create(NODES, {"metadata": {"name": "mine"}})
+            await registry.create(PODS, pod("p"), "default")
+            await asyncio.sleep(120)
+            node = (await registry.get(NODES, "mine")).obj()
+            assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
+            assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "mine"
+            assert node["status"]["allocatable"]["cpu"] == "4"
+            assert not node["spec"].get("taints")
+            lease = (await registry.get(LEASES, "mine", LEASE_NAMESPACE)).obj()
+            assert parse_timestamp(lease["spec"]["renewTime"]) >= now() - 11
+            assert await phase(registry, "p") == ("Running", "")
+
+    run_virtual(main())
+
+
+class Disk(EmbeddedStore):
+    """A store that can run out of space."""
+
+    is_full = False
+
+    async def _persist(self, changes: list[Change]) -> None:
+        if self.is_full:
+            raise OSError("no space left on device")
+
+
+def test_a_full_disk_at_the_start_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """By whoever starts the cluster, and not by the event loop as well, with a traceback."""
+
+    async def main() -> None:
+        running = Cluster(server := Server(store := Disk()))
+        await server.open()
+        store.is_full = True
+        with pytest.raises(ExceptionGroup) as raised:
+            async with components(running, Settings(nodes=tuple(uniform(2, NodeShape())))):
+                pass
+        assert raised.group_contains(ServiceUnavailable, match="the store cannot write")
+
+    run_virtual(main())
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+def test_what_was_written_for_kwok_works_as_it_is() -> None:
+    """The node of its documentation, and a pod that completes after the delay that it declares."""
+    taint = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+    metadata = {"name": "kwok-node-0", "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"type": "kwok"}}
+    info = {"kubeletVersion": "fake", "kubeProxyVersion": "fake", "architecture": "amd64", "operatingSystem": "linux"}
+    sizes = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+    node = {
+        "metadata": metadata,
+        "spec": {"taints": [taint]},
+        "status": {"allocatable": sizes, "capacity": sizes, "nodeInfo": info, "phase": "Running"},
+    }
+    toleration = {"key": "kwok.x-k8s.io/node", "operator": "Exists", "effect": "NoSchedule"}
+    task = pod("task", restartPolicy="Never", nodeSelector={"type": "kwok"}, tolerations=[toleration])
+    task["metadata"]["annotations"] = {"pod-complete.stage.kwok.x-k8s.io/delay": "20s"}
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(NODES, node)
+        await registry.create(PODS, task, "default")
+        await asyncio.sleep(15)
+        assert await phase(registry, "task") == ("Running", "")
+        await asyncio.sleep(15)
+        assert await phase(registry, "task") == ("Succeeded", "")
+        status = (await registry.get(NODES, "kwok-node-0")).obj()["status"]
+        assert (status["nodeInfo"]["kubeletVersion"], status["allocatable"]["cpu"]) == ("fake", "32")
+
+    simulated(0, check)
+
+
 def test_a_node_that_has_an_agent_of_its_own_is_left_alone() -> None:
     async def check(registry: Registry, informers: Informers) -> None:
         info = {"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.1"}
@@ -85,6 +169,19 @@ def test_a_pod_bound_past_the_scheduler_is_refused_if_it_does_not_fit() -> None:
     simulated(1, check)
 
 
+def test_what_a_finished_pod_had_is_free_for_the_next_on_its_node() -> None:
+    async def check(registry: Registry, informers: Informers) -> None:
+        for name in ("first", "second"):
+            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+            task = pod(name, nodeName="node-1", restartPolicy="Never", containers=[container])
+            task["metadata"]["annotations"] = {"sim.fairlead.dev/lifetime-seconds": "10"}
+            await registry.create(PODS, task, "default")
+            await asyncio.sleep(10.5)
+            assert await phase(registry, name) == ("Succeeded", "")
+
+    simulated(1, check)
+
+
 def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:
     async def check(registry: Registry, informers: Informers) -> None:
         await registry.create(PODS, pod("p"), "default")
@@ -92,6 +189,104 @@ def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:
         await registry.delete(PODS, "p", "default")
         await asyncio.sleep(1)
         assert registry.find("pods", "p", "default") is None
+
+    simulated(1, check)
+
+
+def test_watchers_see_how_a_deleted_pod_ended() -> None:
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(PODS, pod("p"), "default")
+        await asyncio.sleep(5)
+        seen = []
+        async with asyncio.TaskGroup() as group:
+
+            async def watch() -> None:
+                async for event in registry.watch(PODS, "default", WatchQuery()):
+                    status = event.object.obj()["status"]
+                    seen.append(
+                        (str(event.type), status["phase"], "terminated" in status["containerStatuses"][0]["state"])
+                    )
+                    if event.type is EventType.DELETED:
+                        return
+
+            group.create_task(watch())
+            await asyncio.sleep(1)
+            await registry.delete(PODS, "p", "default")
+        assert seen[-2:] == [("MODIFIED", "Failed", True), ("DELETED", "Failed", True)]
+        await asyncio.sleep(1)
+        events = [one.obj() for one in registry.each("events", "default")]
+        killing = [one for one in events if one["reason"] == "Killing"]
+        assert [one["message"] for one in killing] == ["Stopping container c"]
+        assert killing[0]["involvedObject"]["fieldPath"] == "spec.containers{c}"
+
+    simulated(1, check)
+
+
+@pytest.mark.parametrize("delete_first", [True, False])
+def test_a_job_goes_on_after_its_pod_was_deleted(delete_first: bool) -> None:
+    """With `podReplacementPolicy: Failed` and a policy for failures it waits until the pod shows how it ended."""
+    template = pod("x", restartPolicy="Never")
+    template["metadata"] = {"annotations": {"sim.fairlead.dev/lifetime-seconds": "60"}}
+    disruption = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    spec = {
+        "template": template,
+        "backoffLimit": 0,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": [disruption]},
+    }
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
+        await asyncio.sleep(10)
+        (first,) = [one.obj()["metadata"]["name"] for one in registry.each("pods", "default")]
+        if delete_first:
+            eviction = {"metadata": {"name": first}}
+            await registry.create(PODS, eviction, "default", subresource="eviction", name=first)
+            await asyncio.sleep(30)
+            (second,) = [one.obj()["metadata"]["name"] for one in registry.each("pods", "default")]
+            assert second != first
+        await asyncio.sleep(120)
+        job = (await registry.get(JOBS, "j", "default")).obj()
+        assert job["status"]["succeeded"] == 1
+
+    simulated(1, check)
+
+
+def test_a_pod_of_a_job_completes_by_itself_and_others_do_not() -> None:
+    spec = {"template": pod("x", restartPolicy="Never")}
+    del spec["template"]["metadata"]
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        await registry.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
+        await registry.create(PODS, pod("p", restartPolicy="Never"), "default")
+        await asyncio.sleep(60)
+        assert (await registry.get(JOBS, "j", "default")).obj()["status"]["succeeded"] == 1
+        assert await phase(registry, "p") == ("Running", "")
+
+    simulated(1, check)
+
+
+def test_a_pod_runs_as_soon_as_what_it_waits_for_is_there() -> None:
+    origin = {"name": "V", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "k"}}}
+    mounted = pod("mounted", volumes=[{"name": "v", "secret": {"secretName": "x"}}])
+    set_up = pod("set-up", containers=[{"name": "c", "image": "i", "env": [origin]}])
+
+    async def check(registry: Registry, informers: Informers) -> None:
+        for one in (mounted, set_up):
+            await registry.create(PODS, one, "default")
+        await asyncio.sleep(5)
+        assert {await phase(registry, name) for name in ("mounted", "set-up")} == {("Pending", "")}
+        await registry.create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
+        await asyncio.sleep(1)
+        waiting = (await registry.get(PODS, "set-up", "default")).obj()["status"]["containerStatuses"][0]["state"]
+        assert waiting["waiting"]["message"] == "couldn't find key k in ConfigMap default/x"
+        await registry.patch(CONFIG_MAPS, "x", "default", {"data": {"k": "v"}})
+        await registry.create(SECRETS, {"metadata": {"name": "x"}}, "default")
+        await asyncio.sleep(1)
+        assert {await phase(registry, name) for name in ("mounted", "set-up")} == {("Running", "")}
+        told = {(one.obj()["reason"], one.obj()["message"]) for one in registry.each("events", "default")}
+        assert ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "x" not found') in told
+        assert ("Failed", 'Error: configmap "x" not found') in told
 
     simulated(1, check)
 

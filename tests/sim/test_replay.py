@@ -12,7 +12,7 @@ from fairlead.cli.simulate import Progress, replay, seconds_of
 from fairlead.compose import Settings
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
-from fairlead.sim.containers import LIFETIME_SECONDS
+from fairlead.sim.behaviour import LIFETIME_SECONDS
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival, read_nodes, read_pods
 from tests.conftest import SHARED
@@ -63,6 +63,20 @@ def test_a_run_stops_at_its_limit() -> None:
 def test_equal_seeds_give_equal_runs() -> None:
     arrivals = [job(f"p{number}", number % 7, 60 + number) for number in range(40)]
     assert simulated(4, arrivals)["digest"] == simulated(4, arrivals)["digest"]
+
+
+@pytest.mark.parametrize("image", ["i", "nowhere.invalid/i"])
+def test_a_run_is_over_when_a_pod_can_only_go_round_and_round(image: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A pod that crashes for ever, or asks for an image for ever: everything that it does, it has done."""
+    crashing = job("p", 0, 1)
+    crashing.pod["metadata"]["annotations"]["sim.fairlead.dev/exit-code"] = "1"
+    crashing.pod["spec"]["restartPolicy"] = "Always"
+    crashing.pod["spec"]["containers"][0]["image"] = image
+    summary = simulated(1, [crashing])
+    assert (summary["placed"], summary["succeeded"], summary["failed"]) == (1, 0, 0)
+    assert summary["seconds"] < 3600
+    assert simulated(1, [crashing])["digest"] == summary["digest"]
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("90", 90), ("1d12h", 129600), ("15m", 900)])

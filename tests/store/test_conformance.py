@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store, stamp, unstamped
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
+from tests.store.unreliable import UnreliableMemory, UnreliableSQLite, Weather
 
 DRIVERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda folder: MemoryStore(),
     "sqlite": lambda folder: SQLiteStore(folder / "store.db"),
+    "slow": lambda folder: UnreliableMemory(Weather(1, calm=True)),
 }
 Test = Callable[[Store, list[Change]], Awaitable[None]]
 
@@ -49,7 +51,7 @@ def value(text: str = "") -> bytes:
 def test_a_new_store_is_empty_at_revision_zero(driver: str) -> None:
     async def test(store: Store, delivered: list[Change]) -> None:
         assert store.revision == 0
-        assert await store.get("/a") is None
+        assert (await store.head("/a")).record is None
         assert await store.scan("/") == []
         assert delivered == []
 
@@ -60,7 +62,7 @@ def test_what_is_put_is_read_back_with_its_revision_stamped_in(driver: str) -> N
     async def test(store: Store, delivered: list[Change]) -> None:
         record = await store.put("/a", value("x"), 0)
         assert record == Record(b'{"metadata":{"resourceVersion":"1","name":"x"}}', 1)
-        assert await store.get("/a") == record
+        assert (await store.head("/a")).record == record
         assert store.revision == 1
 
     run(driver, test)
@@ -100,7 +102,7 @@ def test_of_two_writers_that_saw_the_same_state_one_is_refused(driver: str) -> N
         assert isinstance(outcomes[0], Record)
         assert isinstance(outcomes[1], RevisionMismatch)
         assert outcomes[1].current == outcomes[0].revision
-        assert await store.get("/a") == outcomes[0]
+        assert (await store.head("/a")).record == outcomes[0]
 
     run(driver, test)
 
@@ -132,13 +134,41 @@ def test_a_writer_reads_its_write_before_it_is_committed(driver: str) -> None:
     async def test(store: Store, delivered: list[Change]) -> None:
         writing = asyncio.create_task(store.put("/a", value("mine"), 0))
         await asyncio.sleep(0)
-        seen = await store.get("/a")
+        seen = (await store.head("/a")).record
         assert seen is not None
         assert seen.value == stamp(value("mine"), 1)
-        assert await store.scan("/") == [("/a", seen)]
         assert await writing == seen
 
     run(driver, test)
+
+
+def test_what_is_under_way_is_told_to_nobody_who_does_not_wait_for_it(driver: str) -> None:
+    """A scan shows what is committed alone; a head says when it is, be it a value or that there is none."""
+
+    async def test(store: Store, delivered: list[Change]) -> None:
+        first = await store.put("/a", value("first"), 0)
+        writes = [
+            asyncio.create_task(store.put("/b", value(), 0)),
+            asyncio.create_task(store.delete("/a", first.revision)),
+        ]
+        await asyncio.sleep(0)
+        assert await store.scan("/") == [(one.key, one.record) for one in delivered if one.key in _present(delivered)]
+        for key in ("/a", "/b"):
+            head = await store.head(key)
+            assert await head.settled()
+            assert (head.record is not None) == (key in _present(delivered))
+        await asyncio.gather(*writes)
+        assert [key for key, _ in await store.scan("/")] == ["/b"]
+
+    run(driver, test)
+
+
+def _present(delivered: list[Change]) -> set[str]:
+    """The keys that exist, going by what was delivered."""
+    present: set[str] = set()
+    for change in delivered:
+        (present.add if change.record else present.discard)(change.key)
+    return present
 
 
 def test_a_scan_finds_what_begins_with_the_prefix_sorted_by_key(driver: str) -> None:
@@ -189,7 +219,7 @@ def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: 
 
     async def test(store: Store, delivered: list[Change]) -> None:
         async def write(key: str, is_put: bool, off: int) -> None:
-            found = await store.get(key)
+            found = (await store.head(key)).record
             expected = max((found.revision if found else 0) - off, 0)
             if is_put:
                 await store.put(key, value(str(off)), expected)
@@ -217,9 +247,51 @@ def test_a_stamp_can_be_taken_off_again(revision: int, rest: bytes) -> None:
     assert unstamped(stamp(unmarked, revision), revision) == unmarked
 
 
+UNRELIABLE: dict[str, Callable[[Path, Weather], Store]] = {
+    "memory": lambda folder, weather: UnreliableMemory(weather),
+    "sqlite": lambda folder, weather: UnreliableSQLite(folder / "store.db", weather),
+}
+
+
+@pytest.mark.parametrize("kind", UNRELIABLE)
+@pytest.mark.parametrize("seed", range(15))
+def test_a_head_says_whether_it_came_to_be(kind: str, seed: int, tmp_path: Path) -> None:
+    """Commits fail at random: what was settled stays, and no revision means two things."""
+
+    async def main() -> None:
+        store, delivered = UNRELIABLE[kind](tmp_path, Weather(seed)), list[Change]()
+        await store.open(delivered.extend)
+        told: dict[int, Record | None] = {}
+
+        async def writer(text: str) -> None:
+            for number in range(8):
+                head = await store.head("/a")
+                if head.record is None:
+                    write: Awaitable[object] = store.put("/a", value(f"{text}{number}"), 0)
+                elif number % 3:
+                    write = store.put("/a", value(f"{text}{number}"), head.record.revision)
+                else:
+                    write = store.delete("/a", head.record.revision)
+                await asyncio.gather(write, return_exceptions=True)
+
+        async def reader() -> None:
+            for _ in range(60):
+                head = await store.head("/a")
+                if await head.settled() and head.record:
+                    assert told.setdefault(head.record.revision, head.record) == head.record
+                await asyncio.sleep(0)
+
+        await asyncio.gather(writer("x"), writer("y"), reader(), reader())
+        committed = {change.revision: change.record for change in delivered}
+        assert {revision: committed.get(revision) for revision in told} == told
+        await store.close()
+
+    asyncio.run(main())
+
+
 async def reopened(driver: str, folder: Path, known: Store) -> tuple[Store, Sequence[Change]]:
     """The same store, as the next process finds it; a store in memory has only this process."""
-    store = known if driver == "memory" else DRIVERS[driver](folder)
+    store = known if driver != "sqlite" else DRIVERS[driver](folder)
     delivered: list[Change] = []
     await store.open(delivered.extend)
     return store, delivered
@@ -237,7 +309,9 @@ def test_opening_again_delivers_everything_sorted_by_key_and_goes_on_counting(dr
 
         again, delivered = await reopened(driver, tmp_path, store)
         assert [(change.key, change.revision) for change in delivered] == [("/a", 2), ("/b", 4)]
-        assert [change.record for change in delivered] == [await again.get(change.key) for change in delivered]
+        assert [change.record for change in delivered] == [
+            (await again.head(change.key)).record for change in delivered
+        ]
         assert again.revision == 5
         assert (await again.put("/c", value(), 0)).revision == 6
         await again.close()

@@ -1,18 +1,39 @@
-"""Claims, volumes and storage classes, as far as they decide where a pod can run."""
+"""Claims, volumes and storage classes, as far as they decide who gets which volume, and where a pod can run."""
 
 from __future__ import annotations
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object, View
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.api.references import Reference
 from fairlead.api.scheduling import NodeSelector
+from fairlead.api.volumes import CLASS_ANNOTATION, DEFAULT_CLASS_ANNOTATIONS
+
+#: Its value says nothing; it is there once binding has come to its end.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+
+Amounts = dict[str, str]
+
+
+class ClaimResources(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    requests: Amounts | None = None
 
 
 class ClaimSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     volume_name: str = ""
     storage_class_name: str | None = None
+    access_modes: tuple[str, ...] | None = None
+    selector: LabelSelector | None = None
+    resources: ClaimResources = ClaimResources()
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class ClaimStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     phase: str = ""
+    access_modes: tuple[str, ...] | None = None
+    capacity: Amounts | None = None
+    current_volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaim(Object, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -22,20 +43,112 @@ class PersistentVolumeClaim(Object, frozen=True, rename="camel", gc=False, kw_on
     @property
     def is_bound(self) -> bool:
         """Its volume is there for good: the binder has finished what it began."""
-        return bool(self.spec.volume_name) and "pv.kubernetes.io/bind-completed" in self.metadata.annotations
+        return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
+
+    @property
+    def class_name(self) -> str:
+        """Its storage class; empty if it wants none, or says nothing of it."""
+        return self.metadata.annotations.get(CLASS_ANNOTATION, self.spec.storage_class_name or "")
+
+    @property
+    def says_class(self) -> bool:
+        return CLASS_ANNOTATION in self.metadata.annotations or self.spec.storage_class_name is not None
+
+    @property
+    def requested(self) -> Quantity:
+        return _storage(self.spec.resources.requests)
+
+    @property
+    def capacity(self) -> Quantity:
+        """What it has, as its status says."""
+        return _storage(self.status.capacity)
 
 
 class VolumeNodeAffinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
     required: NodeSelector | None = None
 
 
+class CsiSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    driver: str = ""
+
+
+class HostPath(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    path: str = ""
+
+
+class Nfs(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    path: str = ""
+
+
 class VolumeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: Reference | None = None
+    capacity: Amounts | None = None
+    access_modes: tuple[str, ...] | None = None
+    storage_class_name: str = ""
+    persistent_volume_reclaim_policy: str = "Retain"
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    csi: CsiSource | None = None
+    host_path: HostPath | None = None
+    nfs: Nfs | None = None
+
+
+class VolumeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    phase: str = ""
 
 
 class PersistentVolume(Object, frozen=True, rename="camel", gc=False, kw_only=True):
     spec: VolumeSpec = VolumeSpec()
+    status: VolumeStatus = VolumeStatus()
+
+    @property
+    def class_name(self) -> str:
+        return self.metadata.annotations.get(CLASS_ANNOTATION, self.spec.storage_class_name)
+
+    @property
+    def capacity(self) -> Quantity:
+        return _storage(self.spec.capacity)
+
+    @property
+    def is_released(self) -> bool:
+        """Its claim has gone; what becomes of it is for its policy to say."""
+        return self.status.phase in ("Released", "Failed")
+
+    @property
+    def claimant(self) -> str:
+        """`namespace/name` of the claim that it is kept for, empty if for none."""
+        ref = self.spec.claim_ref
+        return f"{ref.namespace}/{ref.name}" if ref is not None else ""
+
+
+class TopologyRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    match_label_expressions: tuple[TopologyRequirement, ...] | None = None
 
 
 class StorageClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+    provisioner: str = ""
+    reclaim_policy: str = "Delete"
     volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[TopologyTerm, ...] | None = None
+    mount_options: tuple[str, ...] | None = None
+    allow_volume_expansion: bool | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return any(self.metadata.annotations.get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
+
+    @property
+    def waits_for_first_consumer(self) -> bool:
+        """Its volumes are chosen after the node, not before."""
+        return self.volume_binding_mode == "WaitForFirstConsumer"
+
+
+def _storage(amounts: Amounts | None) -> Quantity:
+    text = (amounts or {}).get("storage")
+    return parse(text) if text is not None else ZERO

@@ -1,17 +1,16 @@
-"""Go durations, as configurations and some kinds have them."""
+"""Go durations, as configurations and some kinds have them: how long something may take, so none is negative."""
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-_FORM: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+from fairlead.api.gonumbers import parse_duration
 
 
 def seconds_of(text: str) -> float:
     """A Go duration such as `1m30s`; ValueError for anything else."""
-    found = _FORM.fullmatch(text)
-    if not text or found is None:
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        seconds = -1.0
+    if seconds < 0:
         raise ValueError(f"{text!r} is not a duration: write 15s or 1m30s")
-    hours, minutes, seconds, millis = found.groups()
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0) + int(millis or 0) / 1000
+    return seconds

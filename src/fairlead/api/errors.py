@@ -17,6 +17,7 @@
     ├── TooManyRequests        429 TooManyRequests       try later (also: a disruption budget says no)
     ├── InternalError          500 InternalError         a bug, never the client's fault
     ├── Unknown                500 (none)                an error for which Kubernetes has no reason either
+    │   └── TooLargeToStore    500 (none)                etcd does not take objects of that size
     ├── ServiceUnavailable     503 ServiceUnavailable
     └── ServerTimeout          504 Timeout               the server gave up waiting
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final, Self
 
 from fairlead.api.objects import Obj
 
@@ -43,6 +44,49 @@ class Cause:
     def encode(self) -> Obj:
         told = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in told.items() if value}
+
+
+#: How many characters the causes of a refusal may have together, and its message.
+MOST_TOLD: Final = 1 << 18
+
+#: How large an object etcd takes (`--max-request-bytes`).
+MOST_STORED: Final = 1536 << 10
+_TOO_MUCH: Final = Cause("FieldValueTooMany", "Too many errors: the others are left out")
+
+
+class Causes(list[Cause]):
+    """What is wrong with something, as far as an answer has room for it: the last cause says if there was more."""
+
+    def __init__(self, causes: Iterable[Cause] = ()) -> None:
+        super().__init__()
+        self._length = 0
+        #: How many were added, whether there was room for them or not.
+        self.added = 0
+        self.extend(causes)
+
+    @property
+    def has_room(self) -> bool:
+        return self._length <= MOST_TOLD
+
+    def append(self, cause: Cause) -> None:
+        self.added += 1
+        if self.has_room:
+            self._length += len(cause.message) + len(cause.field)
+            super().append(cause)
+        elif self[-1] is not _TOO_MUCH:
+            super().append(_TOO_MUCH)
+
+    def clear(self) -> None:
+        super().clear()
+        self._length = self.added = 0
+
+    def extend(self, causes: Iterable[Cause]) -> None:
+        for cause in causes:
+            self.append(cause)
+
+    def __iadd__(self, causes: Iterable[Cause]) -> Self:  # type: ignore[override, misc]
+        self.extend(causes)
+        return self
 
 
 class ApiError(Exception):
@@ -66,7 +110,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.message = message
         self.details = {"name": name, "group": group, "kind": kind, "uid": uid}
-        self.causes = list(causes)
+        self.causes = Causes(causes)
         self.retry_after_seconds = retry_after_seconds
         self.shows_details = shows_details  # some of Kubernetes' errors carry empty details
 
@@ -82,13 +126,19 @@ class ApiError(Exception):
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
-            "message": self.message,
+            "message": _shortened(self.message),
         }
         if self.reason:
             status["reason"] = self.reason
         if details or self.shows_details:
             status["details"] = details
         return status | {"code": self.code}
+
+
+def _shortened(message: str) -> str:
+    """What quotes a large part of a large request is cut."""
+    left_out = len(message) - 2 * MOST_TOLD
+    return message if left_out <= 0 else f"{message[: 2 * MOST_TOLD]}... ({left_out} more characters)"
 
 
 class BadRequest(ApiError):
@@ -195,12 +245,22 @@ class Unknown(ApiError):
     code, reason = 500, ""
 
 
+class TooLargeToStore(Unknown):
+    def __init__(self) -> None:
+        super().__init__("etcdserver: request is too large")
+
+
 class ServiceUnavailable(ApiError):
     code, reason = 503, "ServiceUnavailable"
 
 
 class ServerTimeout(ApiError):
     code, reason = 504, "Timeout"
+
+
+def is_namespace_terminating(error: ApiError) -> bool:
+    """Whether nothing can be made there any more: while a namespace goes that is a matter of course."""
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 def qualified(plural: str, group: str) -> str:

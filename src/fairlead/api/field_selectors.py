@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
+from fairlead.api.remembered import remembered
 from fairlead.api.selectors import SelectorError
 
 
@@ -55,7 +55,7 @@ _TERMS: Final = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 _OPERATOR: Final = re.compile("!=|==|=")
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def parse(text: str) -> FieldSelector:
     """The selector a text stands for; the empty text selects everything."""
     terms = []

@@ -8,21 +8,21 @@ Paths are plain strings: `spec.containers[0].image`, `metadata.labels[some/key]`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.errors import Cause, Invalid
+from fairlead.api.errors import Cause, Causes, Invalid
 
 
-class Errors(list[Cause]):
+class Errors(Causes):
     """The field errors found so far, in the order in which they were found."""
 
     def required(self, path: str, detail: str = "") -> None:
         self._add("FieldValueRequired", "Required value", path, detail)
 
     def invalid(self, path: str, value: Any, detail: str) -> None:
-        self._add("FieldValueInvalid", f"Invalid value: {quoted(value)}", path, detail)
+        self._add_about(value, "FieldValueInvalid", "Invalid value", path, detail)
 
     def invalid_omitted(self, path: str, detail: str) -> None:
         """`Invalid value: detail`: something is wrong with a whole that is not worth printing."""
@@ -31,21 +31,17 @@ class Errors(list[Cause]):
     def not_supported(self, path: str, value: Any, supported: Iterable[str], *, sort: bool = True) -> None:
         """`Unsupported value: "x": supported values: "A", "B"`; listed sorted, as Go lists a set."""
         allowed = ", ".join(quoted(one) for one in (sorted(supported) if sort else supported))
-        self._add(
-            "FieldValueNotSupported",
-            f"Unsupported value: {quoted(value)}",
-            path,
-            f"supported values: {allowed}" if allowed else "",
-        )
+        detail = f"supported values: {allowed}" if allowed else ""
+        self._add_about(value, "FieldValueNotSupported", "Unsupported value", path, detail)
 
     def duplicate(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueDuplicate", f"Duplicate value: {quoted(value)}", path, detail)
+        self._add_about(value, "FieldValueDuplicate", "Duplicate value", path, detail)
 
     def forbidden(self, path: str, detail: str) -> None:
         self._add("FieldValueForbidden", "Forbidden", path, detail)
 
     def not_found(self, path: str, value: Any, detail: str = "") -> None:
-        self._add("FieldValueNotFound", f"Not found: {quoted(value)}", path, detail)
+        self._add_about(value, "FieldValueNotFound", "Not found", path, detail)
 
     def too_long(self, path: str, limit: int, unit: str = "bytes") -> None:
         self._add("FieldValueTooLong", "Too long", path, f"may not be more than {limit} {unit}")
@@ -55,6 +51,10 @@ class Errors(list[Cause]):
 
     def internal(self, path: str, detail: str) -> None:
         self._add("InternalError", "Internal error", path, detail)
+
+    def _add_about(self, value: Any, reason: str, head: str, path: str, detail: str) -> None:
+        """A value is quoted only while there is room: some errors quote a whole list, and each item may have one."""
+        self._add(reason, f"{head}: {quoted(value)}" if self.has_room else head, path, detail)
 
     def _add(self, reason: str, head: str, path: str, detail: str) -> None:
         self.append(Cause(reason, f"{head}: {detail}" if detail else head, path))
@@ -75,7 +75,7 @@ def validate_choice(value: str, allowed: Sequence[str], path: str, errors: Error
 
 def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> Invalid:
     """`Pod "x" is invalid: …`: the text says each thing once, the causes keep repetitions (as upstream's do)."""
-    found = list(causes)
+    found = Causes(causes)
     said = told(found)
     who = f"{kind}.{group}" if group else kind
     return Invalid(f'{who} "{name}" is invalid: {said}', name=name, group=group, kind=kind, causes=found)
@@ -85,6 +85,17 @@ def told(causes: Iterable[Cause]) -> str:
     """All causes in one text (Go's aggregate of errors): each is told once, several in brackets."""
     texts = list(dict.fromkeys(f"{one.field}: {one.message}" if one.field else one.message for one in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+#: How long a path becomes. Keys may be as long as a request, and stand in the path of everything below them.
+_LONGEST_PATH: Final = 4096
+
+
+def under(path: str, step: str) -> str:
+    """The path of what is a step below; one that gets too long ends with an ellipsis, wherever it leads."""
+    if len(path) + len(step) <= _LONGEST_PATH:
+        return path + step
+    return path if path.endswith("...") else (path + step)[:_LONGEST_PATH] + "..."
 
 
 class Word(str):

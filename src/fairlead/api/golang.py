@@ -64,6 +64,8 @@ _BLANKS: Final = re.compile(rb"[ \t\r\n]*")
 _PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')
 _HEX: Final = re.compile(rb"[0-9a-fA-F]{0,4}")
 _DIGITS: Final = re.compile(rb"[0-9]*")
+#: encoding/json's `maxNestingDepth`.
+_MOST_NESTED: Final = 10000
 _WORDS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
 
@@ -127,6 +129,8 @@ class _Scanner:
         elif char == ord("-") or chr(char) in "0123456789":
             self._number()
         elif char in (ord("{"), ord("[")):
+            if len(closers) == _MOST_NESTED:
+                raise _Broken("exceeded max depth")
             closers.append(char + 2)  # in ASCII the closing bracket is two after the opening one
             self._at += 1
             self._blanks()

@@ -13,6 +13,24 @@ class View(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
     """Base of all views. Subclasses repeat nothing: `class Lease(Object): spec: LeaseSpec`."""
 
 
+class VersionMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """As little of metadata as it takes to say which version of which object it is."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Versioned(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """Any object, if all that matters is which version of which object it is."""
+
+    metadata: VersionMeta
+
+
 class OwnerReference(View, frozen=True, rename="camel", gc=False, kw_only=True):
     api_version: str = ""
     kind: str = ""

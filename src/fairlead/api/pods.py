@@ -56,11 +56,26 @@ class ContainerPort(View, frozen=True, rename="camel", gc=False, kw_only=True):
     protocol: str = "TCP"
 
 
+class ExitCodes(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+    def match(self, exit_code: int) -> bool:
+        return (exit_code in self.values) is (self.operator == "In")
+
+
+class RestartRule(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    action: str = ""
+    exit_codes: ExitCodes | None = None
+
+
 class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
     name: str = ""
     image: str = ""
+    image_pull_policy: str = ""
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
     resources: dict[str, Any] | None = None
 
 
@@ -107,6 +122,11 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return b'"ephemeral":' in bytes(self.raw_volumes)
 
     @property
+    def may_have_claims(self) -> bool:
+        """The same of claims, which few pods have."""
+        return b'"persistentVolumeClaim":' in bytes(self.raw_volumes) or self.may_have_ephemeral_volumes
+
+    @property
     def containers(self) -> tuple[Container, ...]:
         return _containers(self.raw_containers) if self.raw_containers else ()
 
@@ -121,7 +141,15 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
 class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):
     exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
     finished_at: str | None = None
+
+
+class Waiting(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    reason: str = ""
+    message: str = ""
 
 
 class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -129,12 +157,14 @@ class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
 
 class ContainerState(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
 
 class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     name: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
     restart_count: int = 0
     state: ContainerState = ContainerState()
     raw_last_state: msgspec.Raw = msgspec.field(default=ABSENT, name="lastState")

@@ -17,6 +17,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
+from fairlead.api.remembered import remembered
+
 BAD_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BAD_NUMBER: Final = "unable to parse numeric part of quantity"
 BAD_SUFFIX: Final = "unable to parse quantity's suffix"
@@ -145,7 +147,7 @@ def _factored(amount: int, base: int, power: int, step: int) -> tuple[int, int]:
     return amount, power
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(maxsize=_REMEMBERED)
 def parse(text: str) -> Quantity:
     """The quantity a text stands for; raises `QuantityError`."""
     if text == "0":
@@ -221,13 +223,13 @@ units: Final = _memoised(lambda quantity: quantity.units)
 milli: Final = _memoised(lambda quantity: quantity.milli)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(maxsize=_REMEMBERED)
 def canonical(text: str) -> str:
     """The text that reads back from the API for the text that was sent."""
     return str(parse(text))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@remembered(maxsize=_REMEMBERED)
 def round_up_to_milli(text: str) -> str:
     """The canonical text after rounding up to thousandths, as defaulting does to resource lists (S0-42)."""
     return str(parse(text).rounded_up_to_milli())

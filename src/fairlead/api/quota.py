@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
 from fairlead.api.objects import Obj, metadata
@@ -26,6 +25,7 @@ from fairlead.api.podresources import (
 )
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES
+from fairlead.api.remembered import remembered
 from fairlead.api.volumes import storage_class_of
 
 _ONE: Final = Quantity.of_units(1)
@@ -66,7 +66,7 @@ _MUST_BE_SPECIFIED = frozenset(
 # -- names
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def counted_on(name: str) -> str:
     """`Resource.qualified` of the kind on which a quota's name is counted; empty if nobody counts it."""
     if known := _COUNTED_ON.get(name):
@@ -123,7 +123,7 @@ def _pod_usage(pod: Obj, now: float) -> Amounts:
     return used
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def _names_of_request(name: str) -> tuple[str, ...]:
     """`cpu` counts as `cpu` and as `requests.cpu`, an extended resource only as the latter."""
     prefixed = f"requests.{name}"

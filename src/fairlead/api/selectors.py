@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from fairlead.api import names
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors, Word, go_quote, quoted
 from fairlead.api.objects import Obj
+from fairlead.api.remembered import remembered
 
 Labels: TypeAlias = Mapping[str, str]
 Test: TypeAlias = Callable[[Labels], bool]
@@ -278,7 +278,7 @@ def validate_structured(selector: Obj | None, errors: Errors, path: str, *, any_
                     errors.invalid(f"{here}.values[{position}]", value, text)
 
 
-@lru_cache(maxsize=1024)
+@remembered(maxsize=1024)
 def parse(text: str) -> LabelSelector:
     """The selector a text stands for; the empty text selects everything."""
     return LabelSelector.of(_Parser(text).requirements())

@@ -24,14 +24,16 @@ from fairlead.arbitrator.objects import (
     ConsumerGroup,
     Node,
 )
-from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, may_write_allocations, review
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Reader
+from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
+from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.request import LOOPBACK
 
 T = TypeVar("T")
 
 
 class ArbitrationAdmission(AdmissionPlugin):
-    """Refuses Consumers, ConsumerGroups, ArbitratorPolicies and Allocations that make no sense.
+    """Refuses Consumers, ConsumerGroups and ArbitratorPolicies that make no sense, and every Allocation, for only
+    the arbitrator of this process writes them (S2-18, S2-22).
 
     It validates, so it sees only what the schema of the kind has let pass.
     """
@@ -42,6 +44,7 @@ class ArbitrationAdmission(AdmissionPlugin):
         for one in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS, MISSPELT_CONSUMERS, MISSPELT_ALLOCATIONS)
     )
     subresources = frozenset({"", "status"})
+    operations = CREATE_AND_UPDATE | {Operation.DELETE}
 
     def __init__(self, reader: Reader, *, counts_quotas: bool) -> None:
         """`counts_quotas`: whether ResourceQuota admission is on."""
@@ -55,11 +58,14 @@ class ArbitrationAdmission(AdmissionPlugin):
         )
 
     async def validate(self, attributes: Attributes) -> None:
-        row, user = attributes.resource, attributes.user
-        if row.kind == ALLOCATIONS.kind and not may_write_allocations(user.name, user.groups, ()):
+        row = attributes.resource
+        if not attributes.subresource and attributes.operation is not Operation.DELETE:
+            self._review(attributes)  # what makes no sense is told as such (S2-20)
+        if row.kind == ALLOCATIONS.kind and attributes.user != LOOPBACK:
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
-        if attributes.subresource:
-            return
+
+    def _review(self, attributes: Attributes) -> None:
+        row = attributes.resource
         obj = attributes.obj | {"kind": row.kind}  # callers in this process need not say it
         found = review(obj, attributes.old, self._world)
         attributes.warnings.extend(found.warnings)

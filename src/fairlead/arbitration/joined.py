@@ -45,4 +45,4 @@ class Arbitration:
         await self._scheduler.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
-            group.create_task(self._arbitrator.run())
+            group.create_task(self._arbitrator.run(), name="arbitrator")

@@ -23,6 +23,7 @@ _APPROVAL: Final = {"api-approved.kubernetes.io": "unapproved, of the incubator'
 
 _AMOUNT: Final[Obj] = {"x-kubernetes-int-or-string": True}
 _TEXT: Final[Obj] = {"type": "string"}
+_TIME: Final[Obj] = {"type": "string", "format": "date-time"}
 
 
 def _amounts(description: str) -> Obj:
@@ -55,13 +56,22 @@ _COMPUTED: Final[dict[str, Any]] = {
     "borrowed": _amounts("What is used beyond what is reserved."),
     "dominantShare": _TEXT,
     "bottleneck": _TEXT,
-    "overusedSince": {"type": "string", "format": "date-time", "nullable": True},
+    "overusedSince": _TIME | {"nullable": True},
     "proposal": _object(
-        deadline={"type": "string", "format": "date-time", "description": "When the victims are evicted."},
-        victims={"type": "array", "items": _object(name=_TEXT, uid=_TEXT) | {"required": ["name", "uid"]}},
+        deadline=_TIME | {"description": "When the first of the victims is evicted."},
+        victims={
+            "type": "array",
+            "items": _object(name=_TEXT, uid=_TEXT, deadline=_TIME) | {"required": ["name", "uid"]},
+        },
         beneficiaries={"type": "array", "items": _TEXT, "description": "The pods that could start then."},
     )
     | {"nullable": True, "description": "What will be taken back unless the owner makes room in another way."},
+    "backOff": _object(
+        failures={"type": "integer", "description": "How often in a row others took the room that was made."},
+        until=_TIME | {"description": "Until then nothing is taken back for this namespace."},
+        beneficiary=_TEXT | {"description": "The pod that was not helped."},
+    )
+    | {"nullable": True, "description": "Set where taking back did not help."},
     "conditions": {
         "type": "array",
         "x-kubernetes-list-type": "map",
@@ -71,7 +81,7 @@ _COMPUTED: Final[dict[str, Any]] = {
             status=_TEXT,
             reason=_TEXT,
             message=_TEXT,
-            lastTransitionTime={"type": "string", "format": "date-time"},
+            lastTransitionTime=_TIME,
         )
         | {"required": ["type", "status"]},
     },

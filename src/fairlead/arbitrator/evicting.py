@@ -58,9 +58,9 @@ def warning(notice: Notice) -> str:
     return f"uses more than it deserves: {victims} will be evicted at {until} for {_some(notice.beneficiaries)}"
 
 
-def explanation(notice: Notice) -> str:
+def explanation(beneficiary: str) -> str:
     """What is said of a pod that was evicted."""
-    return f"evicted for {_some(notice.beneficiaries)}: the namespace used more than it deserves"
+    return f"evicted for {beneficiary}: the namespace used more than it deserves"
 
 
 def _some(names: Sequence[str]) -> str:

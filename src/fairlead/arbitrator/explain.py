@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.amount_rules import full_name
 from fairlead.arbitrator.amounts import LIMITS, REQUESTS, written
 from fairlead.arbitrator.books import limited, requested
 from fairlead.arbitrator.objects import Allocation
-
-_BOTTLENECKS = {"demand": "that is all it asks for", "hard": "that is its hard bound"}
 
 
 def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
@@ -42,16 +41,26 @@ def _shortage(name: str, own: Allocation, need: str) -> list[str]:
     used, granted, deserved = (_of(one, name) for one in (status.used, status.granted, status.deserved))
     told = [f"namespace {namespace} uses {used} of the {granted} {name} that it may use now, and the pod needs {need}"]
     if used + parse(need) > deserved:
-        why = _BOTTLENECKS.get(status.bottleneck, f"what others want of {status.bottleneck} is their share")
-        told.append(f"it deserves {deserved} {name}: {why}")
+        told.append(f"it deserves {deserved} {name}: {_what_binds(name, own)}")
     else:
         told.append(f"it deserves {deserved} {name}; the rest is not free yet")
     return told
 
 
+def _what_binds(name: str, own: Allocation) -> str:
+    """Why it does not deserve more of that; what the namespace lacks most may be another resource."""
+    resource = name.removeprefix(REQUESTS).removeprefix(LIMITS)
+    hard = {full_name(said): str(amount) for said, amount in (own.spec.hard or {}).items()}
+    if own.status.bottleneck == "demand":
+        return "that is all it asks for"
+    if name in hard and own.status.bottleneck == "hard":
+        return "that is its hard bound"
+    return f"what others want of {resource} is their share"
+
+
 def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[str]:
     """Who has to let go, and who is kept from it."""
-    told = []
+    told = [one.message for one in own.status.conditions if one.type == "ReclaimFutile" and one.status == "True"]
     for one in known:
         namespace, proposal = one.metadata.namespace, one.status.proposal
         if proposal is not None and pod.metadata.key in proposal.beneficiaries:
@@ -65,11 +74,12 @@ def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[s
 
 def _notice(pod: Pod, own: Allocation) -> list[str]:
     proposal = own.status.proposal
-    if proposal is None or pod.metadata.uid not in {victim.uid for victim in proposal.victims}:
+    victim = next((one for one in proposal.victims if one.uid == pod.metadata.uid), None) if proposal else None
+    if proposal is None or victim is None:
         return []
-    beneficiaries = ", ".join(proposal.beneficiaries)
+    deadline, beneficiaries = victim.deadline or proposal.deadline, ", ".join(proposal.beneficiaries)
     return [
-        f"it will be evicted at {proposal.deadline} for {beneficiaries}, unless its owner makes room in another way: "
+        f"it will be evicted at {deadline} for {beneficiaries}, unless its owner makes room in another way: "
         f"namespace {own.metadata.namespace} uses more than it deserves"
     ]
 

@@ -46,10 +46,11 @@ from fairlead.arbitrator.objects import (
     new_consumer,
 )
 from fairlead.arbitrator.outcomes import Outcome
-from fairlead.arbitrator.publishing import Publisher, Report
+from fairlead.arbitrator.publishing import Notice, Publisher, Report, futility
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import Alike, Plan, Room, plan
 from fairlead.arbitrator.spare import Holdings
+from fairlead.arbitrator.trials import Trials
 from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
@@ -60,8 +61,9 @@ POLICY_NAME: Final = "default"
 _ESTABLISHED_SECONDS: Final = 0.05
 #: What waits for time to pass, or for an eviction that was refused, is looked at again after so long.
 _PATIENCE_SECONDS: Final = 5.0
-#: How old a namespace is when it is given a Consumer.
-_COURTESY_SECONDS: Final = 3.0
+#: How long a namespace has been known when it is given a Consumer: much less than a cycle, and more than it takes to
+#: create what follows in a manifest.
+_COURTESY_SECONDS: Final = 0.3
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class Watch(Protocol):
     def cycle(self, seconds: float, outcomes: Mapping[str, Outcome]) -> None: ...
     def proposed(self, namespace: str) -> None: ...
     def evicted(self, namespace: str, result: str) -> None: ...
+    def reclaimed(self, namespace: str, result: str) -> None: ...
 
 
 def always() -> bool:
@@ -101,6 +104,8 @@ class Arbitrator:
         self._done: tuple[int, int] | None = None
         self._look_again_at = 0.0
         self._notices = Notices()
+        self._trials = Trials(self.books.kind, self._count_trial)
+        self._heard_of: dict[str, float] = {}  # namespaces, and when they came
         self._courtesy_ends = float("inf")
         self._stuck: Mapping[str, Mapping[Kind, int]] = {}
         self._stuck_alike: frozenset[Alike] = frozenset()
@@ -123,6 +128,7 @@ class Arbitrator:
 
     async def _install(self) -> None:
         """Make the kinds known to the server, and wait until they are served."""
+        forbidden = set[str]()
         for definition in definitions():
             name = definition["metadata"]["name"]
             try:
@@ -130,14 +136,17 @@ class Arbitrator:
             except AlreadyExists:
                 changed = {"spec": definition["spec"]}
                 await self._api.patch(builtin.CUSTOM_RESOURCE_DEFINITIONS, name, "", changed)
-            except Forbidden:  # then it is for an administrator to do
-                log.warning("may not install %s: deploy/arbitrator/crds.yaml has it", name)
+            except Forbidden:  # then it is for an administrator to do, or has been done
+                forbidden.add(name)
         for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES, MISSPELT_CONSUMERS):
             while True:
                 try:
                     await self._api.list(resource)
                     break
                 except NotFound:
+                    if resource.qualified in forbidden:
+                        log.warning("may not install %s: deploy/arbitrator/crds.yaml has it", resource.qualified)
+                        forbidden.remove(resource.qualified)  # said once
                     await asyncio.sleep(_ESTABLISHED_SECONDS)
 
     async def _listen(self) -> None:
@@ -153,10 +162,10 @@ class Arbitrator:
         self._by_node = self._pods.index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._budgets_of = self._budgets.index("namespace", lambda one: (one.metadata.namespace,))
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
-        self._publisher = Publisher(self._api, self._allocations, self.books)
+        self._publisher = Publisher(self._api, self._allocations, self._groups, self.books)
         self._pods.subscribe(self.books.pod_event)
         self._nodes.subscribe(self.books.node_event)
-        self._namespaces.subscribe(self._changed)
+        self._namespaces.subscribe(self._namespace_event)
         self._quotas.subscribe(self._changed)
         self._budgets.subscribe(self._changed)
         self._consumers.subscribe(self._changed)
@@ -166,9 +175,32 @@ class Arbitrator:
         heard = (self._pods, self._nodes, self._namespaces, self._quotas, self._budgets, self._consumers)
         for informer in (*heard, self._twins, self._groups, self._policies, self._allocations):
             await informer.synced()
+        self._pods.subscribe(self._trials.pod_event)
+        self._heard_of.clear()  # these have been there for long enough
+        self._recall()
+
+    def _recall(self) -> None:
+        """What another arbitrator has left."""
+        for one in self._allocations:
+            if one.metadata.name == THE_NAME and (told := one.status.proposal) and told.deadline:
+                self._notices.recall(one.metadata.namespace, told)
+        self._recall_back_offs()
+
+    def _recall_back_offs(self) -> None:
+        """What another arbitrator has learned; of two at work each would put the other right for ever."""
+        for one in self._allocations:
+            if one.metadata.name == THE_NAME and (known := one.status.back_off) and known.until:
+                self._trials.recall(one.metadata.namespace, known)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         self._changes += 1
+
+    def _namespace_event(self, old: Object | None, new: Object | None) -> None:
+        self._changes += 1
+        if new is None and old is not None:
+            self._heard_of.pop(old.metadata.name, None)
+        elif old is None and new is not None:
+            self._heard_of[new.metadata.name] = clock.now()
 
     def _policy(self) -> PolicySpec:
         found = self._policies.get(POLICY_NAME)
@@ -180,8 +212,11 @@ class Arbitrator:
         """Once around; nothing if nothing changed since."""
         self.ledger.expire()
         state = (self.books.version, self._changes)
-        if not self._may_act() or (state == self._done and clock.now() < self._look_again_at):
+        is_edited = self._publisher.has_been_edited()
+        if not self._may_act() or (state == self._done and not is_edited and clock.now() < self._look_again_at):
             return
+        if is_edited:
+            self._recall_back_offs()
         began, policy = clock.monotonic(), self._policy()
         await twin.copy(self._api, self._twins, self._consumers)
         self.books.select(policy.node_selector)
@@ -203,21 +238,30 @@ class Arbitrator:
                 self._by_node.__getitem__,
                 self._budgets_of.__getitem__,
                 frozenset(self._spared),
+                self._notices.on_notice(),
             ),
             self._room,
+            self._trials,
             self._stuck_alike,
         )
-        self._give_notice(found, consumers)
+        self._back_off(found)
+        fresh = self._give_notice(found, consumers)
         for name, outcome in division.namespaces.items():
-            report = Report(consumers[name], outcome, self._notices.get(name), found.blocked.get(name))
-            await self._publisher.publish(report, policy.prefix)
+            notice, caution = self._notices.get(name), self._trials.caution(name)
+            await self._publisher.publish(
+                Report(consumers[name], outcome, notice, found.blocked.get(name), caution), policy.prefix
+            )
+            self._notices.published(name)
+            if name in fresh:
+                self._announce(name, fresh[name])
         for name, outcome in division.groups.items():
             await self._publisher.publish_group(name, outcome, policy.prefix)
+        self._publisher.retain(division.namespaces, division.groups)
         if not self._may_act():
             return
         await lift(self._api, self.ledger, self._gated[GATE])
         await wake(self._api, self.ledger, self._pods)
-        await self._evict(policy)
+        await self._evict(policy, found)
         self._look_again_at = self._next_look(found)
         # what nobody can use is lent in the next cycle
         self._done = state if found.stuck == self._stuck else None
@@ -236,10 +280,11 @@ class Arbitrator:
             if one.metadata.is_terminating or name in found:
                 continue
             found[name] = default_consumer(name)
-            due = clock.parse_timestamp(one.metadata.creation_timestamp) + _COURTESY_SECONDS
+            due = self._heard_of.get(name, 0.0) + _COURTESY_SECONDS
             if due > clock.now():
                 self._courtesy_ends = min(self._courtesy_ends, due)
                 continue
+            self._heard_of.pop(name, None)
             try:
                 await self._api.create(CONSUMERS, new_consumer(found[name]), name)
             except (AlreadyExists, NotFound):
@@ -248,32 +293,46 @@ class Arbitrator:
 
     def _next_look(self, found: Plan) -> float:
         """When time alone may change something."""
-        times = [self._courtesy_ends, *(notice.deadline for notice in self._notices.all())]
-        if found.blocked or found.is_early or self._spared:
+        times = [self._courtesy_ends, self._trials.next_change(), *(one.deadline for one in self._notices.all())]
+        if found.is_early or self._spared:
             times.append(clock.now() + _PATIENCE_SECONDS)
         return min(times)
 
     # --- taking back ------------------------------------------------------------------------------------------------
 
-    def _give_notice(self, found: Plan, consumers: Mapping[str, Consumer]) -> None:
-        """Notices begin to run when somebody is first wanted of a namespace, and end when nobody is."""
+    def _give_notice(self, found: Plan, consumers: Mapping[str, Consumer]) -> dict[str, Notice]:
+        """A victim's notice begins to run when it is told, and ends when it is not wanted any more; the new ones."""
+        fresh = {}
         for name, taking in found.takings.items():
-            told = self._allocations.get(f"{name}/{THE_NAME}")
-            earlier = told.status.proposal if told is not None else None
-            grace = seconds_of(consumers[name].spec.eviction_grace)
-            is_new = self._notices.give(name, taking, grace, earlier)
-            if is_new and told is not None:
-                self._announce(told, name)
+            notice = self._notices.give(name, taking, seconds_of(consumers[name].spec.eviction_grace))
+            if notice is not None:
+                fresh[name] = notice
         self._notices.withdraw(frozenset(found.takings))
+        return fresh
 
-    def _announce(self, allocation: Allocation, namespace: str) -> None:
-        notice = self._notices.get(namespace)
+    def _announce(self, namespace: str, notice: Notice) -> None:
         if self._watch is not None:
             self._watch.proposed(namespace)
-        if notice is not None and self._recorder is not None:
-            self._recorder.event(evicting.about(allocation), WARNING, "Overused", evicting.warning(notice))
+        self._warn(namespace, "Overused", evicting.warning(notice))
 
-    async def _evict(self, policy: PolicySpec) -> None:
+    def _warn(self, namespace: str, reason: str, text: str) -> None:
+        """An event about an Allocation, if it is there already."""
+        allocation = self._allocations.get(f"{namespace}/{THE_NAME}")
+        if allocation is not None and self._recorder is not None:
+            self._recorder.event(evicting.about(allocation), WARNING, reason, text)
+
+    def _back_off(self, found: Plan) -> None:
+        """Take nothing more back where that has not helped; not now."""
+        for namespace, (beneficiary, lost) in found.futile.items():
+            caution = self._trials.failed(namespace, beneficiary, lost)
+            self._warn(namespace, "ReclaimFutile", futility(caution))
+        self._trials.tidy(lambda namespace: bool(self._waiting[namespace]))
+
+    def _count_trial(self, namespace: str, result: str) -> None:
+        if self._watch is not None:
+            self._watch.reclaimed(namespace, result)
+
+    async def _evict(self, policy: PolicySpec, found: Plan) -> None:
         """Evict those whose notice has run out, at most so many in a cycle."""
         left = policy.max_evictions_per_cycle
         for namespace, notice in self._notices.due(clock.now()):
@@ -294,5 +353,9 @@ class Arbitrator:
                     self._spared[victim.metadata.uid] = clock.now()
                     continue
                 self.books.leave(victim.metadata.uid)
+                beneficiary, planned = found.for_whom[victim.metadata.uid]
+                if result is evicting.Result.EVICTED:
+                    self._trials.evicted(beneficiary, planned)
                 if result is evicting.Result.EVICTED and self._recorder is not None:
-                    self._recorder.event(evicting.about(victim), WARNING, "Reclaimed", evicting.explanation(notice))
+                    text = evicting.explanation(beneficiary.metadata.key)
+                    self._recorder.event(evicting.about(victim), WARNING, "Reclaimed", text)

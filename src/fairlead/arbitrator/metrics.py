@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fairlead.arbitrator.outcomes import Outcome
+from fairlead.runtime.metrics import HoldsCollector
 
 _PREFIX: Final = "fairlead_arbitrator_"
 _CYCLE_SECONDS: Final = tuple(0.001 * 2**power for power in range(14))
@@ -58,6 +59,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._shares = _Shares()
         self.registry.register(self._shares)
+        self.registry.register(HoldsCollector())
         self._cycles = Histogram(
             f"{_PREFIX}cycle_duration_seconds",
             "What it takes to decide what every namespace deserves.",
@@ -76,6 +78,12 @@ class Metrics:
             ["namespace"],
             registry=self.registry,
         )
+        self._reclaims = Counter(
+            f"{_PREFIX}reclaims_total",
+            "Pods of the namespace for which others were evicted: helped, or futile if others took the room.",
+            ["namespace", "result"],
+            registry=self.registry,
+        )
 
     def cycle(self, seconds: float, outcomes: Mapping[str, Outcome]) -> None:
         """A cycle took so long and found this."""
@@ -85,6 +93,10 @@ class Metrics:
     def evicted(self, namespace: str, result: str) -> None:
         """A pod of that namespace was asked to go."""
         self._evictions.labels(namespace, result).inc()
+
+    def reclaimed(self, namespace: str, result: str) -> None:
+        """For a pod of that namespace others were evicted; whether that helped it."""
+        self._reclaims.labels(namespace, result).inc()
 
     def proposed(self, namespace: str) -> None:
         """That namespace was told what will be taken back."""

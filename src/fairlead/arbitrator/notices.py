@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.objects import Proposal
@@ -12,11 +14,12 @@ from fairlead.runtime import clock
 
 
 class Notices:
-    """By namespace. A notice runs for as long as something is wanted of a namespace, whoever the victims are then."""
+    """By namespace. Every victim has a deadline of its own, which counts from when it was told."""
 
     def __init__(self) -> None:
         self._notices: dict[str, Notice] = {}
-        self._known: dict[str, frozenset[str]] = {}  # uids that had been published before this cycle
+        self._told: dict[str, dict[str, float]] = {}  # deadlines by uid, of those that have been published
+        self._before: dict[str, frozenset[str]] = {}  # uids of those that had been before this cycle
 
     def get(self, namespace: str) -> Notice | None:
         return self._notices.get(namespace)
@@ -24,36 +27,50 @@ class Notices:
     def all(self) -> Iterable[Notice]:
         return self._notices.values()
 
-    def give(self, namespace: str, taking: Taking, grace_seconds: float, earlier: Proposal | None) -> bool:
-        """Tell whom is wanted now; whether the notice is a new one. `earlier` is what another arbitrator has told."""
-        before = self._notices.get(namespace)
-        if before is not None:
-            deadline, published = before.deadline, frozenset(_uids(before.victims))
-        elif earlier is not None and earlier.deadline:
-            deadline = clock.parse_timestamp(earlier.deadline)
-            published = frozenset(victim.uid for victim in earlier.victims)
-        else:
-            deadline, published = clock.now() + grace_seconds, frozenset()
-        self._notices[namespace] = Notice(deadline, tuple(taking.victims), tuple(taking.beneficiaries))
-        self._known[namespace] = published
-        return before is None and earlier is None
+    def recall(self, namespace: str, earlier: Proposal) -> None:
+        """What another arbitrator has told."""
+        self._told[namespace] = {
+            one.uid: clock.parse_timestamp(one.deadline or earlier.deadline) for one in earlier.victims
+        }
+
+    def on_notice(self) -> frozenset[str]:
+        """The uids of all that were told."""
+        return frozenset(uid for told in self._told.values() for uid in told)
+
+    def give(self, namespace: str, taking: Taking, grace_seconds: float) -> Notice | None:
+        """Who is to be told now; the part of it that is new, if any."""
+        told = self._told.get(namespace, {})
+        deadline = float(math.ceil(clock.now() + grace_seconds))  # what is told in whole seconds is what counts
+        deadlines = {pod.metadata.uid: told.get(pod.metadata.uid, deadline) for pod in taking.victims}
+        notice = Notice(deadlines, tuple(taking.victims), tuple(taking.beneficiaries))
+        self._notices[namespace], self._before[namespace] = notice, frozenset(told)
+        fresh = tuple(pod for pod in notice.victims if pod.metadata.uid not in told)
+        return replace(notice, deadlines=_deadlines_of(fresh, deadlines), victims=fresh) if fresh else None
+
+    def published(self, namespace: str) -> None:
+        """The owner can read it from now on. Until then nobody was told."""
+        if (notice := self._notices.get(namespace)) is not None:
+            self._told[namespace] = dict(notice.deadlines)
 
     def withdraw(self, wanted: frozenset[str]) -> None:
         """Nothing is wanted of the others any more."""
         for namespace in [name for name in self._notices if name not in wanted]:
-            del self._notices[namespace]
-            self._known.pop(namespace, None)
+            del self._notices[namespace], self._before[namespace]
+        for namespace in [name for name in self._told if name not in wanted]:
+            del self._told[namespace]
 
     def due(self, now: float) -> list[tuple[str, Notice]]:
-        """Those that have run out, with the victims that were told before: nobody goes unannounced."""
+        """The victims whose time has run out and that were told before: nobody goes unannounced."""
         found = []
         for namespace, notice in self._notices.items():
-            told = self._known.get(namespace, frozenset())
-            victims = tuple(pod for pod in notice.victims if pod.metadata.uid in told)
-            if victims and now >= notice.deadline:
-                found.append((namespace, Notice(notice.deadline, victims, notice.beneficiaries)))
+            before, deadlines = self._before[namespace], notice.deadlines
+            victims = tuple(
+                pod for pod in notice.victims if pod.metadata.uid in before and now >= deadlines[pod.metadata.uid]
+            )
+            if victims:
+                found.append((namespace, replace(notice, deadlines=_deadlines_of(victims, deadlines), victims=victims)))
         return found
 
 
-def _uids(pods: Iterable[Pod]) -> list[str]:
-    return [pod.metadata.uid for pod in pods]
+def _deadlines_of(pods: Iterable[Pod], deadlines: Mapping[str, float]) -> dict[str, float]:
+    return {pod.metadata.uid: deadlines[pod.metadata.uid] for pod in pods}

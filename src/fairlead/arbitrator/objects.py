@@ -122,15 +122,27 @@ class AllocationSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
 class Victim(View, frozen=True, rename="camel", gc=False, kw_only=True):
     name: str
     uid: str
+    #: When it is evicted.
+    deadline: str = ""
 
 
 class Proposal(View, frozen=True, rename="camel", gc=False, kw_only=True):
     """What will be taken back unless the owner makes room in another way."""
 
+    #: When the first of the victims is evicted.
     deadline: str = ""
     victims: tuple[Victim, ...] = ()
     #: The pods, `namespace/name`, that could start then.
     beneficiaries: tuple[str, ...] = ()
+
+
+class BackOff(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """That others took the room that was made, so often in a row, and until when none is made."""
+
+    failures: int = 0
+    until: str = ""
+    #: The pod, `namespace/name`, that was not helped.
+    beneficiary: str = ""
 
 
 class AllocationStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -144,6 +156,7 @@ class AllocationStatus(View, frozen=True, rename="camel", gc=False, kw_only=True
     bottleneck: str = ""
     overused_since: str | None = None
     proposal: Proposal | None = None
+    back_off: BackOff | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -19,6 +19,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.books import Kind, in_line
 from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.arbitrator.spare import Holdings, Spare, Unit
+from fairlead.arbitrator.trials import Trials
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
 from fairlead.runtime import clock
@@ -67,7 +68,11 @@ class Plan:
     #: Which they are.
     stuck_alike: frozenset[Alike] = frozenset()
 
-    #: Whether it may be another one in a moment, although nothing happens.
+    #: For whom each victim goes, by its uid, and with how many others.
+    for_whom: dict[str, tuple[Pod, int]] = field(default_factory=dict)
+    #: The namespaces for which room was made in vain: for which of their pods, and who else lost it (uids).
+    futile: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    #: Whether it may be another one in a moment, although nothing happens. (When a back-off ends, `Trials` knows.)
     is_early: bool = False
 
     @property
@@ -75,12 +80,14 @@ class Plan:
         return [pod for one in self.takings.values() for pod in one.victims]
 
 
-def plan(scene: Holdings, room: Room, stuck: frozenset[Alike] = frozenset()) -> Plan:
-    """Whom to evict so that pods can start that are deserved. `stuck`: who was so in the last plan."""
+def plan(scene: Holdings, room: Room, history: Trials, stuck: frozenset[Alike] = frozenset()) -> Plan:
+    """Whom to evict so that pods can start that are deserved. `history`: what came of it before, `stuck`: who was so in
+    the last plan.
+    """
     wanting = _neediest_first(scene)
     if not wanting and not stuck:
         return Plan()
-    return _Planning(scene, room, _most_overused_first(scene.division)).run(wanting, stuck)
+    return _Planning(scene, room, history, _most_overused_first(scene.division)).run(wanting, stuck)
 
 
 def _most_overused_first(division: Division) -> list[str]:
@@ -122,11 +129,13 @@ def _has_waited(pod: Pod) -> bool:
 class _Planning:
     """One plan in the making."""
 
-    def __init__(self, scene: Holdings, room: Room, overused: Sequence[str]) -> None:
-        self._scene, self._room, self._overused = scene, room, overused
+    def __init__(self, scene: Holdings, room: Room, history: Trials, overused: Sequence[str]) -> None:
+        self._scene, self._room, self._history, self._overused = scene, room, history, overused
         self._spare = Spare(scene)
         self._plan = Plan()
         self._placed: list[tuple[Pod, str]] = []
+        #: By namespace: for how many pods room is made, or was; and for how many there was room anyway.
+        self._made, self._found = Counter[str](), Counter[str]()
         self._leaving = [
             pod
             for name in scene.division.namespaces
@@ -147,6 +156,9 @@ class _Planning:
         for alike in sorted(stuck - self._stuck):
             self._look_again(alike)
         self._plan.stuck_alike = frozenset(self._stuck)
+        served = {pod.metadata.uid for pod, _ in self._placed}
+        for name, (_, lost) in self._plan.futile.items():
+            lost += [uid for uid in self._history.of(name) if uid not in served]
         for name in {name for name, _, _ in self._stuck}:
             self._plan.stuck[name] = self._left_over(name)
         return self._plan
@@ -214,14 +226,38 @@ class _Planning:
             self._tell_why(pod)
             return False
         chosen, node = self._fewest(pod, units)
+        count = sum(len(unit) for unit in chosen)
+        if self._is_to_wait(pod, count):
+            return False
+        self._made[pod.metadata.namespace] += 1
         self._placed.append((pod, node))
         self._spare.send(chosen, from_one_node=on_node)
         for unit in chosen:
             taking = self._plan.takings.setdefault(unit[0].metadata.namespace, Taking())
             taking.victims += unit
+            self._plan.for_whom |= {one.metadata.uid: (pod, count) for one in unit}
             if pod.metadata.key not in taking.beneficiaries:
                 taking.beneficiaries.append(pod.metadata.key)
         return True
+
+    def _is_to_wait(self, pod: Pod, count: int) -> bool:
+        """Whether so many do not go for this pod now, for what was taken back for its namespace did not help."""
+        namespace = pod.metadata.namespace
+        caution = self._history.caution(namespace)
+        if namespace not in self._plan.futile and self._has_lost(pod, count):
+            self._plan.futile[namespace] = pod.metadata.key, []
+        if namespace in self._plan.futile or (caution is not None and clock.now() < caution.until):
+            why = f"what was taken back for {namespace} went to others: its Allocation says until when nothing is"
+            for name in self._overused:
+                if name != namespace:
+                    self._plan.blocked.setdefault(name, ("BackingOff", why))
+            return True
+        return caution is not None and self._made[namespace] >= caution.width
+
+    def _has_lost(self, pod: Pod, count: int) -> bool:
+        """Whether others have the room that was made for it; not just other plans for it."""
+        is_lost = self._history.is_lost(pod, count, self._found[pod.metadata.namespace])
+        return is_lost and not self._room.fits(pod, self._leaving, ())
 
     def _fewest(self, pod: Pod, units: Sequence[Unit]) -> tuple[Sequence[Unit], str]:
         """Those of the first that have to go, and the node on which the pod fits then. All of them together suffice."""
@@ -244,6 +280,7 @@ class _Planning:
         node = self._fits(pod, [])
         if node:
             self._placed.append((pod, node))
+            (self._made if self._history.is_on_trial(pod) else self._found)[pod.metadata.namespace] += 1
         return bool(node)
 
     def _enough(self, pod: Pod) -> tuple[bool, list[Unit]]:
@@ -309,7 +346,8 @@ class _Planning:
         return any(name in needed for one in unit for name, _ in self._scene.books.kind(one))
 
     def _tell_why(self, pod: Pod) -> None:
-        """Why the overused keep what the pod needs."""
+        """Why the overused keep what the pod needs. Most of that ends with time: pods grow older, budgets give way."""
+        self._plan.is_early = True
         for name in self._overused:
             if name != pod.metadata.namespace and name not in self._plan.blocked:
                 self._plan.blocked[name] = self._spare.obstacle(name, pod.metadata.key)

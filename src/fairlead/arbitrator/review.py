@@ -38,7 +38,6 @@ from fairlead.arbitrator.objects import (
 
 #: The ArbitratorPolicy that counts, of all that there may be.
 POLICY_NAME: Final = "default"
-ADMINISTRATORS: Final = "system:masters"
 NOT_THE_ARBITRATOR: Final = "only the arbitrator writes Allocations: say what you want in the namespace's Consumer"
 _NOT_SHARED: Final = "pods"
 
@@ -88,11 +87,6 @@ def review(obj: Obj, old: Obj | None, world: World) -> Review:
         except msgspec.ValidationError as error:  # the schema says more of it, where it is installed
             found.errors.invalid_omitted("spec", str(error))
     return found
-
-
-def may_write_allocations(user: str, groups: Container[str], arbitrators: Container[str]) -> bool:
-    """Allocations are answers: whoever else writes them makes them lies (S2-18, S2-22)."""
-    return ADMINISTRATORS in groups or user in arbitrators
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import World
+from fairlead.runtime.tls import server_context
 
 #: The nodes of a large cluster, whole, in one question; and an object before and after, which anybody may send.
 _LARGEST_QUESTION: Final = 256 << 20
@@ -75,7 +76,7 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """Raises OSError (ssl.SSLError) for files that cannot be used."""
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = server_context()
         self._load(context)
         if self.client_ca is not None:
             context.verify_mode = ssl.CERT_OPTIONAL  # an API server shows none to webhooks

@@ -38,6 +38,8 @@ class Holdings:
     budgets: Callable[[str], Sequence[PodDisruptionBudget]]  # of a namespace
     #: Uids of pods whose eviction was refused a moment ago.
     spared: frozenset[str] = frozenset()
+    #: Of pods whose owners were told that they must go.
+    on_notice: frozenset[str] = frozenset()
 
 
 class Spare:
@@ -84,8 +86,10 @@ class Spare:
             units.setdefault(_gang(pod) or pod.metadata.uid, []).append(pod)
         return list(units.values())
 
-    def _turn(self, pod: Pod) -> tuple[int, float, str]:
-        return pod.priority, self._age(pod), pod.metadata.name
+    def _turn(self, pod: Pod) -> tuple[int, bool, float, str]:
+        """Who was told goes before who has come since, or deadlines would be put off for ever."""
+        is_fresh = pod.metadata.uid not in self._holdings.on_notice
+        return pod.priority, is_fresh, self._age(pod), pod.metadata.name
 
     def _age(self, pod: Pod) -> float:
         """The youngest go first, or whoever the lot falls on: the same lot in every cycle (S2-37)."""
@@ -149,6 +153,7 @@ class Spare:
             _gang(pod),
             is_terminating=uid in self._going or known.books.is_leaving(uid),
             is_protected=is_kept or is_young or is_guarded_twice or uid in known.spared,
+            is_on_notice=uid in known.on_notice,
         )
 
     def _budgets(self, namespace: str, pods: Sequence[Pod]) -> list[Budget]:

@@ -1,7 +1,8 @@
 """The documents' manifests as they are written: their group is misspelt (S2-11).
 
 A Consumer of that group is a wish. Its spec is copied to the namespace's Consumer whenever it changes, and what is said
-there afterwards stands until it changes again. Its plural is another, so that `kubectl get consumers` means one thing.
+there afterwards stands until it changes again. When it is deleted, what was copied goes, but for what was said
+afterwards. Its plural is another, so that `kubectl get consumers` means one thing.
 """
 
 from __future__ import annotations
@@ -13,36 +14,65 @@ from typing import Final
 import msgspec
 
 from fairlead.api.errors import ApiError
+from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.objects import CONSUMERS, MISSPELT_GROUP, Consumer
+from fairlead.arbitrator.objects import CONSUMERS, MISSPELT_GROUP, Consumer, default_consumer, new_consumer
 from fairlead.client.informer import Informer
 
-#: On a Consumer: which state of its twin it was copied from.
+#: On a Consumer: which state of its twin it was copied from, and what that said.
 COPIED: Final = f"{MISSPELT_GROUP}/copied"
+_NOTHING: Final[tuple[str, Obj]] = ("", {})
 
 log = logging.getLogger(__name__)
 
 
-async def copy(api: Api, twins: Iterable[Consumer], consumers: Informer[Consumer]) -> None:
+async def copy(api: Api, twins: Informer[Consumer], consumers: Iterable[Consumer]) -> None:
     """Carry over what has changed; a refusal is logged, and tried again when something changes."""
-    for twin in twins:
-        known = consumers.get(twin.metadata.key)
-        state = f"{twin.metadata.uid}/{twin.metadata.generation}"
-        if known is None or known.metadata.annotations.get(COPIED) == state:
+    for known in consumers:
+        twin, copied = twins.get(known.metadata.key), known.metadata.annotations.get(COPIED)
+        if twin is None and copied is None:
             continue
+        state, before = _read(copied)
         try:
-            await _copy(api, twin, known, state)
+            if twin is None:
+                await _write(api, known, _without(known, before), None)
+            elif state != (now := f"{twin.metadata.uid}/{twin.metadata.generation}"):
+                said = _said(twin)
+                await _write(api, known, said, msgspec.json.encode((now, said)).decode())
         except ApiError as error:
-            log.warning("cannot copy the misspelt Consumer of %s: %s", twin.metadata.namespace, error)
+            log.warning("cannot copy the misspelt Consumer of %s: %s", known.metadata.namespace, error)
 
 
-async def _copy(api: Api, twin: Consumer, known: Consumer, state: str) -> None:
+def _said(consumer: Consumer) -> Obj:
+    return {key: value for key, value in msgspec.to_builtins(consumer.spec).items() if value is not None}
+
+
+def _without(known: Consumer, copied: Obj) -> Obj:
+    """What the Consumer says by itself; else what it would say without a twin."""
+    said = _said(known)
+    own = {key: value for key, value in said.items() if key not in copied or value != copied[key]}
+    default: Obj = new_consumer(default_consumer(known.metadata.namespace))["spec"]
+    return default | own
+
+
+def _read(copied: str | None) -> tuple[str, Obj]:
+    """The annotation is in everybody's reach: nonsense says nothing."""
+    try:
+        return _copied_of(copied or "")
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _NOTHING
+
+
+async def _write(api: Api, known: Consumer, spec: Obj, copied: str | None) -> None:
     """As a whole: what is not said any more must not stay."""
-    meta, spec = known.metadata, msgspec.to_builtins(twin.spec)
-    said = {key: value for key, value in spec.items() if value is not None}
+    meta = known.metadata
+    annotations = {key: text for key, text in meta.annotations.items() if key != COPIED}
     patch = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version},
-        {"op": "add", "path": "/metadata/annotations", "value": {**meta.annotations, COPIED: state}},
-        {"op": "add", "path": "/spec", "value": said},
+        {"op": "add", "path": "/metadata/annotations", "value": annotations | ({COPIED: copied} if copied else {})},
+        {"op": "add", "path": "/spec", "value": spec},
     ]
     await api.patch(CONSUMERS, meta.name, meta.namespace, patch, PatchType.JSON)
+
+
+_copied_of = msgspec.json.Decoder(tuple[str, Obj]).decode

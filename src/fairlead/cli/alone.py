@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from fairlead.cli.failures import WrongUsage
 from fairlead.client.kubeconfig import Access, in_cluster, load
 from fairlead.client.leader import Election, Terms
 from fairlead.runtime import chance
+from fairlead.runtime.stopping import stop_signals
 
 
 def access_of(kubeconfig: Path | None, context: str) -> Access:
@@ -36,18 +36,16 @@ async def serve(work: Callable[[], Awaitable[None]], election: Election | None) 
 
     Raises LostLeadership, or what the work raises.
     """
-    stopping = asyncio.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
-    working = asyncio.ensure_future(election.lead(work) if election else work())
-    stopped = asyncio.create_task(stopping.wait())
-    try:
-        await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-    finally:
-        for task in (working, stopped):
-            task.cancel()
-        await asyncio.gather(working, stopped, return_exceptions=True)
-        if election is not None:
-            await election.release()
+    with stop_signals() as stopping:
+        working = asyncio.ensure_future(election.lead(work) if election else work())
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            for task in (working, stopped):
+                task.cancel()
+            await asyncio.gather(working, stopped, return_exceptions=True)
+            if election is not None:
+                await election.release()

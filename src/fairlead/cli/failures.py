@@ -8,15 +8,20 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 
 from fairlead.api.errors import ApiError
-from fairlead.compose import DataDirInUse
+from fairlead.client.unreachable import Unreachable
 from fairlead.server.asgi.listener import LOOPBACK
 from fairlead.server.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
-from fairlead.store.sqlite import WrongFormat
+from fairlead.store.database import Damaged, WrongFormat
+from fairlead.store.directory import DataDirInUse
+
+#: How long somebody at a terminal waits for a server that is not there.
+ANSWER_SECONDS: Final = 3.0
 
 
 class Failure(click.ClickException):
@@ -71,8 +76,18 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
             return Failure(f"{error}. Stop it, or choose another directory with --data-dir.")
         case WrongFormat():
             return Failure(f"{error}. Use that version, or choose another directory with --data-dir.")
+        case Damaged():
+            return Failure(
+                f"{error}. Move the data directory away, then begin anew or with a snapshot "
+                "(fairlead snapshot restore)."
+            )
         case Unrestorable():
             return WrongUsage(f"--import {', '.join(map(str, dumps))}: {error}")
+        case Unreachable():
+            return Failure(
+                f"cannot reach {error.server}: {error.why}. Does it run (fairlead up)? "
+                "Another cluster is named with --kubeconfig or KUBECONFIG."
+            )
         case ApiError() | StoreUnavailable():
             return Failure(f"the cluster cannot go on: {error}")
         case sqlite3.Error():
@@ -108,4 +123,6 @@ def _about_file(error: OSError) -> str:
         return error.strerror or str(error)
     if isinstance(error, PermissionError):
         return f"no permission for {error.filename}. Choose another place."
+    if isinstance(error, FileNotFoundError) and not (folder := Path(error.filename).parent).is_dir():
+        return f"{error.filename} cannot be: there is no folder {folder}. Make it first, or choose another place."
     return f"{error.filename}: {error.strerror}"

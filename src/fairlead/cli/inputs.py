@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,18 +11,26 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.patches.bodies import copied
 from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue
-from fairlead.server.restore import Unrestorable, check
+from fairlead.server.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
 
+#: How many nodes there are if nobody says.
+NODES = 3
+#: How many kinds of a dump are told by name.
+_TOLD = 6
 
-def node_objects(path: Path | None, imported: Iterable[Obj], count: int, shape: NodeShape) -> list[Obj]:
-    """The nodes of a file, those of a dump, or `count` nodes of one shape."""
+
+def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, shape: NodeShape) -> list[Obj]:
+    """The nodes of a file, those of a dump, or `count` nodes of one shape. ValueError if two of them are asked for."""
     if path is None:
-        if nodes := [obj for obj in imported if obj["kind"] == "Node"]:
-            return nodes
-        return uniform(count, shape)
+        nodes = [obj for obj in imported if obj["kind"] == "Node"]
+        if nodes and count is not None:
+            raise ValueError(f"--nodes asks for {count}, and what is imported has {len(nodes)}: leave out one of them")
+        return nodes or uniform(NODES if count is None else count, shape)
+    if count is not None:
+        raise ValueError(f"--nodes asks for {count}, and {path} says which there are: leave out one of them")
     if path.suffix == ".csv":
         nodes = openb.read_nodes(path)
     else:
@@ -53,6 +62,24 @@ def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
     for path in paths:
         for obj in manifests.read(path):
             yield manifests.portable(obj)
+
+
+def restored(found: Restored) -> list[str]:
+    """What came of the dumps, for people: what was loaded, and what was not."""
+    if not found.stored and not found.skipped:
+        return []
+    lines = [f"loaded {_counts(found.stored)}" if found.stored else "loaded nothing"]
+    if found.skipped:
+        lines.append(f"skipped {_counts(found.skipped)}: not served here")
+    return lines
+
+
+def _counts(kinds: Counter[str]) -> str:
+    """The most frequent kinds by name, and how many objects of others there are."""
+    told = [f"{count:,} {kind}" for kind, count in kinds.most_common(_TOLD)]
+    if others := kinds.total() - sum(count for _, count in kinds.most_common(_TOLD)):
+        told.append(f"{others:,} others")
+    return ", ".join(told)
 
 
 def _check(path: Path, objects: Iterable[Obj]) -> None:

@@ -14,6 +14,10 @@ from fairlead import COMPATIBILITY_VERSION, __version__
 #: command should not wait for the libraries of the others.
 COMMANDS: Final[Mapping[str, str]] = {
     "up": "a cluster on this machine, for kubectl and every Kubernetes client",
+    "status": "whether a cluster of this machine runs, and how to reach it",
+    "down": "stop a cluster of this machine",
+    "kubectl": "the kubectl of your PATH, pointed at a cluster of this machine",
+    "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",

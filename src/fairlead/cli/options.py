@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _OPTIONS = (
-    click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="How many simulated nodes."),
+    click.option("--nodes", type=click.IntRange(0), help="How many simulated nodes.  [default: 3, or those of a dump]"),
     click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each."),
     click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each."),
     click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each."),
@@ -25,10 +25,10 @@ _OPTIONS = (
     click.option(
         "--import",
         "dumps",
-        type=_FILE,
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
         multiple=True,
-        help="Load a dump of a real cluster first (kubectl get ... -o yaml). Objects that exist already are left as "
-        "they are; deleted ones come back. May be repeated.",
+        help="Load a dump of a real cluster first (kubectl get ... -o yaml; - is standard input). Objects that exist "
+        "already are left as they are; deleted ones come back; those of unknown kinds are skipped. May be repeated.",
     ),
     click.option(
         "--scheduler-config",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from pathlib import Path
 
 import click
@@ -88,7 +89,7 @@ def _terms(said: LeaderElectionConfig) -> Terms:
 async def _serve(access: Access, configuration: Configuration, terms: Terms | None, port: int) -> None:
     async with HttpApi(access, user_agent="fairlead-scheduler") as api:
         informers = Informers(api)
-        recorder = SeriesRecorder(api, configuration.profiles[0].name)
+        recorder = SeriesRecorder(api, configuration.profiles[0].name, host=socket.gethostname())
         one = Scheduler(api, informers, recorder=recorder, configuration=configuration)
         metrics = Metrics(one.queue)
         one.measure(metrics)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+import msgspec
 
 from fairlead.api.errors import NotFound
+from fairlead.api.quantity import Quantity, parse
+from fairlead.arbitrator.amounts import LIMITS, REQUESTS
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -18,13 +22,40 @@ from fairlead.arbitrator.objects import (
     ConsumerGroup,
 )
 from fairlead.cli.alone import access_of
-from fairlead.cli.failures import Failure, explained, parsing
+from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
 
 _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SHARE", "WHY")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A group, or a namespace and what it has of one resource."""
+
+    consumer: str
+    kind: str
+    weight: int | None
+    group: str = ""
+    unlimited: bool = False
+    reserved: str | None = None
+    deserved: str | None = None
+    granted: str | None = None
+    used: str | None = None
+    #: Of the cluster, of whatever it has most of: from 0 to 1.
+    share: float | None = None
+    why: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        if self.kind == CONSUMER_GROUPS.kind:
+            return self.consumer, str(self.weight), *[""] * 5, "group"
+        amounts = ("unlimited" if self.unlimited else self.reserved, self.deserved, self.granted, self.used)
+        share = "-" if self.share is None else f"{self.share:.1%}"
+        weight = "-" if self.unlimited else str(self.weight)
+        name = f"  {self.consumer}" if self.group else self.consumer
+        return name, weight, *(one or "-" for one in amounts), share, self.why
 
 
 @click.command(short_help="Who has which share of a cluster, and what it uses.")
@@ -36,9 +67,10 @@ _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SH
 )
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
 @click.option("--resource", default="cpu", show_default=True, help="Of which resource.")
-def shares(kubeconfig: Path | None, context: str, resource: str) -> None:
-    """Print what each namespace is guaranteed, deserves, may use now and uses, and why; by groups, the largest share
-    first.
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def shares(kubeconfig: Path | None, context: str, resource: str, output: str) -> None:
+    """Print what each namespace is guaranteed, deserves, may use now and uses of a resource, its share of the cluster
+    (of whatever it has most of, whatever its weight), and why; by groups, the largest share first.
 
     \b
     Example:
@@ -47,54 +79,97 @@ def shares(kubeconfig: Path | None, context: str, resource: str) -> None:
     with parsing():
         access = access_of(kubeconfig, context)
     with explained():
-        rows = run(_rows(access, resource))
-    widths = [max(len(row[at]) for row in (_COLUMNS, *rows)) for at in range(len(_COLUMNS))]
-    for row in (_COLUMNS, *rows):
+        found = run(_rows(access, resource))
+    if output == "json":
+        click.echo(msgspec.json.encode([asdict(one) for one in found]).decode())
+        return
+    rows = [_COLUMNS, *(one.cells() for one in found)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+    for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-async def _rows(access: Access, resource: str) -> list[tuple[str, ...]]:
-    async with HttpApi(access, user_agent="fairlead-shares") as api:
+async def _rows(access: Access, resource: str) -> list[Row]:
+    async with HttpApi(access, user_agent="fairlead-shares", connect_seconds=ANSWER_SECONDS) as api:
         try:
             consumers = [one.view(Consumer) for one in (await api.list(CONSUMERS)).items]
             groups = [one.view(ConsumerGroup) for one in (await api.list(CONSUMER_GROUPS)).items]
             allocations = [one.view(Allocation) for one in (await api.list(ALLOCATIONS)).items]
         except NotFound:
             raise Failure("no arbitrator has been here: start one with `fairlead arbitrator`") from None
+    return rows(consumers, groups, allocations, resource)
+
+
+def rows(
+    consumers: Iterable[Consumer], groups: Iterable[ConsumerGroup], allocations: Iterable[Allocation], resource: str
+) -> list[Row]:
+    """Raises WrongUsage for a resource that nobody divides."""
     known = {one.metadata.name: one for one in groups}
     told = {one.metadata.namespace: one for one in allocations}
-    rows: list[tuple[str, ...]] = []
-    for parent in ("", *sorted(known)):
+    _check(resource, told.values())
+    of_group: dict[str, list[Row]] = {name: [] for name in ("", *sorted(known))}
+    for one in consumers:
+        parent = one.spec.parent if one.spec.parent in known else ""
+        of_group[parent].append(_row(one, parent, told.get(one.metadata.namespace), resource))
+    found: list[Row] = []
+    for parent, members in of_group.items():
         if parent:
-            rows.append((parent, str(known[parent].spec.weight), *[""] * 5, "group"))
-        members = [one for one in consumers if (one.spec.parent if one.spec.parent in known else "") == parent]
-        members.sort(key=lambda one: (-_share(told.get(one.metadata.namespace)), one.metadata.namespace))
-        rows += [
-            _row(one, told.get(one.metadata.namespace), resource, indent="  " if parent else "") for one in members
-        ]
-    return rows
+            found.append(Row(parent, CONSUMER_GROUPS.kind, known[parent].spec.weight))
+        found += sorted(members, key=lambda one: (-(one.share or 0.0), one.consumer))
+    return found
 
 
-def _share(allocation: Allocation | None) -> float:
-    return float(allocation.status.dominant_share or 0) if allocation is not None else 0.0
+def _check(resource: str, allocations: Iterable[Allocation]) -> None:
+    divided = {_bare(name) for one in allocations for name in one.status.deserved}
+    if divided and _bare(resource) not in divided:
+        raise WrongUsage(f"nobody divides {resource!r} here: --resource is one of {', '.join(sorted(divided))}")
 
 
-def _row(consumer: Consumer, allocation: Allocation | None, resource: str, *, indent: str) -> tuple[str, ...]:
-    spec, name = consumer.spec, indent + consumer.metadata.namespace
-    reserved = "unlimited" if spec.unlimited else str(_amount(spec.reserved, resource))
-    weight = "-" if spec.unlimited else str(spec.weight)
+def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resource: str) -> Row:
+    spec, name = consumer.spec, consumer.metadata.namespace
+    reserved = _amount(spec.reserved, resource)
     if allocation is None:
-        return name, weight, reserved, "-", "-", "-", "-", "not looked at yet"
+        why = "not looked at yet"
+        return Row(name, CONSUMERS.kind, spec.weight, parent, spec.unlimited, reserved, why=why)
     status = allocation.status
-    amounts = (_amount(one, resource) for one in (status.deserved, status.granted, status.used))
-    return name, weight, reserved, *amounts, status.dominant_share, _why(status)
+    # what the arbitrator compares is divided by the weight; nobody compares those that weigh nothing
+    share = float(status.dominant_share or 0) * spec.weight if spec.weight else None
+    deserved, granted, used = (_amount(one, resource) or "0" for one in (status.deserved, status.granted, status.used))
+    return Row(
+        name,
+        CONSUMERS.kind,
+        spec.weight,
+        parent,
+        spec.unlimited,
+        reserved,
+        deserved,
+        granted,
+        used,
+        share,
+        _why(status),
+    )
 
 
 def _why(status: AllocationStatus) -> str:
     """What keeps it from more, or what will be taken back."""
-    if not status.overused_since:
-        bound = {"demand": "has what it asks for", "hard": "at its hard bound"}
-        return bound.get(status.bottleneck, f"{status.bottleneck} is used up")
+    if status.overused_since:
+        return _why_overused(status)
+    futile = [one for one in status.conditions if one.type == "ReclaimFutile" and one.status == "True"]
+    if futile and status.back_off is not None:
+        return f"others took the room that was made for it; none is made before {status.back_off.until}"
+    if status.bottleneck == "hard":
+        return "at its hard bound"
+    if status.bottleneck != "demand":
+        return f"{status.bottleneck} is used up"
+    lacking = [name for name, asked in status.request.items() if parse(asked) > _of(status.used, name)]
+    if not lacking:
+        return "has what it asks for"
+    if any(parse(status.request[name]) > _of(status.granted, name) for name in lacking):
+        return f"waits for {', '.join(map(_bare, lacking))} that is not free yet"
+    return "is granted what it asks for; its pods wait for a node (fairlead why POD)"
+
+
+def _why_overused(status: AllocationStatus) -> str:
     why = f"overused since {status.overused_since}"
     if status.proposal is not None:
         return f"{why}: {counted(len(status.proposal.victims), 'pod')} to go at {status.proposal.deadline}"
@@ -102,6 +177,15 @@ def _why(status: AllocationStatus) -> str:
     return f"{why}, kept by {blocked[0]}" if blocked else f"{why}; nothing to take back"
 
 
-def _amount(amounts: Mapping[str, str | int] | None, resource: str) -> str:
-    known = amounts or {}
-    return str(known.get(f"requests.{resource}", known.get(resource, "-")))
+def _amount(amounts: Mapping[str, str | int] | None, resource: str) -> str | None:
+    """By whichever name: `requests.cpu`, `limits.cpu` or `cpu`."""
+    return next((str(text) for name, text in (amounts or {}).items() if _bare(name) == _bare(resource)), None)
+
+
+def _of(amounts: Mapping[str, str], name: str) -> Quantity:
+    return parse(amounts.get(name, "0"))
+
+
+def _bare(name: str) -> str:
+    """As nodes name it."""
+    return name.removeprefix(REQUESTS).removeprefix(LIMITS)

@@ -14,13 +14,16 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import arrivals, imported_objects, node_objects, restored, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.clock import now
-from fairlead.runtime.loops import run_virtual
+from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
+from fairlead.runtime.memory import tune_collector
+from fairlead.server.restore import Restored
+from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import Endings, Refused, arrive
@@ -28,6 +31,9 @@ from fairlead.sim.report import Observer
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 _SECONDS = (86400, 3600, 60, 1)
+_A_DAY = 86400.0
+#: How many of the pods that wait are told to a person.
+_TOLD = 10
 
 
 @click.command(short_help="Replay a workload in virtual time.")
@@ -38,12 +44,12 @@ _SECONDS = (86400, 3600, 60, 1)
     help="The pods and when they come: an openb pod list (CSV), or YAML (all come at once).",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
-@click.option("--until", metavar="DURATION", help="Stop after this much virtual time (90s, 12h, 7d). Default: the end.")
+@click.option("--until", metavar="DURATION", help="Run for this much virtual time (90s, 12h, 7d). Default: the end.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def simulate(
     nodes_from: Path | None,
-    nodes: int,
+    nodes: int | None,
     node_cpu: str,
     node_memory: str,
     node_pods: int,
@@ -58,7 +64,8 @@ def simulate(
 ) -> None:
     """Replay a workload through the same scheduler, controllers and nodes as `fairlead up`, under a virtual clock.
 
-    The run ends when nothing is left to happen, or at --until. Its digest is that of everything that happened to every
+    The run begins at the latest date of what is imported, and ends when nothing is left to happen, or after --until.
+    Its digest is that of everything that happened to every
     pod: equal runs have equal digests.
 
     \b
@@ -71,6 +78,7 @@ def simulate(
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
             imported=tuple(imported),
+            on_restored=None if quiet else _tell_import,
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
         )
@@ -80,16 +88,29 @@ def simulate(
             )
         coming = arrivals(pods_from) if pods_from else []
         limit = None if until is None else seconds_of(until)
+        if limit is None and any(obj["kind"] == "CronJob" for obj in imported):
+            limit = _A_DAY
+            if not quiet:
+                click.echo(
+                    "With CronJobs a cluster never comes to rest: stopping after 24h. Say how long with --until.",
+                    err=True,
+                )
     began = time.perf_counter()
     chance.seed(seed)
     try:
         with explained(dumps):
-            summary = run_virtual(replay(settings, coming, limit, Progress(len(coming), is_quiet=quiet)))
+            began_at = latest_date(imported) or DEFAULT_EPOCH
+            summary = run_virtual(replay(settings, coming, limit, Progress(len(coming), is_quiet=quiet)), began_at)
     except Refused as error:
         raise Failure(str(error)) from None
     summary["seed"] = seed
     took = time.perf_counter() - began
     click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else told(summary, took))
+
+
+def _tell_import(found: Restored) -> None:
+    for line in restored(found):
+        click.echo(f"import: {line}", err=True)
 
 
 class Progress:
@@ -113,11 +134,14 @@ class Progress:
 async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: Progress) -> Obj:
     """One run, from the first arrival to the end; what came of it."""
     async with simulation(settings) as (registry, informers):
+        tune_collector()
         observer, endings = Observer(informers), Endings(informers)
         end: float | None = None
         try:
             async with asyncio.timeout(limit):
                 await arrive(registry, coming, progress)
+                if limit is not None:
+                    await asyncio.Event().wait()  # however quiet it is: a CronJob may be waiting for its hour
                 await endings.settled()
                 end = observer.last_event  # what came after it was only waiting for more
         except TimeoutError:
@@ -137,9 +161,12 @@ def seconds_of(text: str) -> float:
 def told(summary: Obj, took: float) -> str:
     """The summary for people."""
     nodes, pods = counted(summary["nodes"], "node"), counted(summary["created"], "pod")
+    if summary["seconds"]:
+        what = f"Replayed {_span(summary['seconds'])} of {nodes}, {pods}"
+    else:
+        what = f"Nothing happens to {nodes}, {pods}: settled from the start"
     lines = [
-        f"Replayed {_span(summary['seconds'])} of {nodes}, {pods} "
-        f"in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
+        f"{what} in {took:.1f} s (seed {summary['seed']}, digest {summary['digest'][:12]})",
         f"  placed     {summary['placed']:>9,}",
         f"  succeeded  {summary['succeeded']:>9,}",
         f"  failed     {summary['failed']:>9,}",
@@ -155,7 +182,17 @@ def told(summary: Obj, took: float) -> str:
     if summary["longestWaits"]:
         lines += ["", "  longest waits"]
         lines += [f"  {_span(wait['seconds']):>10}  {wait['pod']}" for wait in summary["longestWaits"]]
+    if summary["waitingPods"]:
+        lines += ["", "  waiting at the end", *_waiting(summary["waitingPods"])]
     return "\n".join(lines)
+
+
+def _waiting(pods: Sequence[Obj]) -> list[str]:
+    """Who waits, for how long, and why; the first of them."""
+    lines = [f"  {_span(pod['seconds']):>10}  {pod['pod']}: {pod['message'] or pod['reason']}" for pod in pods[:_TOLD]]
+    if (more := len(pods) - _TOLD) > 0:
+        lines.append(f"  {'':>10}  and {more:,} more (all of them with -o json)")
+    return lines
 
 
 def _by_namespace(namespaces: Obj) -> list[str]:

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
-import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
+from fairlead.cli import background
+from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
-from fairlead.cli.inputs import imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import imported_objects, node_objects, restored, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import tune_collector
+from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import PLUGINS
+from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
+from fairlead.store.directory import database_in, kubeconfig_in
 
 _IMPORTED = time.perf_counter()
-DEFAULT_DATA_DIR = Path(".fairlead")
 
 
 @click.command(short_help="Start a cluster on this machine.")
+@which_cluster
+@click.option("-d", "--detach", is_flag=True, help="Leave it running in the background, and return when it is ready.")
 @click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=DEFAULT_DATA_DIR,
+    "--wait",
+    type=click.FloatRange(0),
+    default=60.0,
     show_default=True,
-    help="Where everything is kept between runs.",
+    metavar="SECONDS",
+    help="With --detach: how long to wait until it is ready. 0 does not wait.",
 )
 @click.option("--memory", is_flag=True, help="Keep nothing: the cluster lives in memory and is gone when it stops.")
 @click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="HTTPS port; 0 picks one.")
@@ -65,12 +73,15 @@ DEFAULT_DATA_DIR = Path(".fairlead")
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
-    data_dir: Path,
+    data_dir: Path | None,
+    name: str | None,
+    detach: bool,
+    wait: float,
     memory: bool,
     port: int,
     http_port: int | None,
     kubeconfig: Path | None,
-    nodes: int,
+    nodes: int | None,
     node_cpu: str,
     node_memory: str,
     node_pods: int,
@@ -85,25 +96,34 @@ def up(
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
 
     Everything is kept in DATA-DIR and there again at the next start. The kubeconfig it writes is the only way in;
-    stop with ctrl-C.
+    stop with ctrl-C, or with fairlead down.
 
     \b
     Example:
-      fairlead up &
+      fairlead up --detach
       export KUBECONFIG=$PWD/.fairlead/kubeconfig
       kubectl run hello --image=nginx && kubectl get pods -w
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with parsing():
+        local = chosen(data_dir, name)
+        if memory and (detach or name):
+            raise WrongUsage("--memory keeps nothing, not even how to reach it: leave out --detach and --name")
+        if detach and not background.is_detached():
+            background.detach(local, wait, reads_input=STDIN in dumps)
+            return
         imported = list(imported_objects(dumps))
         shape = NodeShape(node_cpu, node_memory, node_pods)
+        imports: list[str] = []
         settings = Settings(
-            data_dir=None if memory else data_dir,
+            data_dir=None if memory else local.data_dir,
             port=port,
             http_port=http_port,
             kubeconfig=kubeconfig,
+            context=local.context,
             nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
             imported=tuple(imported),
+            on_restored=lambda found: imports.extend(restored(found)),
             components=frozenset(_chosen("component", components, COMPONENTS)),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
@@ -112,7 +132,7 @@ def up(
         _check(settings)
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
     with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
-        run(_serve(settings, each, quiet))
+        run(_serve(settings, local, _Told(each, imports, is_quiet=quiet)))
 
 
 def _check(settings: Settings) -> None:
@@ -121,7 +141,9 @@ def _check(settings: Settings) -> None:
         raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
     if settings.port and settings.port == settings.http_port:
         raise WrongUsage(f"--port and --http-port are both {settings.port}: give one of them another number")
-    kubeconfig = settings.kubeconfig or (settings.data_dir and settings.data_dir / "kubeconfig")
+    if settings.kubeconfig and not settings.kubeconfig.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(settings.kubeconfig))
+    kubeconfig = settings.kubeconfig or (settings.data_dir and kubeconfig_in(settings.data_dir))
     if kubeconfig and kubeconfig.exists():
         try:
             kubeconfigs.read(kubeconfig)
@@ -144,22 +166,36 @@ def _described(asked: int, there: int, each: str) -> str:
     return f"{counted(there, 'simulated node')}{f' ({each})' if each and there else ''}"
 
 
-async def _serve(settings: Settings, each: str, quiet: bool) -> None:
-    stopping = asyncio.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
-    is_new = settings.data_dir is None or not (settings.data_dir / "fairlead.db").exists()
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a person is told when the cluster is ready: the size of its nodes, and what came of the imports."""
+
+    each: str
+    imports: Sequence[str]
+    is_quiet: bool
+
+
+async def _serve(settings: Settings, local: LocalCluster, told: _Told) -> None:
+    is_new = settings.data_dir is None or not database_in(settings.data_dir).exists()
+    with stop_signals() as stopping:
+        await _serve_until(stopping, settings, local, told, is_new)
+
+
+async def _serve_until(
+    stopping: asyncio.Event, settings: Settings, local: LocalCluster, told: _Told, is_new: bool
+) -> None:
     async with cluster(settings) as running:
         tune_collector()
-        if not quiet:
-            nodes = _described(len(settings.nodes), running.count("nodes"), each)
-            _greet(settings, running, nodes, is_new)
+        if not told.is_quiet:
+            _greet(settings, running, told, is_new)
+        if settings.data_dir and running.kubeconfig:
+            local.keep_record(running.address, running.kubeconfig)
         running.failure.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
         pods, node_count = running.count("pods"), running.count("nodes")
     if running.failure.done():
         running.failure.result()
-    if not quiet:
+    if not told.is_quiet:
         kept = (
             f" {counted(pods, 'pod')}, {counted(node_count, 'node')} kept in {settings.data_dir}"
             if settings.data_dir
@@ -168,12 +204,14 @@ async def _serve(settings: Settings, each: str, quiet: bool) -> None:
         click.echo(f"Stopped.{kept}")
 
 
-def _greet(settings: Settings, running: Cluster, nodes: str, is_new: bool) -> None:
+def _greet(settings: Settings, running: Cluster, told: _Told, is_new: bool) -> None:
+    nodes = _described(len(settings.nodes), running.count("nodes"), told.each)
     where = f"{settings.data_dir} ({'new' if is_new else 'kept from before'})" if settings.data_dir else "in memory"
     config = running.kubeconfig
     lines = [
         f"Fairlead {__version__} · Kubernetes {COMPATIBILITY_VERSION} API · {nodes}",
         f"  data       {where}",
+        *(f"  import     {line}" for line in told.imports),
         f"  kubeconfig {config}      export KUBECONFIG={config.absolute() if config else ''}",
         f"  api        {running.address}      only this machine, only with that kubeconfig",
     ]

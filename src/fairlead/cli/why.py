@@ -18,7 +18,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.arbitrator.explain import notes
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
-from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, scheduling
 from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
@@ -30,6 +30,8 @@ from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.explain import Explanation, Group, explain
 from fairlead.scheduler.loop import Scheduler
 
+#: How long the nodes and pods of a cluster may take to arrive.
+_READ_SECONDS = 60.0
 #: Names that are listed of a group, and nodes whose scores are shown.
 _NAMED, _SCORED = 5, 5
 #: Events that say why a pod came to its end.
@@ -38,7 +40,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(short_help="Why a pod waits, is where it is, or is gone.")
-@click.argument("pod")
+@click.argument("pod", metavar="[NAMESPACE/]POD")
 @click.option("-n", "--namespace", help="The pod's namespace.  [default: the context's, or default]")
 @click.option("--kubeconfig", type=_FILE, envvar="KUBECONFIG", help="Which cluster to ask.")
 @click.option("--context", default="", help="A context of the kubeconfig.  [default: the current one]")
@@ -68,7 +70,7 @@ def why(
 
     \b
     Example:
-      fairlead why web-7 -n shop
+      fairlead why web-7 -n shop      # or shop/web-7
       kubectl get nodes,pods,namespaces -A -o yaml > dump.yaml && fairlead why web-7 -n shop --dump dump.yaml
     """
     logging.basicConfig(level=logging.ERROR, format="%(levelname).1s %(name)s: %(message)s")
@@ -78,7 +80,7 @@ def why(
         if not dumps and kubeconfig is None:
             raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
         access = load(kubeconfig, context) if kubeconfig and not dumps else None
-    key = f"{namespace or (access.namespace if access else 'default')}/{pod}"
+        key = _key(pod, namespace, access.namespace if access else "default")
     with explained(dumps):
         told = run(_explained(objects, access, configuration, key))
     if told is None:
@@ -89,12 +91,17 @@ def why(
 async def _explained(
     objects: list[Obj], access: Access | None, configuration: Configuration | None, key: str
 ) -> Explanation | None:
+    namespace, _, name = key.partition("/")
     async with _cluster(objects, access) as api:
+        try:
+            await api.get(builtin.PODS, name, namespace)
+        except NotFound:
+            return await _gone(api, key)
         informers = Informers(api)
         scheduler = Scheduler(api, informers, configuration=configuration)
         listening = asyncio.create_task(informers.run())
         try:
-            await scheduler.synced()
+            await _synced(scheduler)
             told = explain(scheduler, key)
             pod = scheduler.pod(key)
             if told is None or pod is None:
@@ -107,6 +114,17 @@ async def _explained(
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _synced(scheduler: Scheduler) -> None:
+    """Raises Failure where not everything can be read: informers try for ever."""
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            await scheduler.synced()
+    except TimeoutError:
+        raise Failure(
+            f"not all of the cluster could be read in {_READ_SECONDS:.0f} s: may you list nodes, pods and volumes?"
+        ) from None
 
 
 async def _allocations(api: Api) -> list[Allocation]:
@@ -130,11 +148,23 @@ async def _gone(api: Api, key: str) -> Explanation | None:
     return Explanation(key, headline, notes=[text for text in said[-_NAMED:] if text != why])
 
 
+def _key(text: str, namespace: str | None, default: str) -> str:
+    """`NAMESPACE/NAME` of a pod that is called `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises WrongUsage for others."""
+    match text.split("/"):
+        case [name] | [("pod" | "pods" | "po"), name] if name:
+            return f"{namespace or default}/{name}"
+        case [own, name] if own and name and namespace in (None, own):
+            return f"{own}/{name}"
+        case [own, name] if own and name:
+            raise WrongUsage(f"{text!r} is in namespace {own}, and --namespace says {namespace}")
+    raise WrongUsage(f"{text!r} is no pod: say NAME, pod/NAME or NAMESPACE/NAME")
+
+
 @asynccontextmanager
 async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[Api]:
     """The cluster that is asked: a live one, or what a dump says."""
     if access is not None:
-        async with HttpApi(access, user_agent="fairlead-why") as api:
+        async with HttpApi(access, user_agent="fairlead-why", connect_seconds=ANSWER_SECONDS) as api:
             yield api
     else:
         async with restored(objects) as registry:

@@ -18,9 +18,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
@@ -44,8 +46,8 @@ SPAM_BURST = 25.0
 SPAM_REFILL_PER_SECOND = 1 / 300
 
 #: tools/events/event_broadcaster.go.
-SERIES_REFRESH_SECONDS = 1800.0
 SERIES_FINISH_SECONDS = 360.0
+ROUNDS_PER_REFRESH = 5  # every half hour
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +55,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
     """One thing to tell, as it was when it happened."""
 
     regarding: Reference
@@ -222,11 +223,15 @@ class EventRecorder(Recorder):
 
 
 class SeriesRecorder(Recorder):
-    """Makes a series of what repeats (tools/events), written through core/v1, where the same fields exist."""
+    """Makes a series of what repeats (tools/events), written through core/v1, where the same fields exist.
 
-    def __init__(self, api: Api, component: str, *, host: str = "") -> None:
+    `host` is where the component runs: `reportingInstance` names it.
+    """
+
+    def __init__(self, api: Api, component: str, *, host: str) -> None:
         super().__init__(api, component, host=host)
         self._seen: dict[Hashable, _Series] = {}
+        self._spoken = asyncio.Event()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -239,6 +244,7 @@ class SeriesRecorder(Recorder):
         if series is None:
             event = self._first(said)
             self._seen[key] = _Series(event, said.at)
+            self._spoken.set()
             await self._write(event)
             return
         series.count += 1
@@ -248,12 +254,15 @@ class SeriesRecorder(Recorder):
 
     async def _tend(self) -> None:
         """Write the counts of running series now and then, and forget those that have ended."""
-        refreshed = clock.now()
+        began, round_ = clock.monotonic(), 0
         while True:
-            await asyncio.sleep(SERIES_FINISH_SECONDS)
+            while not self._seen:  # rounds in which nothing was said are left out, but counted
+                self._spoken.clear()
+                await self._spoken.wait()
+            round_ = max(round_, int((clock.monotonic() - began) // SERIES_FINISH_SECONDS)) + 1
+            await asyncio.sleep(began + round_ * SERIES_FINISH_SECONDS - clock.monotonic())
             now = clock.now()
-            is_refresh = now - refreshed >= SERIES_REFRESH_SECONDS
-            refreshed = now if is_refresh else refreshed
+            is_refresh = round_ % ROUNDS_PER_REFRESH == 0
             for key, series in list(self._seen.items()):
                 is_over = series.last < now - SERIES_FINISH_SECONDS
                 if is_over:
@@ -321,7 +330,8 @@ class _Budget:
     filled_at: float
 
     def take(self, now: float) -> bool:
-        self.tokens = min(SPAM_BURST, self.tokens + (now - self.filled_at) * SPAM_REFILL_PER_SECOND)
+        passed = max(now - self.filled_at, 0.0)  # somebody may have set the clock back
+        self.tokens = min(SPAM_BURST, self.tokens + passed * SPAM_REFILL_PER_SECOND)
         self.filled_at = now
         if self.tokens < 1.0:
             return False
@@ -363,5 +373,5 @@ class _Names:
 
 def _refusal_level(error: ApiError) -> int:
     """A terminating namespace refuses events as a matter of course."""
-    expected = isinstance(error, AlreadyExists) or any(one.reason == "NamespaceTerminating" for one in error.causes)
+    expected = isinstance(error, AlreadyExists) or is_namespace_terminating(error)
     return logging.DEBUG if expected else logging.WARNING

@@ -36,13 +36,15 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.client.kubeconfig import Access, read_token
+from fairlead.client.unreachable import Unreachable
+from fairlead.runtime import chance
 from fairlead.runtime.clock import monotonic
 
 #: How many objects one page of a list has; client-go's reflector asks for as many.
 PAGE: Final = 500
-#: A watch is asked anew after this long, as client-go does, so that no half-dead connection is kept for ever.
-WATCH_SECONDS: Final = 480.0
-#: Between the server's bookmarks or changes nothing may be silent for longer.
+#: A watch is asked anew after this long, and up to twice that, as client-go does, so that not all come at once.
+WATCH_SECONDS: Final = 300.0
+#: A watch that is silent for longer may be half dead, and is asked anew: a server need not send bookmarks at rest.
 SILENCE_SECONDS: Final = 120.0
 CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
@@ -94,17 +96,23 @@ _status_of = msgspec.json.Decoder(_Status).decode
 class HttpApi:
     """The API server of one kubeconfig context. Use it as a context manager: it holds connections."""
 
-    def __init__(self, access: Access, *, user_agent: str = f"fairlead/{__version__}") -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        user_agent: str = f"fairlead/{__version__}",
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
         """Raises ValueError if the kubeconfig's certificates cannot be used."""
         self._server = access.server.rstrip("/")
         self._tls = tls_of(access) if self._server.startswith("https") else None
-        self._user_agent = user_agent
+        self._user_agent, self._connect_seconds = user_agent, connect_seconds
         self._token, self._token_file, self._token_at = access.token, access.token_file, 0.0
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS + 32, ssl=self._tls or True)
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=self._connect_seconds)
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": self._user_agent},
@@ -139,8 +147,8 @@ class HttpApi:
     async def watch(
         self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
     ) -> AsyncIterator[WatchEvent]:
-        """Ends when the server ends it: ask again from the version of the last event."""
-        seconds = query.timeout_seconds or WATCH_SECONDS
+        """Ends when the server ends it, or is silent for long: ask again from the version of the last event."""
+        seconds = query.timeout_seconds or WATCH_SECONDS * (1 + chance.source().random())
         params = _selected(query) | _said(
             watch="1", timeoutSeconds=int(seconds), allowWatchBookmarks="true" if query.bookmarks else ""
         )
@@ -152,12 +160,13 @@ class HttpApi:
             async with self._session.get(path, params=params, headers=self._headers(), timeout=timeout) as response:
                 if response.status >= 400:
                     raise error_of(response.status, await response.read())
-                async for line in _lines(response.content):
-                    yield _read_event(line)
+                try:
+                    async for line in _lines(response.content):
+                        yield _read_event(line)
+                except aiohttp.SocketTimeoutError:  # which is a ClientError too
+                    return
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error)) from error
-        except TimeoutError:
-            return  # silent for too long: whoever watches asks again
 
     async def create(
         self,
@@ -227,8 +236,8 @@ class HttpApi:
                 method, self._server + path, params=params, data=body, headers=headers
             ) as response:
                 answer = await response.read()
-        except aiohttp.ClientError as error:
-            raise ConnectionError(f"{self._server}: {error}") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unreachable(self._server, str(error) or "it does not answer in time") from error
         if response.status >= 400:
             raise error_of(response.status, answer)
         return answer

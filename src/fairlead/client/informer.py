@@ -17,9 +17,10 @@ import msgspec
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Gone
-from fairlead.api.meta import Object, View
+from fairlead.api.meta import Object, Versioned
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, ListQuery, WatchEvent, WatchQuery
+from fairlead.runtime.clock import monotonic
 
 T = TypeVar("T", bound=Object)
 
@@ -29,22 +30,6 @@ Handler = Callable[[T | None, T | None], None]
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-
-
-class _KeyMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    """As little of metadata as it takes to say which version of which object it is."""
-
-    name: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-class _Meta(View, frozen=True, rename="camel", gc=False, kw_only=True):
-    metadata: _KeyMeta
 
 
 class Index(Generic[T]):
@@ -126,14 +111,21 @@ class Informer(Generic[T]):
         await arrived
 
     async def run(self) -> None:
-        """List, watch, and begin again when the watch breaks; returns only by cancellation."""
+        """List and watch; returns only by cancellation.
+
+        A watch that ends is taken up where it ended. One that breaks, or whose history is forgotten, begins with a
+        list: a server that went away may have come back with another state.
+        """
         trouble = ""
         while True:
             try:
                 await self._list()
                 trouble = ""
                 while True:
+                    began, revision = monotonic(), self.revision
                     await self._watch()
+                    if self.revision == revision and monotonic() - began < RETRY_SECONDS:
+                        await asyncio.sleep(RETRY_SECONDS)  # somebody ends watches as soon as they begin
             except Gone:
                 continue
             except (ApiError, OSError) as error:
@@ -164,11 +156,11 @@ class Informer(Generic[T]):
 
     def _apply(self, event: WatchEvent) -> None:
         if event.type is EventType.BOOKMARK:
-            self._advance(int(event.object.view(_Meta).metadata.resource_version))
+            self._advance(int(event.object.view(Versioned).metadata.resource_version))
             return
         item = self._decoded(event.object)
         if item is None:
-            meta = event.object.view(_Meta).metadata
+            meta = event.object.view(Versioned).metadata
             self._replace(meta.key, None)  # better gone than outdated
             self._advance(int(meta.resource_version))
             return
@@ -180,7 +172,7 @@ class Informer(Generic[T]):
         try:
             return entry.view(self._view)
         except msgspec.ValidationError as error:
-            key = entry.view(_Meta).metadata.key
+            key = entry.view(Versioned).metadata.key
             log.warning("informer of %s: leaving out %s, which cannot be read: %s", self.resource.qualified, key, error)
             return None
 

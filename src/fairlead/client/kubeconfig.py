@@ -43,7 +43,22 @@ def render(
     _put(config, "users", name, "user", {"token": token} if token else {})
     _put(config, "contexts", name, "context", {"cluster": name, "user": name}, keeps_more=True)
     config["current-context"] = name
-    return yaml.safe_dump(config, sort_keys=False)
+    return dump(config)
+
+
+def without(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same without the context of that name, and the cluster and user that `render` put beside it."""
+    rest = dict(config)
+    for section in ("clusters", "users", "contexts"):
+        rest[section] = [entry for entry in rest.get(section) or () if _name(entry) != name]
+    if rest.get("current-context") == name:
+        rest["current-context"] = ""
+    return rest
+
+
+def dump(config: Mapping[str, Any]) -> str:
+    """A kubeconfig as it is written."""
+    return yaml.safe_dump(dict(config), sort_keys=False)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -65,7 +80,7 @@ def _put(
     """Set the entry of that name; with `keeps_more`, what else was said in it (a namespace) stays."""
     entries = config[section] = list(config.get(section) or ())
     for entry in entries:
-        if isinstance(entry, dict) and entry.get("name") == name:
+        if _name(entry) == name:
             entry[key] = {**(entry.get(key) or {}), **value} if keeps_more else value
             return
     entries.append({"name": name, key: value})
@@ -117,9 +132,13 @@ def read_token(file: Path) -> str:
 
 def _named(config: dict[str, Any], section: str, name: str) -> dict[str, Any]:
     for entry in config.get(section) or ():
-        if isinstance(entry, dict) and entry.get("name") == name:
+        if isinstance(entry, dict) and _name(entry) == name:
             return entry
     raise ValueError(f"the kubeconfig has no entry {name!r} under {section!r}")
+
+
+def _name(entry: object) -> object:
+    return entry.get("name") if isinstance(entry, dict) else None
 
 
 def _pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:

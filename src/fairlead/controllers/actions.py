@@ -136,6 +136,19 @@ Action: TypeAlias = Create | Update | Patch | Delete | Read | ListAll | DeleteAl
 Actions: TypeAlias = Generator[Action, Any, None]
 
 
+def with_finalizer(kind: Kind[T], obj: T, finalizer: str) -> Patch:
+    return _with_finalizers(kind, obj, [*obj.metadata.finalizers, finalizer])
+
+
+def without_finalizer(kind: Kind[T], obj: T, finalizer: str) -> Patch:
+    return _with_finalizers(kind, obj, [one for one in obj.metadata.finalizers if one != finalizer])
+
+
+def _with_finalizers(kind: Kind[T], obj: T, finalizers: list[str]) -> Patch:
+    """The list is written as a whole, so only to the version that it was read from."""
+    return Patch(kind, obj, {"metadata": {"finalizers": finalizers or None}}, unchanged=True)
+
+
 def update_status(kind: Kind[T], obj: T, old: View, new: View) -> Actions:
     """Patch the status of `obj` from `old` to `new`, if they differ."""
     if old != new:

@@ -42,8 +42,13 @@ class World:
 
     @property
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Seconds since the epoch, for what is told and for what others have told."""
         return clock.now()
+
+    @property
+    def monotonic(self) -> float:
+        """Seconds on a clock that nobody sets, for how long something has lasted here."""
+        return clock.monotonic()
 
     def of(self, kind: Kind[T]) -> Informer[T]:
         """The informer of a kind; asked for before the informers run, or it stays empty."""

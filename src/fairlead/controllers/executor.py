@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ from fairlead.controllers.actions import (
 )
 from fairlead.controllers.landing import Landing
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.watchdog import current_name
 from fairlead.runtime.workqueue import WorkQueue
 
 FIELD_MANAGER = WriteOptions(field_manager="kube-controller-manager")
@@ -45,6 +46,18 @@ FIELD_MANAGER = WriteOptions(field_manager="kube-controller-manager")
 
 class _Written(msgspec.Struct):
     metadata: ObjectMeta
+
+
+@dataclass(slots=True)
+class Thought:
+    """For how many seconds a turn has thought, in all and in one go. What it waited for is not counted."""
+
+    total: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
 
 
 class Executor:
@@ -68,26 +81,28 @@ class Executor:
             Together: self._together,
         }
 
-    async def carry_out(self, key: str, obj: Object | None, actions: Actions) -> float:
-        """Drive one reconcile to its end; what it does not catch is raised.
-
-        Returns for how many seconds it thought. What it waited for is not counted.
-        """
-        thought, began = 0.0, monotonic()
+    async def carry_out(self, key: str, obj: Object | None, actions: Actions, thought: Thought) -> None:
+        """Drive one reconcile to its end; what it does not catch is raised."""
+        began = monotonic()
         try:
             action = next(actions)
             while True:
-                thought += monotonic() - began
+                thought.add(monotonic() - began)
                 try:
                     outcome = await self._perform(key, obj, action)
                 except ApiError as error:
                     began = monotonic()
                     action = actions.throw(error)
+                except BaseException:
+                    began = monotonic()
+                    raise
                 else:
                     began = monotonic()
                     action = actions.send(outcome)
         except StopIteration:
-            return thought + monotonic() - began
+            pass
+        finally:
+            thought.add(monotonic() - began)
 
     async def _perform(self, key: str, obj: Object | None, action: Action) -> Any:
         return await self._performers[type(action)](key, obj, action)
@@ -158,11 +173,12 @@ class Executor:
                 return error
 
         outcomes: list[Any] = []
+        name = current_name()
         remaining = list(together.actions)
         size = 1 if together.slow_start else len(remaining)
         while remaining:
             batch, remaining = remaining[:size], remaining[size:]
-            results = await asyncio.gather(*(attempt(action) for action in batch))
+            results = await asyncio.gather(*(asyncio.create_task(attempt(action), name=name) for action in batch))
             outcomes += results
             if any(isinstance(one, ApiError) for one in results):
                 break

@@ -28,6 +28,7 @@ REVISION_LABEL: Final = "controller-revision-hash"
 
 _LONGEST_PREFIX = 223
 _decode = msgspec.json.Decoder(dict).decode
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,13 @@ class Wanted:
     template: Obj
     hash_label: str  # the label under which the revision itself carries its hash
     collisions: int
+    #: The hash by which the owner's status and pods know this template, of a revision that is not there: what a dump of
+    #: another cluster shows. A revision by any other name would have every pod replaced by one that is the same.
+    known_as: str = ""
+
+    def name(self, hash_: str) -> str:
+        """The name of the owner's revision with that hash."""
+        return f"{self.owner.metadata.name[:_LONGEST_PREFIX]}-{hash_}"
 
 
 def known_revisions(
@@ -89,9 +97,10 @@ def _create(wanted: Wanted, data: Obj, number: int) -> Generator[Action, Any, tu
 
 def new_revision(wanted: Wanted, data: Obj, number: int, collisions: int) -> Obj:
     owner = wanted.owner.metadata
-    hash_ = content_hash(data, collisions or None)
+    is_first = collisions == wanted.collisions
+    hash_ = (is_first and wanted.known_as) or content_hash(data, collisions or None)
     meta = {
-        "name": f"{owner.name[:_LONGEST_PREFIX]}-{hash_}",
+        "name": wanted.name(hash_),
         "namespace": owner.namespace,
         "labels": wanted.template.get("metadata", {}).get("labels", {}) | {wanted.hash_label: hash_},
         "annotations": dict(owner.annotations),
@@ -107,8 +116,9 @@ def new_revision(wanted: Wanted, data: Obj, number: int, collisions: int) -> Obj
 
 
 def _data(template: Obj) -> Obj:
-    """A strategic merge patch that brings the template back."""
-    return {"spec": {"template": template | {"$patch": "replace"}}}
+    """A strategic merge patch that brings the template back, its keys in order: upstream makes it of Go's maps."""
+    patch: Obj = _decode(_encode({"spec": {"template": template | {"$patch": "replace"}}}))
+    return patch
 
 
 def template_in(revision: ControllerRevision) -> Obj:

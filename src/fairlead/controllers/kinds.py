@@ -6,6 +6,8 @@ from typing import Final
 
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.configmaps import ConfigMap
 from fairlead.api.jobs import CronJob, Job
 from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
@@ -25,8 +27,9 @@ from fairlead.api.workloads import (
 )
 from fairlead.controllers.actions import Kind
 
-CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, Object)
+CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
 CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)
+CONFIG_MAPS: Final = Kind(builtin.CONFIG_MAPS, ConfigMap)
 CONTROLLER_REVISIONS: Final = Kind(builtin.CONTROLLER_REVISIONS, ControllerRevision)
 CRON_JOBS: Final = Kind(builtin.CRON_JOBS, CronJob)
 DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
@@ -46,3 +49,5 @@ SECRETS: Final = Kind(builtin.SECRETS, Secret)
 SERVICE_ACCOUNTS: Final = Kind(builtin.SERVICE_ACCOUNTS, Object)
 SERVICES: Final = Kind(builtin.SERVICES, Service)
 STATEFUL_SETS: Final = Kind(builtin.STATEFUL_SETS, StatefulSet)
+STORAGE_CLASSES: Final = Kind(builtin.STORAGE_CLASSES, StorageClass)
+VOLUMES: Final = Kind(builtin.PERSISTENT_VOLUMES, PersistentVolume)

@@ -76,7 +76,7 @@ class PodGarbage(Controller[Pod]):
             if obj.metadata.is_terminating and _is_lost(node):
                 yield from _remove(obj, "PodGC: node out-of-service", world.now)
             return
-        remaining = self._missing.setdefault(name, world.now) + QUARANTINE_SECONDS - world.now
+        remaining = self._missing.setdefault(name, world.monotonic) + QUARANTINE_SECONDS - world.monotonic
         if remaining > 0:
             yield Requeue(remaining)
             return
@@ -91,11 +91,11 @@ class PodGarbage(Controller[Pod]):
         surplus = index.count("") - self._most_finished
         if surplus <= 0:
             return
-        since = world.now - self._swept_at
+        since = world.monotonic - self._swept_at
         if since < SWEEP_SECONDS:
             yield Requeue(SWEEP_SECONDS - since)
             return
-        self._swept_at = world.now
+        self._swept_at = world.monotonic
         oldest = sorted((pod for pod in index[""] if not pod.metadata.is_terminating), key=_first_to_go)[:surplus]
         yield Together([Delete(PODS, pod, DeleteOptions(grace_period_seconds=0)) for pod in oldest])
 

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from fairlead.api.errors import ApiError
+from fairlead.api.errors import ApiError, is_namespace_terminating
 from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.client.events import WARNING
-from fairlead.controllers.actions import Action, Create, Delete, Emit, Kind, Together, refusals
+from fairlead.controllers.actions import Action, Create, Delete, Emit, Kind, Requeue, Together, refusals
 from fairlead.controllers.base import World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.kinds import PODS
 from fairlead.runtime.clock import parse_timestamp
 
 #: A set makes or removes at most this many pods in one turn.
-BURST = 500
+BURST: Final = 500
+
+#: So many pods of one owner may wait for a node; what it makes beyond them waits, twice as long for every further
+#: half of them. A number of replicas costs nothing to write, and each pod that nobody can place costs memory for good.
+PATIENCE_PODS: Final = 5000
+_FIRST_WAIT_SECONDS: Final = 2.0
+_LONGEST_WAIT_SECONDS: Final = 86_400.0
+
+
+def burst(active: Sequence[Pod], missing: int, now: float) -> Generator[Action, Any, int]:
+    """How many of an owner's missing pods may be made in this turn; if none, it is woken when some may be."""
+    if missing > 0 and len(active) >= PATIENCE_PODS:
+        waiting = [pod.metadata.creation_timestamp for pod in active if not pod.spec.node_name]
+        wait = _wait_seconds(len(waiting)) - (now - parse_timestamp(max(waiting))) if waiting else 0.0
+        if wait > 0:
+            yield Requeue(wait)
+            return 0
+    return max(min(missing, BURST), 0)
+
+
+def _wait_seconds(waiting: int) -> float:
+    """How long after its last pod an owner makes further ones, of whose pods so many wait for a node."""
+    if waiting < PATIENCE_PODS:
+        return 0.0
+    doublings = min((waiting - PATIENCE_PODS) // (PATIENCE_PODS // 2), 30)
+    return min(_FIRST_WAIT_SECONDS * float(1 << doublings), _LONGEST_WAIT_SECONDS)
 
 
 def pod_from(template: Obj, kind: Kind[Any], owner: Object) -> Obj:
@@ -60,10 +85,6 @@ def delete_pods(pods: Sequence[Pod]) -> Generator[Action, Any, ApiError | None]:
             yield Emit("SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
     failed = refusals(outcomes)
     return failed[0] if failed else None
-
-
-def is_namespace_terminating(error: ApiError) -> bool:
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 def pods_on(world: World, node: str) -> list[Pod]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.pods import Pod
 from fairlead.runtime.clock import parse_timestamp
 
@@ -76,10 +77,7 @@ def _restarts(pod: Pod) -> tuple[int, int]:
 
 
 def deletion_cost(pod: Pod) -> int:
-    try:
-        return int(pod.metadata.annotations.get(DELETION_COST, "0"))
-    except ValueError:
-        return 0
+    return known_int(pod.metadata.annotations.get(DELETION_COST, "0")) or 0
 
 
 def _compare(a: _Rank, b: _Rank, now: float) -> int:

@@ -20,6 +20,7 @@ from fairlead.controllers.conditions import find_condition, without_condition
 from fairlead.controllers.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from fairlead.controllers.pods import (
     BURST,
+    burst,
     create_pods,
     delete_pods,
     is_available,
@@ -62,8 +63,10 @@ class Replicas(Controller[S], Generic[S]):
         """Make or remove pods; returns the first refusal, if there was one."""
         missing = obj.spec.replicas - len(active)
         if missing > 0:
-            pods = [pod_from(template_of(obj.spec.template), self.kind, obj) for _ in range(min(missing, BURST))]
-            return (yield from create_pods(pods))
+            size = yield from burst(active, missing, now)
+            return (
+                yield from create_pods([pod_from(template_of(obj.spec.template), self.kind, obj) for _ in range(size)])
+            )
         if missing < 0:
             surplus = first_to_go(active, self._related(obj, active, world), min(-missing, BURST), now)
             return (yield from delete_pods(surplus))

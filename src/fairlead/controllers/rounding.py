@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from fairlead.api.gonumbers import clamped_int
+
 
 def rounded_up(value: int | str, total: int) -> int:
     """`3` is 3, `25%` is that part of the total, rounded up."""
@@ -16,4 +18,4 @@ def rounded_down(value: int | str, total: int) -> int:
 
 
 def _part(value: str, total: int) -> float:
-    return int(value.removesuffix("%")) * total / 100
+    return clamped_int(value.removesuffix("%")) * total / 100

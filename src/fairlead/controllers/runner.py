@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from fairlead.api.errors import ApiError, Conflict, NotFound
 from fairlead.api.meta import Object
@@ -27,11 +27,15 @@ from fairlead.controllers.base import (
     Watch,
     World,
 )
-from fairlead.controllers.executor import Executor
+from fairlead.controllers.executor import Executor, Thought
 from fairlead.controllers.landing import Landing
+from fairlead.runtime.watchdog import LONGEST_SECONDS, working_on
 from fairlead.runtime.workqueue import WorkQueue
 
 T = TypeVar("T", bound=Object)
+
+#: How many times as long as its turn took a key is held back at most: then it has a hundredth of this process' time.
+_LONGEST_HELD: Final = 100
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ class Runner(Generic[T]):
         self._queue: WorkQueue[str] = WorkQueue()
         self._landing = Landing(world)
         self._settling: dict[str, float] = {}  # for how long changes are gathered, where that is longer than usual
+        self._held: dict[str, int] = {}  # how many times as long as its last turn each slow key is held back
         self._executor = Executor(api, controller.kind, self._queue, self._landing, recorder)
         self._own = world.of(controller.kind)
         self._watched = [(watch, world.of(watch.kind)) for watch in controller.watches]
@@ -106,11 +111,13 @@ class Runner(Generic[T]):
 
     async def _turn(self, key: str) -> None:
         """One turn of one key; whatever goes wrong is told and tried again."""
-        name = self._controller.name
+        name, thought = self._controller.name, Thought()
+        working_on(name, key)
         try:
             await self._landing.seen(key)
             obj = self._own.get(key)
-            self._settle(key, obj, await self._executor.carry_out(key, obj, self._decide(key, obj)))
+            await self._executor.carry_out(key, obj, self._decide(key, obj), thought)
+            self._settle(key, obj, thought.total)
         except (Conflict, NotFound) as error:  # somebody was faster; the next turn sees what they did
             log.debug("%s %s: %s", name, key, error)
             self._queue.retry(key)
@@ -122,6 +129,16 @@ class Runner(Generic[T]):
             self._queue.retry(key)
         else:
             self._queue.forget(key)
+        finally:
+            self._hold_back(key, thought.longest)
+
+    def _hold_back(self, key: str, seconds: float) -> None:
+        """An object that holds the event loop too long waits ever longer for its next turn."""
+        if seconds <= LONGEST_SECONDS:
+            self._held.pop(key, None)
+            return
+        factor = self._held[key] = min(2 * self._held.get(key, 1), _LONGEST_HELD)
+        self._queue.hold_back(key, factor * seconds)
 
     def _settle(self, key: str, obj: T | None, thought: float) -> None:
         """Remember what a turn of that key costs."""

@@ -9,14 +9,13 @@ import base64
 from collections.abc import Generator, Iterator
 from typing import Any, Final
 
-from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
 from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
 from fairlead.api.secrets import SERVICE_ACCOUNT_TOKEN, Secret
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
-from fairlead.controllers.pods import is_namespace_terminating
 
 DEFAULT: Final = "default"
 NAME: Final = "kubernetes.io/service-account.name"

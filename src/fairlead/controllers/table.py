@@ -20,6 +20,7 @@ from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.namespace import Namespaces
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
+from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
 from fairlead.controllers.podgc import PodGarbage
 from fairlead.controllers.quota import ResourceQuotas
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
@@ -27,7 +28,7 @@ from fairlead.controllers.runner import Runner
 from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSecrets
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.controllers.ttl import FinishedJobs
-from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes
+from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes, VolumeProtection
 
 #: Every controller, in the order in which they are started. A new controller is a row here.
 CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
@@ -37,7 +38,10 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     StatefulSets,
     DaemonSets,
     EphemeralVolumes,
+    ClaimBinder,
+    VolumeKeeper,
     ClaimProtection,
+    VolumeProtection,
     Jobs,
     OrphanedJobPods,
     FinishedJobs,

@@ -1,27 +1,29 @@
-"""Claims that come and go with pods: made for ephemeral volumes, and kept while a pod uses them.
+"""Claims that come and go with pods: made for ephemeral volumes, and kept while a pod uses them. And volumes, likewise.
 
-pkg/controller/volume/ephemeral and pvcprotection. A claim that somebody deletes stays, terminating, until the last
-pod that mounts it has gone.
+pkg/controller/volume/ephemeral, pvcprotection and pvprotection. A claim that somebody deletes stays, terminating, until
+the last pod that mounts it has gone; a volume until no claim has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import ApiError
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.pods import ABSENT, Pod, Volume
 from fairlead.client.events import WARNING
-from fairlead.controllers.actions import Actions, Create, Emit, Patch
+from fairlead.controllers.actions import Actions, Create, Emit, Kind, with_finalizer, without_finalizer
 from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import controller_reference, is_controlled_by
-from fairlead.controllers.kinds import CLAIMS, PODS
+from fairlead.controllers.kinds import CLAIMS, PODS, VOLUMES
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 
 _decode = msgspec.json.Decoder(dict).decode
 
@@ -79,7 +81,7 @@ def _new_claim(pod: Pod, name: str, source: msgspec.Raw) -> Obj:
 
 def _used_claims(pod: Pod) -> list[str]:
     """Keys of the claims that a pod uses; before it is scheduled nobody has begun to."""
-    if not pod.spec.node_name:
+    if not pod.spec.node_name or not pod.spec.may_have_claims:
         return []
     names = (claim_of(pod, volume) for volume in pod.spec.volumes)
     return [f"{pod.metadata.namespace}/{name}" for name in names if name]
@@ -91,7 +93,7 @@ def _freed(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]:
         yield from _used_claims(old)
 
 
-class ClaimProtection(Controller[Object]):
+class ClaimProtection(Controller[PersistentVolumeClaim]):
     """Lets a deleted claim go when no pod uses it any more."""
 
     name = "pvc-protection-controller"
@@ -99,13 +101,29 @@ class ClaimProtection(Controller[Object]):
     watches = (Watch(PODS, _freed, wakes_known=True),)
     workers = 1
 
-    def reconcile(self, obj: Object, world: World) -> Actions:
-        is_protected = PROTECTION in obj.metadata.finalizers
-        if not obj.metadata.is_terminating:
-            if not is_protected:
-                yield self._with_finalizers(obj, [*obj.metadata.finalizers, PROTECTION])
-        elif is_protected and not world.of(PODS).index("claim", _used_claims)[obj.metadata.key]:
-            yield self._with_finalizers(obj, [one for one in obj.metadata.finalizers if one != PROTECTION])
+    def reconcile(self, obj: PersistentVolumeClaim, world: World) -> Actions:
+        def is_used() -> bool:
+            return bool(world.of(PODS).index("claim", _used_claims)[obj.metadata.key])
 
-    def _with_finalizers(self, claim: Object, finalizers: list[str]) -> Patch:
-        return Patch(CLAIMS, claim, {"metadata": {"finalizers": finalizers}}, unchanged=True)
+        yield from _protect(CLAIMS, obj, PROTECTION, is_used)
+
+
+class VolumeProtection(Controller[PersistentVolume]):
+    """Lets a deleted volume go when no claim has it any more."""
+
+    name = "pv-protection-controller"
+    kind = VOLUMES
+    workers = 1
+
+    def reconcile(self, obj: PersistentVolume, world: World) -> Actions:
+        yield from _protect(VOLUMES, obj, VOLUME_PROTECTION, lambda: obj.status.phase == "Bound")
+
+
+def _protect(kind: Kind[Any], obj: Object, finalizer: str, is_used: Callable[[], bool]) -> Actions:
+    """Whatever lives has the finalizer; what was deleted loses it once nobody uses it."""
+    known = obj.metadata.finalizers
+    if not obj.metadata.is_terminating:
+        if finalizer not in known:
+            yield with_finalizer(kind, obj, finalizer)
+    elif finalizer in known and not is_used():
+        yield without_finalizer(kind, obj, finalizer)

@@ -34,6 +34,8 @@ class Holder:
     is_terminating: bool = False
     #: DaemonSet pods, mirror pods: nobody takes them.
     is_protected: bool = False
+    #: Its owner was told: among pods of one priority it goes before the younger ones that have come since.
+    is_on_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ class _Unit:
     cost: Counter[int] = field(default_factory=Counter)
 
     @property
-    def rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[int, bool, float]:
         """The first to go has the least."""
-        return max(pod.priority for pod in self.pods), max(pod.age_seconds for pod in self.pods)
+        is_fresh = not any(pod.is_on_notice for pod in self.pods)
+        return max(pod.priority for pod in self.pods), is_fresh, max(pod.age_seconds for pod in self.pods)
 
 
 @dataclass(slots=True, eq=False)

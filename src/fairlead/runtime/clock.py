@@ -1,8 +1,9 @@
 """Time belongs to the running event loop, so that virtual time needs no second code path.
 
-`now()` is wall-clock time derived from the loop's clock: under a real loop it is the time of day, under a
-`VirtualLoop` it is the loop's epoch plus the virtual seconds that have passed. Nothing else in Fairlead
-reads a clock.
+There are two times. `now()` is the time of day, for what is told to others and for what others have told: on a real
+loop it is the machine's, which somebody may set and which jumps when a laptop wakes up. `monotonic()` is the loop's
+own, for how long something lasts here. Under a `VirtualLoop` both are the virtual seconds that have passed; its epoch
+says when they began. Nothing else in Fairlead reads a clock.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from functools import lru_cache
 
 import uvloop
 
-_wall_offset = time.time() - time.monotonic()
-
 
 def monotonic() -> float:
     """Seconds on the loop's clock; only differences mean anything."""
@@ -23,11 +22,12 @@ def monotonic() -> float:
 
 
 def now() -> float:
-    """Seconds since the Unix epoch, on the loop's clock."""
+    """Seconds since the Unix epoch. Not monotonic: the next reading may be smaller."""
     loop = asyncio.get_running_loop()
     if type(loop) is uvloop.Loop:
-        return loop.time() + _wall_offset
-    return loop.time() + getattr(loop, "epoch", _wall_offset)  # a VirtualLoop says when its second zero was
+        return time.time()
+    epoch: float | None = getattr(loop, "epoch", None)  # a VirtualLoop says when its second zero was
+    return time.time() if epoch is None else loop.time() + epoch
 
 
 def timestamp(at: float | None = None) -> str:
@@ -43,7 +43,7 @@ def _second(at: int) -> str:
 def micro_timestamp(at: float | None = None) -> str:
     """A `metav1.MicroTime`: RFC 3339 in UTC with six decimals."""
     moment = datetime.fromtimestamp(now() if at is None else at, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_timestamp(text: str) -> float:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from fairlead.runtime.watchdog import watched
+
 T = TypeVar("T")
 
 #: Second zero of virtual time unless the caller names another: 2026-01-01T00:00:00Z.
@@ -32,8 +34,9 @@ class _Jumping(selectors.BaseSelector):
         self.elapsed = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0)
-        if ready:
+        if timeout == 0 and len(self._real.get_map()) == 1:
+            return []  # there is work, and nobody is heard but the loop's own pipe: that can wait until time passes
+        if ready := self._real.select(0):
             return ready
         if timeout is None:
             raise Stalled("all tasks wait for something that no timer will bring")
@@ -75,9 +78,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run in real time, on uvloop."""
+    """Run in real time, on uvloop, watching who holds the loop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
+        return runner.run(_watched(main))
+
+
+async def _watched(main: Coroutine[Any, Any, T]) -> T:
+    with watched(asyncio.get_running_loop()):
+        return await main
 
 
 def run_virtual(main: Coroutine[Any, Any, T], epoch: float = DEFAULT_EPOCH) -> T:

@@ -2,6 +2,7 @@
 
        add ──▶ waiting ──get──▶ working ──done──▶ (gone, or waiting again if added meanwhile)
        add_after / retry ──(timer)──▶ waiting
+       hold_back: whatever is added comes back by timer, until its time is over
 
 The semantics are those of client-go's workqueue: adding a key that waits already changes nothing, adding one that is
 being worked on queues it once more when the worker is done.
@@ -30,6 +31,7 @@ class WorkQueue(Generic[K]):
         #: When a key is due, on the loop's clock. (uvloop's handle does not say it for less than a millisecond.)
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
+        self._held: dict[K, float] = {}  # until when
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait, each to be woken by one key
 
     def __len__(self) -> int:
@@ -41,7 +43,9 @@ class WorkQueue(Generic[K]):
         return not self._waiting and not self._working
 
     def add(self, key: K) -> None:
-        if key in self._working:
+        if self._held and (remaining := self._remaining(key)) > 0:
+            self.add_after(key, remaining)
+        elif key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting[key] = None
@@ -74,6 +78,19 @@ class WorkQueue(Generic[K]):
     def forget(self, key: K) -> None:
         """The key succeeded: its next failure starts a new back-off."""
         self._failures.pop(key, None)
+
+    def hold_back(self, key: K, seconds: float) -> None:
+        """Nobody works on the key again before that time has passed, whatever happens to it."""
+        self._held[key] = asyncio.get_running_loop().time() + seconds
+
+    def _remaining(self, key: K) -> float:
+        until = self._held.get(key)
+        if until is None:
+            return 0.0
+        remaining = until - asyncio.get_running_loop().time()
+        if remaining <= 0:
+            del self._held[key]
+        return remaining
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead.scheduler.columns import Ints, Mask, Rows
+from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.framework import Plugin, Profile, Reads, Weighted
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
@@ -50,6 +51,8 @@ class Answers:
         #: What those say who look at nodes alone, all filters together and all absolute scores: pods do not change it.
         self._passed: Mask
         self._fixed: Ints
+        #: Why no node will do, once somebody has worked it out and until something changes.
+        self.diagnosis: Diagnosis | None = None
         self._ask_everything()
 
     def refresh(self) -> None:
@@ -105,6 +108,7 @@ class Answers:
             one.cells = np.zeros(self._size, dtype=one.cells.dtype)
         #: The sum of the absolute scores, `INFEASIBLE` where the pod cannot go.
         self._ranked: Ints = np.full(self._size, INFEASIBLE, dtype=np.int64)
+        self._owed: Mask = np.zeros(self._size, dtype=np.bool_)
         self._note_positions()
         rows = self._rows()
         self._ask(rows, rows, slice(None))
@@ -122,23 +126,28 @@ class Answers:
         `touched` are the rows whose totals may differ afterwards.
         """
         shape, snapshot = self.shape, self._snapshot
+        self.diagnosis = None
         for one in self._filters:
             rows = self._stale(one, nodes, changed)
             if rows is not None:
                 one.cells[rows] = one.plugin.filter(shape, snapshot, rows)
-        for one in self._absolute:
-            rows = self._stale(one, nodes, changed)
-            if rows is not None:
-                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
         if nodes is not None:
-            self._passed, self._fixed = snapshot.alive, np.zeros(self._size, dtype=np.int64)
+            self._passed = snapshot.alive
             for one in self._filters:
                 self._passed = self._passed if one.reads_pods else self._passed & one.cells
-            for one in self._absolute:
-                self._fixed = self._fixed if one.reads_pods else self._fixed + one.weight * one.cells
-        feasible, total = self._passed[touched], self._fixed[touched]
+        feasible = self._passed[touched]
         for one in self._filters:
             feasible = feasible & one.cells[touched] if one.reads_pods else feasible
+        scored = self._to_score(changed, feasible if nodes is None else None)
+        for one in self._absolute:
+            rows = self._stale(one, nodes, scored)
+            if rows is not None and len(rows):
+                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
+        if nodes is not None:
+            self._fixed = np.zeros(self._size, dtype=np.int64)
+            for one in self._absolute:
+                self._fixed = self._fixed if one.reads_pods else self._fixed + one.weight * one.cells
+        total = self._fixed[touched]
         for one in self._absolute:
             total = total + one.weight * one.cells[touched] if one.reads_pods else total
         self._ranked[touched] = np.where(feasible, total, INFEASIBLE)
@@ -147,6 +156,18 @@ class Answers:
             if rows is not None:
                 one.cells[rows] = one.plugin.score(shape, snapshot, rows)
                 one.is_uneven = _is_uneven(one.cells[self._rows()])
+
+    def _to_score(self, changed: Rows, feasible: Mask | None) -> Rows:
+        """Of the rows whose pods changed those that the pod can go to; None: nodes changed, and it may be any.
+
+        The others are owed a score until their pods, or any node, change again: nobody asks for it before.
+        """
+        if feasible is None:
+            owed = np.flatnonzero(self._owed)
+            self._owed[owed] = False
+            return np.union1d(changed, owed)
+        self._owed[changed] = ~feasible
+        return changed[feasible]
 
     def _stale(self, one: Answer, nodes: Rows | None, changed: Rows) -> Rows | None:
         """The rows to ask this plugin about."""

@@ -1,7 +1,7 @@
 """From a decision to a pod that is bound, beside the decisions that follow (upstream's binding cycle).
 
-assume ──▶ reserve ──▶ permit ──▶ bind ──▶ bound
-             └────────────┴────────┴─────▶ failed: unreserve; whoever decided hears why and takes it back
+assume ──▶ reserve ──▶ permit ──▶ volumes ──▶ bind ──▶ bound
+             └────────────┴──────────┴─────────┴─────▶ failed: unreserve; whoever decided hears why and takes it back
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.queue import Waiting
 from fairlead.scheduler.snapshot import Placed, Snapshot
 from fairlead.scheduler.telling import Teller
+from fairlead.scheduler.volumebinding import NotBound, VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
@@ -39,34 +40,38 @@ class Binder:
         nominations: Nominations,
         teller: Teller,
         ended: Ended,
+        volumes: VolumeBinder,
         *,
         extenders: Extenders | None,
         keeper: Gatekeeper | None,
         held: HeldBack | None,
     ) -> None:
         self._snapshot, self._nominations, self._teller, self._ended = snapshot, nominations, teller, ended
-        self._extenders, self._keeper, self._held = extenders, keeper, held
+        self._volumes, self._extenders, self._keeper, self._held = volumes, extenders, keeper, held
 
     def assume(self, waiting: Waiting, chosen: Chosen) -> None:
         """Count the pod as placed from now on; what was promised to it, it has."""
         self._snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
         self._nominations.drop(waiting.pod.metadata.uid)
+        if waiting.task.shape.claims:
+            self._volumes.assume(waiting.pod, waiting.task.shape, chosen.row, waiting.profile)
         if self._keeper is not None and self._held is not None:
             self._keeper.assume(waiting.pod, chosen.node)
-            self._held.wake_next(waiting, clock.now())
+            self._held.wake_next(waiting, clock.monotonic())
 
     def forget(self, waiting: Waiting) -> bool:
         """Take back what was assumed; False if the pod is no longer assumed."""
+        self._volumes.release(waiting.pod)
         if self._keeper is not None:
             self._keeper.release(waiting.pod)
         return self._snapshot.forget(waiting.key, waiting.pod.metadata.uid)
 
     def start(self, waiting: Waiting, node: str) -> None:
-        """Write the binding, beside; where plugins may hold it back, they do so without keeping others from writing."""
+        """Write the binding, beside; where plugins or volumes hold it back, that does not keep others from writing."""
         followers = waiting.profile.followers
         for plugin in followers:
             plugin.reserve(waiting.pod, node)
-        if followers:
+        if followers or (waiting.task.shape.claims and self._volumes.is_due(waiting.pod)):
             self._teller.writers.aside(partial(self._permit, waiting, node))
         else:
             self._teller.writers.start(partial(self._bind, waiting, node))
@@ -75,7 +80,8 @@ class Binder:
         try:
             for plugin in waiting.profile.followers:
                 await plugin.permit(waiting.pod, node)
-        except NotPermitted as error:
+            await self._volumes.bind(waiting.pod, waiting.profile)
+        except (NotPermitted, NotBound) as error:
             self._failed(waiting, node, str(error))
         except Exception as error:
             log.exception("a plugin failed to permit %s", waiting.key)
@@ -99,4 +105,5 @@ class Binder:
     def _failed(self, waiting: Waiting, node: str, why: str) -> None:
         for plugin in waiting.profile.followers:
             plugin.unreserve(waiting.pod, node)
+        self._volumes.release(waiting.pod)
         self._ended(waiting, why)

@@ -173,12 +173,14 @@ def load(document: Mapping[str, Any] | None = None) -> Configuration:
 
 def _check_names(said: KubeSchedulerConfiguration) -> None:
     """Pods ask for a profile by its name: several must have each their own."""
-    names = [one.scheduler_name for one in said.profiles]
-    for index, name in enumerate(names):
-        if name == "" or (name is None and len(names) > 1):
+    seen = set[str | None]()
+    for index, one in enumerate(said.profiles):
+        name = one.scheduler_name
+        if name == "" or (name is None and len(said.profiles) > 1):
             raise ConfigurationError(f"profiles[{index}].schedulerName: Required value")
-        if name in names[:index]:
+        if name in seen:
             raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
+        seen.add(name)
 
 
 def _check_extenders(extenders: Sequence[ExtenderConfig]) -> None:
@@ -241,10 +243,12 @@ def _known(said: ProfileConfig, path: str) -> dict[str, int]:
         for listed in (*one.enabled, *one.disabled):
             if listed.name != "*":
                 _check_exists(listed.name, f"{path}.plugins.{point}")
+    configured = set[str]()
     for index, config in enumerate(said.plugin_config):
         _check_exists(config.name, f"{path}.pluginConfig[{index}]")
-        if config.name in {one.name for one in said.plugin_config[:index]}:
+        if config.name in configured:
             raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{config.name}"')
+        configured.add(config.name)
         if config.name in NAMES_ALONE:
             args = read(config.args, NAMES_ALONE[config.name], f"{path}.pluginConfig[{index}].args")
             if isinstance(args, PreemptionArguments):

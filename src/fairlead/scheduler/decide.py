@@ -223,16 +223,23 @@ class Decider:
         return found
 
     def diagnose(self, task: Task) -> Diagnosis:
-        """Why no node is feasible for the pod."""
-        answers, snapshot = self.answers(task.shape), self.snapshot
-        for place in self.profile.plugins:
-            said = place.plugin.pre_filter(answers.shape, snapshot)
-            if isinstance(said, Refused):
-                return refused_outright(place.plugin, said, snapshot)
+        """Why no node is feasible for the pod. It is the caller's to add to."""
+        answers = self.answers(task.shape)
+        if not self._is_plain(task):
+            return self._diagnosed(task, answers)
+        if answers.diagnosis is None:  # who waits for days is refused again and again by a cluster at rest
+            answers.diagnosis = self._diagnosed(task, answers)
+        return answers.diagnosis.copy()
+
+    def _diagnosed(self, task: Task, answers: Answers) -> Diagnosis:
+        snapshot = self.snapshot
+        if (outright := self.outright_refusal(answers.shape)) is not None:
+            return refused_outright(*outright, snapshot)
         narrowed = self._narrowed(answers.shape)
         rows = self._rows_within(narrowed) if narrowed else snapshot.rows()
         found, asked = Diagnosis(snapshot.count), len(rows)
-        crowded, promised = self.nominations.crowded(task) if len(self.nominations) else (snapshot, rows[:0])
+        is_crowded = len(self.nominations) > 0
+        crowded, promised = self.nominations.crowded(task) if is_crowded else (snapshot, rows[:0])
         if len(promised) and self._reads_pods(task, answers):
             touched = np.isin(rows, promised)
             for row in rows[touched].tolist():
@@ -242,7 +249,7 @@ class Decider:
                     rows = rows[rows != row]
             crowded = snapshot
         passed = [
-            (plugin, plugin.filter(task.shape, crowded, rows) if Reads.AMOUNTS in plugin.reads else mask)
+            (plugin, plugin.filter(task.shape, crowded, rows) if is_crowded and Reads.AMOUNTS in plugin.reads else mask)
             for plugin, mask in answers.passed(rows)
         ]
         left = diagnose(found, task.shape, crowded, passed, rows)
@@ -256,6 +263,11 @@ class Decider:
         if narrowed:
             add_narrowed(found, frozenset(narrowed), asked)
         return found
+
+    def outright_refusal(self, shape: Shape) -> tuple[Plugin, Refused] | None:
+        """The plugin that lets such a pod go nowhere, before nodes are looked at."""
+        said = ((one.plugin, one.plugin.pre_filter(shape, self.snapshot)) for one in self.profile.plugins)
+        return next(((plugin, one) for plugin, one in said if isinstance(one, Refused)), None)
 
     def _narrowed(self, shape: Shape) -> dict[str, Narrowed]:
         """The plugins that let only some nodes come into question."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -35,6 +35,10 @@ class Diagnosis:
     outright: str = ""
     #: The whole message, where there was nothing to look at.
     said: str = ""
+
+    def copy(self) -> Diagnosis:
+        """The same, to be added to."""
+        return replace(self, reasons=Counter(self.reasons))
 
     def add(self, plugin: str, refusals: Refusals, rows: Rows) -> None:
         """That plugin refused these rows."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import first_untolerated, written
+from fairlead.scheduler.claimwaits import claim_waits
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Decider, Unfit
 from fairlead.scheduler.loop import Judge, Scheduler
@@ -63,15 +64,23 @@ def explain(scheduler: Scheduler, key: str) -> Explanation | None:
         return Explanation(key, f'{key} asks for the scheduler "{pod.spec.scheduler_name}", which is another one')
     if pod.is_finished:
         return Explanation(key, f"{key} has finished ({pod.status.phase})")
+    if pod.metadata.is_terminating and not pod.spec.node_name:
+        return Explanation(key, f"{key} is not tried: it is going away")
     held = judge.profile.pre_enqueue(pod)
     if held is not None and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
     if pod.spec.node_name:
         scheduler.snapshot.remove(key)
-    told = _decided_again(judge, pod, scheduler.task(pod), key)
+    task = scheduler.task(pod)
+    told = _decided_again(judge, pod, task, key)
+    if not pod.spec.node_name:
+        told.notes += claim_waits(task.shape, scheduler.snapshot.volumes)
     gang = scheduler.gang_of(pod)
     if gang is not None and not pod.spec.node_name:
-        why = gang.missing or f"{gang.needed} pods of it must fit at once, and this tells of one"
+        started = scheduler.started_of(gang)
+        ready = sum(scheduler.queue.is_ready(key) for key in gang.waiting)
+        one_of = f"{gang.needed(started)} pods of it must fit at once, and this tells of one"
+        why = gang.missing(started + ready) or one_of
         told.notes.append(f"it starts with its group: {why}")
     if scheduler.has_extenders:
         told.notes.append("the extenders of the configuration were not asked")
@@ -106,6 +115,10 @@ def _headline(pod: Pod, key: str) -> str:
 def _groups(decider: Decider, task: Task) -> list[Group]:
     """Every node that will not do, with those that will not for the same reasons."""
     snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], Group]()
+    if (outright := decider.outright_refusal(task.shape)) is not None:
+        by, said = outright
+        names = sorted(snapshot.names[row] for row in snapshot.rows().tolist())
+        return [Group(by.name, (said.reason,), "", names)]
     feasible = set(decider.feasible(task).tolist())
     for row in snapshot.rows().tolist():
         if row in feasible:

@@ -22,6 +22,7 @@ from enum import Flag, auto
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self
 
+import msgspec
 import numpy as np
 
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
@@ -69,8 +70,7 @@ ANY_EVENT: Final = ~NO_EVENT
 EXTENDER: Final = "Extender"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """What happened: the events it counts as, and the object before and after."""
 
     events: Event
@@ -81,7 +81,7 @@ class Change:
     new_shape: Shape | None = None
     old_company: Company | None = None
     new_company: Company | None = None
-    #: Of a claim that came or changed: `namespace/name`.
+    #: The claim that came or changed, or whose volume did: `namespace/name`.
     claim: str = ""
 
 

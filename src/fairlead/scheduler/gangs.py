@@ -55,20 +55,17 @@ class Gang:
     waiting: dict[str, None] = field(default_factory=dict)
     placed: set[str] = field(default_factory=set)
 
-    @property
-    def missing(self) -> str:
-        """Why the group cannot even be tried; empty if it can."""
+    def missing(self, count: int) -> str:
+        """Why the group cannot even be tried with so many that have started or may; empty if it can."""
         if self.least is None:
             return f"PodGroup {self.key} not found"
-        count = len(self.waiting) + len(self.placed)
         if count < self.least:
             return f"cannot find enough sibling pods, current pods number: {count}, minMember of group: {self.least}"
         return ""
 
-    @property
-    def needed(self) -> int:
-        """How many of those that wait must get a node."""
-        return max((self.least or 1) - len(self.placed), 0)
+    def needed(self, started: int) -> int:
+        """How many of those that wait must get a node when so many have one."""
+        return max((self.least or 1) - started, 0)
 
 
 class Gangs:

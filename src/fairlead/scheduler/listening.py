@@ -31,7 +31,7 @@ class Listener:
         gangs: Gangs | None,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` is called whenever there may be something to decide."""
+        """`wake` is called when something has happened and there is somebody to decide about."""
         self._snapshot, self._nominations, self._queue = snapshot, nominations, queue
         self._profiles, self._gangs, self._wake = profiles, gangs, wake
         self._shapes, self._companies = Shapes(), Companies()
@@ -92,6 +92,7 @@ class Listener:
         self._queue.remove(key)
         if self._gangs is not None:
             self._gangs.gone(pod)
+        self._snapshot.volumes.pod_gone(pod.metadata.uid)
         promised = self._nominations.drop(pod.metadata.uid)
         placed = self._snapshot.placed(key)
         if placed is not None and placed.uid == pod.metadata.uid:
@@ -127,27 +128,32 @@ class Listener:
         if before or now:  # else what we know better is still on its way to the server
             self._nominations.set(new, self._shapes.of(new), self._companies.of(new), now)
         if known is None:
-            self._queue.add(new, self.task(new), self._profiles[new.spec.scheduler_name], clock.now())
+            self._queue.add(new, self.task(new), self._profiles[new.spec.scheduler_name], clock.monotonic())
             if self._gangs is not None:
                 self._gangs.waits(new)
         else:
             task = self.task(new)
             events = own_events(known.pod, new, known.task.shape, task.shape)
-            self._queue.update(new, task, events, clock.now())
+            self._queue.update(new, task, events, clock.monotonic())
         if old is not None and before not in ("", now):
             self._promise_ended(old)
-        self._wake()
+        self._stir()
 
     def _promise_ended(self, pod: Pod) -> None:
         """What was promised to the pod is free for those who had to respect it (getLEPriorityPreCheck)."""
         change = Change(Event.POD_REMOVED, old_shape=self._shapes.of(pod), old_company=self._companies.of(pod))
-        self._queue.moved(change, clock.now(), most_important=pod.priority)
-        self._wake()
+        self._queue.moved(change, clock.monotonic(), most_important=pod.priority)
+        self._stir()
 
     def moved(self, change: Change) -> None:
         """Something happened: whom it may help is tried again."""
-        self._queue.moved(change, clock.now())
-        self._wake()
+        self._queue.moved(change, clock.monotonic())
+        self._stir()
+
+    def _stir(self) -> None:
+        """Most changes help nobody: waking the scheduler for each would cost as much as its decisions."""
+        if self._queue.has_next:
+            self._wake()
 
 
 def removed(placed: Placed) -> Change:

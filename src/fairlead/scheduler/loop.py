@@ -19,6 +19,7 @@ from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import clock
+from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
 from fairlead.scheduler.binding import Binder
@@ -36,6 +37,7 @@ from fairlead.scheduler.queue import SchedulingQueue, Waiting
 from fairlead.scheduler.snapshot import Snapshot
 from fairlead.scheduler.surroundings import Surroundings
 from fairlead.scheduler.telling import Teller
+from fairlead.scheduler.volumebinding import VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
@@ -118,6 +120,7 @@ class Scheduler:
             self.nominations,
             self._teller,
             self._binding_ended,
+            VolumeBinder(api, self.snapshot, self.pod),
             extenders=self._extenders,
             keeper=gatekeeper,
             held=self._held,
@@ -151,6 +154,10 @@ class Scheduler:
         has_gangs = self._gangs is not None and any(isinstance(one, Coscheduling) for one in profile.all)
         return self._gangs.of(pod) if self._gangs is not None and has_gangs else None
 
+    def started_of(self, gang: Gang) -> int:
+        """How many of the group have a node, whether the server says so yet or not."""
+        return len(gang.placed) + sum(self.snapshot.placed(key) is not None for key in gang.waiting)
+
     @property
     def has_extenders(self) -> bool:
         return self._extenders is not None
@@ -178,7 +185,7 @@ class Scheduler:
             self._teller.writers = writes.Writers(group, self._writes_at_once)
             while True:
                 self._wake.clear()
-                self.queue.tick(clock.now())
+                self.queue.tick(clock.monotonic())
                 for _ in range(DECISIONS_PER_TURN):
                     waiting = self.queue.pop()
                     if waiting is None:
@@ -190,7 +197,7 @@ class Scheduler:
 
     async def _pause(self) -> None:
         """Wait for a change, or for a back-off to end."""
-        now = clock.now()
+        now = clock.monotonic()
         until = self.queue.next_tick(now)
         if until is None:
             await self._wake.wait()
@@ -206,11 +213,15 @@ class Scheduler:
     async def _try(self, waiting: Waiting) -> None:
         """Decide about one pod, or about the gang that it is in. What a plugin breaks is that pod's trouble alone."""
         waiting.tried_at = clock.monotonic()
+        working_on("scheduler", waiting.key)
+        if waiting.pod.metadata.is_terminating:
+            self._teller.skipped(waiting.pod)
+            return
         gang = self.gang_of(waiting.pod)
         try:
             if gang is not None:
                 self._try_together(waiting, gang)
-            elif not waiting.pod.metadata.is_terminating and (why := self._not_granted(waiting)):
+            elif why := self._not_granted(waiting):
                 self._hold([waiting], why)
             elif self._extenders is not None and self._extenders.interested(waiting.pod):
                 await self._try_with_extenders(waiting, self._extenders)
@@ -223,7 +234,7 @@ class Scheduler:
     def _went_wrong(self, waiting: Waiting, pod: Pod, why: str) -> None:
         """Nobody refused the pod, but something is broken: it is tried again after its back-off."""
         if self.queue.get(waiting.key) in (None, waiting):
-            self.queue.failed(waiting, clock.now())
+            self.queue.failed(waiting, clock.monotonic())
         self._wake.set()
         self._attempted("error", waiting)
         self._nominate(waiting, "")
@@ -234,11 +245,7 @@ class Scheduler:
             self._watch.attempted(result, waiting.profile.name, clock.monotonic() - waiting.tried_at)
 
     def _try_alone(self, waiting: Waiting) -> None:
-        pod, task = waiting.pod, waiting.task
-        if pod.metadata.is_terminating:
-            self._teller.skipped(pod)
-            return
-        judge = self.judges[waiting.profile.name]
+        pod, task, judge = waiting.pod, waiting.task, self.judges[waiting.profile.name]
         decision = judge.decider.decide(task)
         if isinstance(decision, Chosen):
             if self._observer is not None:
@@ -250,7 +257,7 @@ class Scheduler:
 
     def _refused(self, waiting: Waiting, found: Diagnosis, outcome: Preempt | Futile) -> None:
         """Promise the room that was found, or say that there is none."""
-        pod, now = waiting.pod, clock.now()
+        pod, now = waiting.pod, clock.monotonic()
         message, nominated = found.text(""), None
         if self._watch is not None:
             self._watch.preempted(len(outcome.victims) if isinstance(outcome, Preempt) else 0)
@@ -274,7 +281,7 @@ class Scheduler:
             return
         self._attempted("scheduled", waiting)
         if self._watch is not None:
-            self._watch.scheduled(waiting.attempts, clock.now() - waiting.came_at)
+            self._watch.scheduled(waiting.attempts, clock.monotonic() - waiting.came_at)
 
     def _take_back_decision(self, waiting: Waiting, why: str) -> None:
         """The pod was not bound: try again later, unless it is gone or has a node after all."""
@@ -298,7 +305,7 @@ class Scheduler:
     def _hold(self, together: list[Waiting], why: str) -> None:
         """Let them wait until more is granted to their namespace."""
         for one in together:
-            self.queue.refused(one, frozenset({ALLOCATION}), clock.now(), backs_off=False)
+            self.queue.refused(one, frozenset({ALLOCATION}), clock.monotonic(), backs_off=False)
             if self._held is not None:
                 self._held.add(one)
             self._attempted("unschedulable", one)
@@ -306,7 +313,7 @@ class Scheduler:
 
     def _more_is_granted(self) -> None:
         if self._held is not None:
-            self._held.wake_first(clock.now())
+            self._held.wake_first(clock.monotonic())
         self._wake.set()
 
     # --- gangs ------------------------------------------------------------------------------------------------------
@@ -315,8 +322,10 @@ class Scheduler:
         """Decide for all of a group that wait; too few, and nothing has happened."""
         others = (self.queue.take(key) for key in list(gang.waiting) if key != first.key)
         together = [first, *(one for one in others if one is not None)]
-        if gang.missing:
-            self._refuse_together(together, gang.missing, frozenset({Coscheduling.name}))
+        started = self.started_of(gang)
+        needed = gang.needed(started)
+        if missing := gang.missing(started + len(together)):
+            self._refuse_together(together, missing, frozenset({Coscheduling.name}))
             return
         chosen: list[tuple[Waiting, str]] = []
         refused: list[tuple[Waiting, Diagnosis]] = []
@@ -330,7 +339,7 @@ class Scheduler:
                 chosen.append((one, decision.node))
             else:
                 refused.append((one, decision.found))
-        if len(chosen) >= gang.needed:
+        if len(chosen) >= needed:
             for one, node in chosen:
                 self._binder.start(one, node)
             for one, found in refused:
@@ -345,21 +354,21 @@ class Scheduler:
         if found.plugins == {ALLOCATION}:
             self._hold(together, found.outright)
             return
-        why = f"only {len(chosen)} of the {gang.needed} pods that PodGroup {gang.key} needs would fit: {found.text('')}"
+        why = f"only {len(chosen)} of the {needed} pods that PodGroup {gang.key} needs would fit: {found.text('')}"
         self._refuse_together(together, why, found.plugins)
 
     def _refuse_together(self, together: list[Waiting], why: str, plugins: frozenset[str]) -> None:
         for one in together:
             if plugins:
-                self.queue.refused(one, plugins, clock.now())
+                self.queue.refused(one, plugins, clock.monotonic())
             else:
-                self.queue.failed(one, clock.now())
+                self.queue.failed(one, clock.monotonic())
             self._attempted("unschedulable", one)
             self._teller.failed(one.pod, UNSCHEDULABLE, why)
 
     def _wake_gang(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self.queue.activate(key, clock.now())
+            self.queue.activate(key, clock.monotonic())
         self._wake.set()
 
     # --- extenders --------------------------------------------------------------------------------------------------
@@ -428,7 +437,7 @@ class Scheduler:
             if not await self._teller.drive_away(waiting.pod, victims, node):
                 waiting.was_called = True
         finally:
-            self.queue.preempted(waiting, clock.now())
+            self.queue.preempted(waiting, clock.monotonic())
             self._wake.set()
 
     def _nominate(self, waiting: Waiting, node: str) -> None:
@@ -443,4 +452,4 @@ class Scheduler:
         waiting = self.queue.get(pod.metadata.key)
         if waiting is not None:
             waiting.task = self._listener.task(pod)
-            self.queue.activate(waiting.key, clock.now())
+            self.queue.activate(waiting.key, clock.monotonic())

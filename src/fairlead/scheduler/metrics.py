@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.runtime.metrics import HoldsCollector
 from fairlead.scheduler.queue import Place, SchedulingQueue
 
 _ATTEMPT_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
@@ -42,6 +43,7 @@ class Metrics:
     def __init__(self, queue: SchedulingQueue) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Pending(queue))
+        self.registry.register(HoldsCollector())
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "Number of attempts to schedule pods, by the result.",

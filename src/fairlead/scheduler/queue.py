@@ -31,6 +31,8 @@ LONGEST_UNSCHEDULABLE_SECONDS: Final = 300.0
 FLUSH_SECONDS: Final = 30.0
 #: Shape, company, profile and who refused: what a hint depends on.
 _Kind = tuple[Shape, Company, str, frozenset[str]]
+#: So many void entries more than others may a heap have before they are dropped.
+_MOST_VOID: Final = 16
 #: The clock may be this early when a timer fires.
 _TICK = 1e-3
 
@@ -52,7 +54,7 @@ class Waiting:
     task: Task
     profile: Profile
     key: str
-    #: Since when it waits: its creation, or its last refusal.
+    #: Since when it waits (its creation, or its last refusal); on the loop's clock, as all times here.
     since: float
     number: int
     place: Place = Place.NOWHERE
@@ -60,11 +62,12 @@ class Waiting:
     #: When it first came.
     came_at: float = 0.0
     attempts: int = 0
-    #: On the loop's monotonic clock.
     tried_at: float = 0.0
     refusals: int = 0
     errors_in_a_row: int = 0
-    backoff_until: float = 0.0
+    backoff_until: float = -math.inf
+    #: When a refused pod is tried again although nothing helped.
+    overdue_at: float = 0.0
     #: Its victims are being driven away: it must not be tried, or it would look for more.
     is_preempting: bool = False
     #: Something helped it meanwhile.
@@ -85,6 +88,10 @@ class Away:
     changes: list[Change] = field(default_factory=list)
 
 
+#: When it is due, its rank, its ticket and the pod.
+_Entry = tuple[float, tuple[tuple[float, ...], int], int, Waiting]
+
+
 class SchedulingQueue:
     """Waiting pods by key. Every method is told the time; nothing here waits."""
 
@@ -97,15 +104,15 @@ class SchedulingQueue:
     ) -> None:
         """`events` are those that any plugin of any profile wants to hear of."""
         self._waiting: dict[str, Waiting] = {}
-        self._heaps: dict[Place, list[tuple[float, tuple[tuple[float, ...], int], int, Waiting]]] = {
+        self._heaps: dict[Place, list[_Entry]] = {
             Place.ACTIVE: [],
             Place.BACKOFF: [],
             Place.ERROR: [],
+            Place.UNSCHEDULABLE: [],
         }
         self._unschedulable: dict[_Kind, dict[str, Waiting]] = {}
         self._away: dict[str, Away] = {}
         self._number = 0
-        self._flush_at = 0.0
         self._counts = dict.fromkeys(Place, 0)
         self._of_interest = events
         self._first_backoff, self._longest_backoff = first_backoff, longest_backoff
@@ -116,6 +123,11 @@ class SchedulingQueue:
     def count(self, place: Place) -> int:
         """How many pods are there (`scheduler_pending_pods`)."""
         return self._counts[place]
+
+    @property
+    def has_next(self) -> bool:
+        """Whether `pop` has somebody."""
+        return bool(self._counts[Place.ACTIVE] or self._counts[Place.BACKOFF])
 
     def get(self, key: str) -> Waiting | None:
         """The pod, if it waits or is away."""
@@ -178,11 +190,18 @@ class SchedulingQueue:
                 return one
         return None
 
-    def take(self, key: str) -> Waiting | None:
-        """Take a certain pod out, wherever it waits; None if nobody of that name waits to be tried."""
+    def is_ready(self, key: str) -> bool:
+        """Whether a pod of that name waits that may be tried."""
         one = self._waiting.get(key)
-        if one is None or one.place in (Place.GATED, Place.NOWHERE) or one.is_preempting:
+        if one is None or one.is_preempting or one.pod.metadata.is_terminating:
+            return False
+        return one.place not in (Place.GATED, Place.NOWHERE)
+
+    def take(self, key: str) -> Waiting | None:
+        """Take a certain pod out, wherever it waits; None if nobody of that name may be tried."""
+        if not self.is_ready(key):
             return None
+        one = self._waiting[key]
         self._put(one, Place.NOWHERE)
         del self._waiting[key]
         one.attempts += 1
@@ -200,6 +219,7 @@ class SchedulingQueue:
         if backs_off:
             one.refusals += 1
             self._back_off(one, one.refusals, now)
+        one.overdue_at = _next_flush(max(one.since + LONGEST_UNSCHEDULABLE_SECONDS, now))
         self._waiting[one.key] = one
         self._put(one, Place.UNSCHEDULABLE)
         if away is not None and any(_is_helped(change, one) for change in away.changes):
@@ -241,19 +261,16 @@ class SchedulingQueue:
             while (one := self._first(place)) is not None and not _is_backing_off(one, now):
                 heapq.heappop(self._heaps[place])
                 self._put(one, Place.ACTIVE)
-        if now >= self._flush_at:
-            self._flush_at = _next_flush(now)
-            overdue = now - LONGEST_UNSCHEDULABLE_SECONDS
-            for pods in list(self._unschedulable.values()):
-                for one in [one for one in pods.values() if one.since < overdue]:
-                    self._try_again(one, now)
+        while (one := self._first(Place.UNSCHEDULABLE)) is not None and one.overdue_at <= now:
+            heapq.heappop(self._heaps[Place.UNSCHEDULABLE])
+            self._try_again(one, now)
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` has something to do again; None while nothing waits for time to pass."""
         firsts = (self._first(place) for place in (Place.BACKOFF, Place.ERROR))
         times = [one.backoff_until + 1.0 for one in firsts if one is not None]
-        if self._unschedulable:
-            times.append(_next_flush(now))
+        if (one := self._first(Place.UNSCHEDULABLE)) is not None:
+            times.append(one.overdue_at)
         return min(times, default=None)
 
     # --- within -----------------------------------------------------------------------------------------------------
@@ -287,18 +304,28 @@ class SchedulingQueue:
 
     def _put(self, one: Waiting, place: Place) -> None:
         """The only way from one place to another."""
-        if one.place is Place.UNSCHEDULABLE:
+        before = one.place
+        if before is Place.UNSCHEDULABLE:
             self._leave_unschedulable(one)
-        self._counts[one.place] -= 1
+        self._counts[before] -= 1
         self._counts[place] += 1
         one.place = place
         one.ticket += 1
         heap = self._heaps.get(place)
         if heap is not None:
-            until = 0.0 if place is Place.ACTIVE else one.backoff_until
-            heapq.heappush(heap, (until, one.rank, one.ticket, one))
-        elif place is Place.UNSCHEDULABLE:
+            heapq.heappush(heap, (_due(one), one.rank, one.ticket, one))
+        if place is Place.UNSCHEDULABLE:
             self._unschedulable.setdefault(_kind(one), {})[one.key] = one
+        self._tidy(before)
+
+    def _tidy(self, place: Place) -> None:
+        """Drop the void entries of a heap when they are the most of it: they hold pods that may be gone, and their
+        turn, in which they would be dropped, comes only minutes later.
+        """
+        heap = self._heaps.get(place)
+        if heap is not None and len(heap) > 2 * self._counts[place] + _MOST_VOID:
+            heap[:] = [entry for entry in heap if _is_valid(entry, place)]
+            heapq.heapify(heap)
 
     def _leave_unschedulable(self, one: Waiting) -> None:
         kind = _kind(one)
@@ -311,11 +338,16 @@ class SchedulingQueue:
         """The head of a heap, which stays there; void entries before it are dropped."""
         heap = self._heaps[place]
         while heap:
-            _, _, ticket, one = heap[0]
-            if one.place is place and one.ticket == ticket:
-                return one
+            if _is_valid(heap[0], place):
+                return heap[0][-1]
             heapq.heappop(heap)
         return None
+
+
+def _is_valid(entry: _Entry, place: Place) -> bool:
+    """Whether the pod has not been put anywhere since."""
+    _, _, ticket, one = entry
+    return one.place is place and one.ticket == ticket
 
 
 def _is_backing_off(one: Waiting, now: float) -> bool:
@@ -324,7 +356,15 @@ def _is_backing_off(one: Waiting, now: float) -> bool:
 
 
 def _next_flush(now: float) -> float:
+    """Upstream looks for pods that have waited too long every 30 seconds."""
     return (math.floor(now / FLUSH_SECONDS) + 1) * FLUSH_SECONDS
+
+
+def _due(one: Waiting) -> float:
+    """By what the pods of its place are in order before they are by rank."""
+    if one.place is Place.ACTIVE:
+        return 0.0
+    return one.overdue_at if one.place is Place.UNSCHEDULABLE else one.backoff_until
 
 
 def _kind(one: Waiting) -> _Kind:

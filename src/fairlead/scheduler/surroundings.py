@@ -76,17 +76,17 @@ class Surroundings:
             preemptor.set_budget(old, new)
 
     def _claim_event(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        replace(self._snapshot.volumes.claims, old, new)
+        self._snapshot.volumes.set_claim(old, new)
         if new is not None:
             self._moved(Change(Event.VOLUMES, claim=new.metadata.key))
 
     def _volume_event(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        replace(self._snapshot.volumes.volumes, old, new)
+        self._snapshot.volumes.set_volume(old, new)
         if new is not None:
-            self._moved(Change(Event.VOLUMES))
+            self._moved(Change(Event.VOLUMES, claim=new.claimant))
 
     def _class_event(self, old: StorageClass | None, new: StorageClass | None) -> None:
-        """Nothing that may change of a class helps anybody."""
+        """Of what may change of a class, only where it makes volumes helps anybody."""
         replace(self._snapshot.volumes.classes, old, new)
-        if old is None:
+        if new is not None and (old is None or old.allowed_topologies != new.allowed_topologies):
             self._moved(Change(Event.VOLUMES))

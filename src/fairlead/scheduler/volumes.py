@@ -1,27 +1,130 @@
-"""The claims of the cluster and the volumes behind them: the facts behind VolumeBinding."""
+"""The claims of the cluster and the volumes behind them: the facts behind VolumeBinding.
+
+A decision must count every volume that was given away before, whether or not the server knows yet. So what a pod is
+to get is assumed (`Plan`) until its binding has come to an end, well or not.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from fairlead.api.binding import SELECTED_NODE
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.meta import Object
 
 T = TypeVar("T", bound=Object)
+V = TypeVar("V")
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """What is to happen to the claims of a pod that was given a node."""
+
+    node: str
+    #: Volumes that are there, each for a claim.
+    bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]]
+    #: Claims whose volumes are to be made.
+    provisions: list[PersistentVolumeClaim]
+    #: Something happened to one of these claims or volumes, or to the pod.
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def claims(self) -> Iterable[PersistentVolumeClaim]:
+        return (*(claim for claim, _ in self.bindings), *self.provisions)
 
 
 class Volumes:
-    """Claims by `namespace/name`, volumes and classes by name."""
+    """Claims by `namespace/name`, volumes and classes by name; and the plans, by the uids of their pods."""
 
     def __init__(self) -> None:
         self.claims: dict[str, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
+        self._of_class: dict[str, dict[str, PersistentVolume]] = {}
+        self._plans: dict[str, Plan] = {}
+        #: The claims that are to have a volume: once for each pod of theirs, but never two claims.
+        self._promised: dict[str, list[str]] = {}
+        self._planned: dict[str, list[Plan]] = {}  # by claim
 
-    def waits_for_first_consumer(self, claim: PersistentVolumeClaim) -> bool:
-        """Its volume is chosen after the node, not before."""
-        found = self.classes.get(claim.spec.storage_class_name or "")
-        return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
+    def set_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        replace(self.claims, old, new)
+        either = new or old
+        assert either is not None
+        self._stir(either.metadata.key)
+
+    def set_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        replace(self.volumes, old, new)
+        if old is not None:
+            others = self._of_class[old.class_name]
+            del others[old.metadata.name]
+            if not others:
+                del self._of_class[old.class_name]
+            self._stir(old.claimant)
+        if new is not None:
+            self._of_class.setdefault(new.class_name, {})[new.metadata.name] = new
+            self._stir(new.claimant)
+
+    def of_class(self, name: str) -> Iterable[PersistentVolume]:
+        return self._of_class.get(name, {}).values()
+
+    # --- what is assumed --------------------------------------------------------------------------------------------
+
+    def plan(self, uid: str) -> Plan | None:
+        """What is assumed for the pod with that uid, if anything is."""
+        return self._plans.get(uid)
+
+    def assume(self, uid: str, plan: Plan) -> None:
+        self._plans[uid] = plan
+        for claim, volume in plan.bindings:
+            self._promised.setdefault(volume.metadata.name, []).append(claim.metadata.key)
+        for claim in plan.claims:
+            self._planned.setdefault(claim.metadata.key, []).append(plan)
+
+    def release(self, uid: str) -> None:
+        """What was assumed for the pod has come true, or never will."""
+        plan = self._plans.pop(uid, None)
+        if plan is None:
+            return
+        for claim in plan.claims:
+            _remove(self._planned, claim.metadata.key, plan)
+        for claim, volume in plan.bindings:
+            _remove(self._promised, volume.metadata.name, claim.metadata.key)
+
+    def promised_to(self, volume: PersistentVolume) -> str:
+        """The claim that is assumed to have the volume, empty if none is."""
+        claims = self._promised.get(volume.metadata.name)
+        return claims[0] if claims else ""
+
+    def selected_node(self, claim: PersistentVolumeClaim) -> str:
+        """The node near which its volume is being made, empty if none was chosen."""
+        for plan in self._planned.get(claim.metadata.key, ()):
+            if claim.metadata.key in {one.metadata.key for one in plan.provisions}:
+                return plan.node
+        return claim.metadata.annotations.get(SELECTED_NODE, "")
+
+    def pod_gone(self, uid: str) -> None:
+        if (plan := self._plans.get(uid)) is not None:
+            plan.changed.set()
+
+    def _stir(self, claim: str) -> None:
+        for plan in self._planned.get(claim, ()):
+            plan.changed.set()
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def is_awaited(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether its volume is chosen after the node; one that names its volume only waits for the controller."""
+        found = self.classes.get(claim.class_name)
+        return not claim.spec.volume_name and found is not None and found.waits_for_first_consumer
+
+
+def _remove(lists: dict[str, list[V]], key: str, value: V) -> None:
+    lists[key].remove(value)
+    if not lists[key]:
+        del lists[key]
 
 
 def replace(objects: dict[str, T], old: T | None, new: T | None) -> None:

@@ -34,6 +34,8 @@ class Server:
         self.registry.observers["services"] = self._addresses.observe
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
+        #: Whether the store was empty when it was opened: nobody has decided anything yet.
+        self.is_new = False
 
     async def open(
         self, disabled_admission: Iterable[str] = (), further_admission: Iterable[AdmissionPlugin] = ()
@@ -45,6 +47,7 @@ class Server:
         registry = self.registry
         further = [*further_admission, self._addresses]
         await registry.open(chain.build(registry, registry, disabled_admission, further))
+        self.is_new = registry.revision == 0
         await self._custom_kinds.settle()
         await bootstrap(registry)
 

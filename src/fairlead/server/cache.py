@@ -1,127 +1,38 @@
 """The watch cache: the committed state of one kind, its recent history, and everybody who watches it.
 
-Reads and watches never touch the store. A change is turned into bytes once and handed to all watchers; what a
-watcher with a selector sees of it (an object that begins to match is ADDED to it, one that ceases is DELETED) is
-decided here. History is kept for a bounded number of events; who asks for older gets `Expired` and lists again.
+Reads and watches never touch the store. History is kept for a bounded number of events; who asks for older gets
+`Expired` and lists again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from heapq import merge
+from typing import NamedTuple
 
-import msgspec
-
-from fairlead.api.encoded import Encoded
-from fairlead.api.objects import Obj
-from fairlead.api.verbs import EventType
+from fairlead.server.entries import Change, Entry
+from fairlead.server.watchers import Watcher, Watchers
 
 #: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
 HISTORY_EVENTS = 4096
 HISTORY_BYTES = 8 << 20
 
 
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
+class _Past(NamedTuple):
+    """A change that history keeps: the states alone, for the bytes that are sent of them are as large again."""
+
+    revision: int
+    old: Entry | None
+    new: Entry | None
 
 
-class _LabelView(msgspec.Struct):
-    metadata: _Labels
+class State(NamedTuple):
+    """Entries in the order of their keys, and how many they are."""
 
-
-_labels_of = msgspec.json.Decoder(_LabelView).decode
-
-
-class Entry(Encoded):
-    """One version of one object in the cache."""
-
-    __slots__ = ("_fields", "_labels", "name", "namespace", "revision")
-
-    def __init__(self, raw: bytes, namespace: str, name: str, revision: int) -> None:
-        super().__init__(raw)
-        self.namespace, self.name, self.revision = namespace, name, revision
-        self._labels: dict[str, str] | None = None
-        self._fields: dict[str, str] | None = None
-
-    @property
-    def labels(self) -> dict[str, str]:
-        if self._labels is None:
-            self._labels = _labels_of(self.raw).metadata.labels
-        return self._labels
-
-    def field(self, name: str, read: Callable[[Obj], str]) -> str:
-        """A selectable field, read off the object once however many watchers ask for it."""
-        if self._fields is None:
-            self._fields = {}
-        found = self._fields.get(name)
-        if found is None:
-            found = self._fields[name] = read(self.obj())
-        return found
-
-
-class Change:
-    """One event of a kind: what was there before (None: nothing) and after (None: nothing)."""
-
-    __slots__ = ("_lines", "new", "old", "revision", "tombstone")
-
-    def __init__(self, revision: int, old: Entry | None, new: Entry | None) -> None:
-        self.revision, self.old, self.new = revision, old, new
-        self.tombstone = None if new or not old else _tombstone(old, revision)
-        self._lines: dict[EventType, bytes] = {}
-
-    def line(self, type_: EventType) -> bytes:
-        """The event as a line of a JSON watch stream, encoded once for all watchers."""
-        line = self._lines.get(type_)
-        if line is None:
-            line = self._lines[type_] = event_line(type_, self.carried(type_).raw)
-        return line
-
-    def carried(self, type_: EventType) -> Entry:
-        """The object that an event of this type carries: the last state, at the revision of the event."""
-        if type_ is not EventType.DELETED:
-            assert self.new is not None
-            return self.new
-        if self.tombstone is None:  # it still exists, but a selector no longer matches
-            assert self.old is not None
-            self.tombstone = _tombstone(self.old, self.revision)
-        return self.tombstone
-
-
-def _tombstone(last: Entry, revision: int) -> Entry:
-    """The last state of an object under the revision of its deletion, as etcd's watch gives it."""
-    raw = last.raw.replace(b'"resourceVersion":"%d"' % last.revision, b'"resourceVersion":"%d"' % revision, 1)
-    return Entry(raw, last.namespace, last.name, revision)
-
-
-def event_line(type_: EventType, raw: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (type_.encode(), raw)
-
-
-Matches = Callable[[Entry], bool]
-Sink = Callable[[EventType, Change], None]
-
-
-class Watcher:
-    """Somebody who is told about a kind. `sink` is called in order and must not block; `end` when that is all."""
-
-    __slots__ = ("end", "matches", "namespace", "sink")
-
-    def __init__(self, namespace: str, matches: Matches | None, sink: Sink, end: Callable[[], None]) -> None:
-        self.namespace, self.matches, self.sink, self.end = namespace, matches, sink, end
-
-    def tell(self, change: Change) -> None:
-        entry = change.new or change.old
-        if self.namespace and entry is not None and entry.namespace != self.namespace:
-            return
-        was, is_ = change.old is not None, change.new is not None
-        if self.matches is not None:
-            was = change.old is not None and self.matches(change.old)
-            is_ = change.new is not None and self.matches(change.new)
-        if is_:
-            self.sink(EventType.MODIFIED if was else EventType.ADDED, change)
-        elif was:
-            self.sink(EventType.DELETED, change)
+    entries: Iterator[Entry]
+    size: int
 
 
 class Cache:
@@ -134,10 +45,10 @@ class Cache:
         self._spaces: dict[str, dict[str, Entry]] = {}
         self._sorted: dict[str, list[str]] = {}  # names of a namespace, kept sorted once listed
         self._space_names: list[str] = []  # in the order of keys
-        self._history: deque[Change] = deque()
+        self._history: deque[_Past] = deque()
         self._history_bytes = 0
         self.forgotten = 0  # history up to this revision is gone
-        self._watchers: dict[Watcher, None] = {}
+        self._watchers = Watchers()
 
     # -- reading
 
@@ -145,19 +56,33 @@ class Cache:
         space = self._spaces.get(namespace)
         return space.get(name) if space else None
 
-    def entries(self, namespace: str = "") -> Iterator[Entry]:
-        """In the order of their keys, as etcd's; namespace `""` is all."""
-        for space in [namespace] if namespace else self._space_names:
-            found = self._spaces.get(space)
-            if found:
-                for name in self._names(space):
-                    yield found[name]
+    def entries(self, namespace: str = "", start: str = "") -> Iterator[Entry]:
+        """In the order of their keys, as etcd's, from the first that is not before `start`; namespace `""` is all.
 
-    def entries_at(self, revision: int, namespace: str = "") -> list[Entry] | None:
-        """The state as of an older revision, or None if that is forgotten."""
-        if revision < self.forgotten:
+        The key is relative to what is asked for: `NAME` within a namespace, else `NAMESPACE/NAME`.
+        """
+        for space, first in self._places(namespace, start):
+            found, names = self._spaces[space], self._names(space)
+            for name in names[first:] if first else names:
+                yield found[name]
+
+    def state(self, namespace: str = "", start: str = "", at: int | None = None) -> State | None:
+        """The same with how many they are, or as of an older revision: None if that is forgotten."""
+        entries = self.entries(namespace, start)
+        count = sum(len(self._spaces[space]) - first for space, first in self._places(namespace, start))
+        if at is None:
+            return State(entries, count)
+        if at < self.forgotten:
             return None
-        state = {(entry.namespace, entry.name): entry for entry in self.entries(namespace)}
+        was = self._undone(at, namespace, start)
+        gone = sorted((old for key, old in was.items() if old and not self.get(*key)), key=_key)
+        made = sum(old is None and self.get(*key) is not None for key, old in was.items())
+        then = (old for old in (was.get((one.namespace, one.name), one) for one in entries) if old)
+        return State(merge(then, gone, key=_key) if gone else then, count + len(gone) - made)
+
+    def _undone(self, revision: int, namespace: str, start: str) -> dict[tuple[str, str], Entry | None]:
+        """What has changed since that revision, as it was then."""
+        was: dict[tuple[str, str], Entry | None] = {}
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
@@ -165,11 +90,22 @@ class Cache:
             assert entry is not None
             if namespace and entry.namespace != namespace:
                 continue
-            if change.old is None:
-                state.pop((entry.namespace, entry.name), None)
-            else:
-                state[(entry.namespace, entry.name)] = change.old
-        return [state[key] for key in sorted(state, key="/".join)]
+            if (entry.name if namespace or not entry.namespace else _key(entry)) >= start:
+                was[entry.namespace, entry.name] = change.old
+        return was
+
+    def _places(self, namespace: str, start: str) -> Iterator[tuple[str, int]]:
+        """The namespaces in question, each with the index of its first name."""
+        if namespace or "" in self._spaces:
+            if namespace in self._spaces:
+                yield namespace, bisect_left(self._names(namespace), start) if start else 0
+            return
+        names = self._space_names
+        at = bisect_left(names, start, key=_prefix) if start else 0
+        if at and start.startswith(before := _prefix(names[at - 1])):
+            yield names[at - 1], bisect_left(self._names(names[at - 1]), start[len(before) :])
+        for index in range(at, len(names)):
+            yield names[index], 0
 
     def _names(self, space: str) -> list[str]:
         names = self._sorted.get(space)
@@ -180,14 +116,14 @@ class Cache:
     # -- watching
 
     def watch(self, watcher: Watcher) -> None:
-        self._watchers[watcher] = None
+        self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.pop(watcher, None)
+        self._watchers.discard(watcher)
 
     def end_watches(self) -> None:
         """The kind is served differently now, or no more: whoever watches it has to ask again."""
-        watchers, self._watchers = self._watchers, {}
+        watchers, self._watchers = self._watchers, Watchers()
         for watcher in watchers:
             watcher.end()
 
@@ -203,7 +139,7 @@ class Cache:
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
-            missed.append(change)
+            missed.append(Change(*change))
         missed.reverse()
         return missed
 
@@ -213,6 +149,11 @@ class Cache:
         """An object that was there before the kind was served."""
         self._put(Entry(raw, namespace, name, revision))
         self.revision = max(self.revision, revision)
+
+    def rewrite(self, entry: Entry, raw: bytes) -> None:
+        """The same version of an object in other bytes, for its kind has changed; unless it has changed itself."""
+        if raw is not entry.raw and self.get(entry.namespace, entry.name) is entry:
+            self._put(Entry(raw, entry.namespace, entry.name, entry.revision))
 
     def forget_before(self, revision: int) -> None:
         """No history up to and including that revision can be had."""
@@ -229,9 +170,9 @@ class Cache:
         else:
             return
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
+        self._remember(_Past(revision, old, new))
         change = Change(revision, old, new)
-        self._remember(change)
-        for watcher in list(self._watchers):
+        for watcher in self._watchers.interested(change):
             watcher.tell(change)
 
     def _put(self, entry: Entry) -> None:
@@ -256,7 +197,7 @@ class Cache:
             self._sorted.pop(entry.namespace, None)
             del self._space_names[bisect_left(self._space_names, _prefix(entry.namespace), key=_prefix)]
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: _Past) -> None:
         self._history.append(change)
         self._history_bytes += _weight(change)
         while len(self._history) > HISTORY_EVENTS or self._history_bytes > HISTORY_BYTES:
@@ -270,6 +211,10 @@ def _prefix(namespace: str) -> str:
     return f"{namespace}/"
 
 
-def _weight(change: Change) -> int:
+def _key(entry: Entry) -> str:
+    return f"{entry.namespace}/{entry.name}"
+
+
+def _weight(change: _Past) -> int:
     """The bytes that only history keeps alive: the replaced state."""
     return len(change.old.raw) if change.old else 64

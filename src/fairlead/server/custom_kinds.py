@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.encoded import Encoded
@@ -27,6 +27,8 @@ from fairlead.store.base import StoreUnavailable
 _QUALIFIED = CUSTOM_RESOURCE_DEFINITIONS.qualified
 #: How often a definition on its way out looks whether its objects are gone (they may have finalizers).
 RECHECK_SECONDS = 1.0
+
+_REFRESHED_A_TURN = 200
 
 log = logging.getLogger(__name__)
 
@@ -78,18 +80,22 @@ class CustomKinds:
         if metadata(crd).get("deletionTimestamp"):
             await self._empty(crd)
             return
-        others = [other.obj() for other in self._registry.each(_QUALIFIED)]
-        others = [other for other in others if metadata(other)["name"] != name]
+        others = (other for other in self._of_group(crd["spec"]["group"]) if metadata(other)["name"] != name)
         status = naming.settled(crd, others, timestamp())
         if status is not None:
             await self._change(name, lambda current: current | {"status": status})
         elif naming.is_true(crd["status"], "Established"):
             await self._serve(crd)
 
+    def _of_group(self, group: str) -> Iterator[Obj]:
+        """The definitions of a group, with which their names end; each is read when it is asked for."""
+        for entry in self._registry.each(_QUALIFIED):
+            if entry.name.endswith(f".{group}"):
+                yield entry.obj()
+
     def _wake_others(self, gone: str) -> None:
         """A name has become free: whoever of its group waits for it may have it now."""
-        for entry in self._registry.each(_QUALIFIED):
-            crd = entry.obj()
+        for crd in self._of_group(gone.partition(".")[2]):
             if not naming.is_true(crd["status"], "NamesAccepted"):
                 self._changed.put_nowait(metadata(crd)["name"])
 
@@ -104,12 +110,14 @@ class CustomKinds:
         if known is None:
             for key, record in await self._registry.store.scan(f"/{name}/"):
                 _, _, namespace, object_name = key.split("/")
-                served.cache.load(namespace, object_name, record.value, record.revision)
+                served.cache.load(namespace, object_name, served.refreshed(record.value), record.revision)
             served.cache.forget_before(self._registry.revision)
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
-        served.cache.end_watches()
         self._shapes[name] = crd["spec"]
+        if known is not None:
+            await _refresh(served)
+        served.cache.end_watches()
 
     async def _empty(self, crd: Obj) -> None:
         """Delete the objects of a definition that is going, and let it go when they are gone."""
@@ -128,6 +136,14 @@ class CustomKinds:
 
     async def _change(self, name: str, change: Callable[[Obj], Obj]) -> None:
         await self._registry.guaranteed_update(_QUALIFIED, name, "", change)
+
+
+async def _refresh(served: Served) -> None:
+    """Let what is cached of a kind follow its new definition: once, so that reading it costs nothing more."""
+    for count, entry in enumerate(list(served.cache.entries()), 1):
+        served.cache.rewrite(entry, served.refreshed(entry.raw))
+        if count % _REFRESHED_A_TURN == 0:
+            await asyncio.sleep(0)
 
 
 def _with(crd: Obj, change: Callable[[Obj, str], None]) -> Obj:

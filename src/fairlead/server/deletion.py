@@ -12,12 +12,12 @@ from enum import Enum, auto
 
 from fairlead.api.errors import BadRequest, Conflict
 from fairlead.api.fields import Errors
+from fairlead.api.gonumbers import parse_bool, parse_int
 from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime.clock import parse_timestamp, timestamp
-from fairlead.server.gonumbers import parse_bool, parse_int
 from fairlead.server.strategies import Strategy
 
 POLICIES = ("Foreground", "Background", "Orphan")

@@ -25,7 +25,7 @@ def merged(document: Any, definition: str) -> tuple[Any, list[str]]:
     """
     walk = _Walk()
     value = walk.value(document, wire.shape_of(definition) if definition else None, None)
-    return value, list(walk.errors)[:MOST_STRICT_ERRORS]
+    return value, list(walk.errors)
 
 
 class _Walk:
@@ -59,19 +59,20 @@ class _Walk:
         return obj
 
     def _tell(self, what: str, path: Path, key: str) -> None:
-        self.errors[f"{what} field {go_quote(spelled((path, key, '')))}"] = None
+        if len(self.errors) < MOST_STRICT_ERRORS:
+            self.errors[f"{what} field {go_quote(spelled((path, key, '')))}"] = None
 
 
 def _overlaid(old: Any, new: Any, shape: Shape | None) -> Any:
-    """What a field holds after a second value was decoded into it."""
+    """What a field holds after a second value was decoded into it. Objects are filled in place: they are ours."""
     if not isinstance(old, dict) or not isinstance(new, dict) or shape is None:
         return old if new is None and shape is not None and not shape.is_nullable else new
-    if shape.form == "map":
-        return old | new
-    if shape.form != "struct":
+    if shape.form not in ("map", "struct"):
         return new
-    fields = wire.fields(shape.definition)
-    return old | {key: _overlaid(old.get(key), value, fields[key].shape) for key, value in new.items()}
+    fields = wire.fields(shape.definition) if shape.form == "struct" else None
+    for key, value in new.items():
+        old[key] = _overlaid(old.get(key), value, fields[key].shape) if fields is not None else value
+    return old
 
 
 def _plain(value: Any) -> Any:

@@ -53,7 +53,7 @@ class EventExpiry:
         served = self._registry.catalogue.stored(EVENTS.qualified)
         assert served is not None
         key = served.key(namespace, name)
-        record = await self._registry.store.get(key)
+        record = (await self._registry.store.head(key)).record
         if record is None:
             return
         try:

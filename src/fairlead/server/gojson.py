@@ -8,6 +8,7 @@ first line of `parse`.
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,9 @@ class MalformedJson(ValueError):
 
 #: Deeper nesting is refused (Go's limit is 10000), so that whoever walks over an object may recurse.
 _MOST_NESTED: Final = 200
+
+#: Python refuses to read integers of more digits, for that takes time in the square of their number.
+_LONGEST_INTEGER: Final = 4300
 
 _fast = msgspec.json.Decoder().decode
 
@@ -68,11 +72,23 @@ def _slow(body: bytes, hook: type) -> Any:
     if refusal := json_error(body):
         raise MalformedJson(refusal)
     try:
-        return _mended(json.loads(body.decode("utf-8", "replace"), object_pairs_hook=hook))
+        text = body.decode("utf-8", "replace")
+        return _mended(json.loads(text, object_pairs_hook=hook, parse_int=_integer, parse_float=_float))
     except RecursionError:
         raise MalformedJson("exceeded max depth") from None
     except ValueError as error:
         raise MalformedJson(str(error)) from None
+
+
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= _LONGEST_INTEGER else _float(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise MalformedJson(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return value
 
 
 def _mended(value: Any) -> Any:

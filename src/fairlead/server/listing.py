@@ -12,27 +12,31 @@ apimachinery `apis/meta/internalversion/validation/validation.go`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from fairlead.api import field_selectors
 from fairlead.api.builtin import EVENTS
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import BadRequest, Cause, Expired, ServerTimeout, Unknown
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.golang import unmarshal_error
+from fairlead.api.gonumbers import parse_uint
 from fairlead.api.verbs import Listing, ListQuery, WatchQuery
 from fairlead.runtime.clock import monotonic
-from fairlead.server.cache import Cache, Entry, Matches
+from fairlead.server.cache import Cache
+from fairlead.server.entries import Entry
 from fairlead.server.gobase64 import decode_url, encode_url
 from fairlead.server.gojson import parse
-from fairlead.server.gonumbers import parse_uint
+from fairlead.server.selection import NAME
+from fairlead.server.watchers import Matches, Selection
 from fairlead.store.base import Store
 
 #: How long a request waits for a version that does not exist yet.
 FUTURE_VERSION_SECONDS = 3.0
+#: How much is looked through before others have a turn.
+TURN_BYTES = 2 << 20
 _MATCHES = ("Exact", "NotOlderThan")
 
 
@@ -43,57 +47,57 @@ _NEWEST = -1
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """Where a list goes on: the version of its first page, and the first key that may be shown.
-
-    The key is as the store's would be, relative to what is listed: `NAME` within a namespace, else `NAMESPACE/NAME`.
-    """
+    """Where a list goes on: the version of its first page, and the first key that may be shown (`Cache.entries`)."""
 
     revision: int
     start: str
-
-    def allows(self, entry: Entry, namespace: str) -> bool:
-        if namespace or not entry.namespace:
-            return entry.name >= self.start
-        return f"{entry.namespace}/{entry.name}" >= self.start
 
     def encode(self) -> str:
         return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start}))
 
 
-def list_page(
-    cache: Cache,
-    namespace: str,
-    query: ListQuery,
-    matches: Matches | None,
-    current: int,
-    shown: Callable[[Entry], Encoded],
+async def list_page(
+    cache: Cache, query: ListQuery, selection: Selection, current: int, shown: Callable[[Entry], Encoded]
 ) -> Listing:
     """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned."""
-    token = _token(query)
+    token, namespace, matches = _token(query), selection.namespace, selection.matches
     exact = token.revision if token else _exact_revision(query)
-    if exact is None or exact < 0 or exact >= current:
-        entries = cache.entries(namespace)
-        revision = current
-    else:
-        state = cache.entries_at(exact, namespace)
-        if state is None:
-            raise _forgotten(token)
-        entries, revision = iter(state), exact
-    if token:
-        entries = (entry for entry in entries if token.allows(entry, namespace))
-    if name := field_selectors.parse(query.fields).exact("metadata.name"):  # one key: nothing lies behind it
+    at = None if exact is None or exact < 0 or exact >= current else exact
+    state = cache.state(namespace, token.start if token else "", at)
+    if state is None:
+        raise _forgotten(token)
+    entries, limit = state.entries, _limit(cache, query)
+    if name := selection.exact(NAME):  # one key: nothing lies behind it
         entries = (entry for entry in entries if entry.name == name or (entry.namespace and not namespace))
-    matching = entries if matches is None else (entry for entry in entries if matches(entry))
-    limit = _limit(cache, query)
-    if limit <= 0:
-        return Listing([shown(entry) for entry in matching], str(revision))
-    page = list(islice(matching, limit))
-    rest = sum(1 for _ in entries)  # whether it matches or not: nobody has looked
-    items = [shown(entry) for entry in page]
+    if matches is None:
+        page = list(islice(entries, limit) if limit > 0 else entries)
+        rest = state.size - len(page)
+    else:
+        page, rest = await _sifted(list(entries), matches, limit)
+    items, revision = [shown(entry) for entry in page], current if at is None else at
     if not rest:
         return Listing(items, str(revision))
     follow = _Token(revision, _after(page[-1], namespace))
     return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
+
+
+async def _sifted(entries: Sequence[Entry], matches: Matches, limit: int) -> tuple[list[Entry], int]:
+    """So many entries that match (0: all that do), and how many lie behind them, whether they match or not.
+
+    To see whether one matches it may have to be decoded, so others have a turn in between.
+    """
+    found: list[Entry] = []
+    size = 0
+    for number, entry in enumerate(entries, 1):
+        if matches(entry):
+            found.append(entry)
+            if len(found) == limit:
+                return found, len(entries) - number
+        size += len(entry.raw)
+        if size >= TURN_BYTES:
+            size = 0
+            await asyncio.sleep(0)
+    return found, 0
 
 
 def _limit(cache: Cache, query: ListQuery) -> int:

@@ -24,6 +24,7 @@ from fairlead.server.apply.bodies import decode_config, unconvertible
 from fairlead.server.gojson import may_have_duplicates, parse, parse_pairs
 from fairlead.server.request import Caller, Wish
 from fairlead.server.schemas import patch_schema
+from fairlead.server.targets import Target
 
 
 def decode_patch(body: bytes, type_: PatchType, caller: Caller, field_validation: str) -> Any:
@@ -70,6 +71,16 @@ def _object(value: Any) -> Obj:
     if not isinstance(value, dict):
         raise BadRequest("the patched document is not an object")
     return value
+
+
+def check_kind(patched: Obj, target: Target) -> None:
+    """Refuse a document that a patch has made one of another kind; without a kind it is what the endpoint takes.
+
+    A strategic merge happens on Go values, which know what they are: there the kind is overlooked.
+    """
+    kind, api_version = patched.get("kind") or target.kind, patched.get("apiVersion") or target.api_version
+    if target.definition and isinstance(kind, str) and isinstance(api_version, str):
+        target.check(patched, kind, api_version)
 
 
 def unreadable(patch: Any, type_: PatchType, sent: Obj, why: str) -> ApiError:

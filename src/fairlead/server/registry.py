@@ -11,10 +11,11 @@ write names the revision that it replaces, and whoever did not insist on one tri
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from fairlead.api.encoded import Encoded, encoded
-from fairlead.api.errors import MODIFIED, AlreadyExists, BadRequest, Conflict, MethodNotSupported, NotFound
+from fairlead.api.errors import AlreadyExists, BadRequest, MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -36,14 +37,17 @@ from fairlead.server.admission.base import Admission, Attributes, Operation
 from fairlead.server.apply.bodies import check_merged, judge_repeated
 from fairlead.server.apply.ownership import apply, mark_reset, settle, track
 from fairlead.server.apply.writers import writer_of
+from fairlead.server.entries import Entry
 from fairlead.server.kinds.meta import validate_meta
 from fairlead.server.listing import check_list, list_page
-from fairlead.server.patching import unreadable, wish_of
-from fairlead.server.records import Records
+from fairlead.server.patching import check_kind, unreadable, wish_of
+from fairlead.server.records import Records, to_fit
 from fairlead.server.removal import Removal
 from fairlead.server.request import Caller, Patch, Wish, Write, attributes_of
-from fairlead.server.selection import matcher
+from fairlead.server.selection import select
 from fairlead.server.served import Catalogue, Served
+from fairlead.server.targets import target_of
+from fairlead.server.unenforced import unenforced
 from fairlead.server.views import View, Views, view_of
 from fairlead.server.watching import events
 from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store
@@ -52,6 +56,8 @@ from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store
 NAME_ATTEMPTS = 8
 #: Patches that ask nothing of what they do not change.
 _MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
+#: Patches of the document, which says of what kind it is.
+_DOCUMENTS = frozenset({PatchType.MERGE, PatchType.JSON})
 _REPEATED_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
@@ -105,7 +111,7 @@ class Registry:
         served = self.catalogue.stored(resource)
         return served.cache.get(namespace, name) if served else None
 
-    def each(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
+    def each(self, resource: str, namespace: str = "") -> Iterable[Entry]:
         served = self.catalogue.stored(resource)
         return served.cache.entries(namespace) if served else ()
 
@@ -122,8 +128,8 @@ class Registry:
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         served, version = self.catalogue.of(resource)
         check_list(query)
-        matches = matcher(served, version, query.labels, query.fields)
-        return list_page(served.cache, namespace, query, matches, self.revision, version.shown)
+        selection = select(served, version, namespace, query.labels, query.fields)
+        return await list_page(served.cache, query, selection, self.revision, version.shown)
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
         served, version = self.catalogue.of(resource)
@@ -165,9 +171,11 @@ class Registry:
             await self.admission.admit(attributes)
             is_generated = not metadata(obj).get("name")
             writing.begin(served, obj)
+            strategy.note_requester(obj, write.caller.user)
             write.caller.warnings.extend(strategy.prepare_create(obj) or ())
             self._check_new(served, obj)
             write.caller.warnings.extend(strategy.warnings(obj, None))
+            write.caller.warnings.extend(unenforced(served.resource, obj))
             attributes.name = metadata(obj)["name"]
             await self.admission.validate(attributes)
             if not write.options.dry_run:
@@ -179,27 +187,25 @@ class Registry:
             raise
 
     async def _insert(self, served: Served, obj: Obj, write: Write, attempts: int) -> Encoded:
-        meta, row = metadata(obj), served.resource
-        for attempt in range(attempts):
-            if attempt:
-                writing.rename(meta)
+        meta = metadata(obj)
+        while True:
             key = served.key(meta.get("namespace", ""), meta["name"])
             try:
-                if write.options.dry_run:
-                    if await self._records.get(key) is not None:
-                        raise RevisionMismatch(key, 0)
-                    return write.version.shown(_unstored(served, obj))
-                record = await self._records.put(key, served.encode(obj), 0)
-            except RevisionMismatch:
-                continue
-            return write.version.shown(Encoded(record.value))
-        raise await self._taken(row, key, meta)
+                return await self._records.decided(key, partial(self._insert_at, key, served, obj, write))
+            except AlreadyExists:
+                attempts -= 1
+                if not attempts:
+                    raise
+            writing.rename(meta)
 
-    async def _taken(self, row: Resource, key: str, meta: Obj) -> AlreadyExists:
-        there = await self._records.get(key)
-        is_going = there is not None and bool(metadata(Encoded(there.value).obj()).get("deletionTimestamp"))
-        is_generated = bool(meta.get("generateName"))
-        return AlreadyExists.of(row.plural, meta["name"], row.group, is_generated=is_generated, is_going=is_going)
+    async def _insert_at(self, key: str, served: Served, obj: Obj, write: Write, there: Record | None) -> Encoded:
+        if there is not None:
+            raise _taken(served.resource, metadata(obj), Encoded(there.value).obj())
+        if write.options.dry_run:
+            return write.version.shown(_unstored(served, obj))
+        value = to_fit(served, obj, served.encode(obj), may_drop_managers=not write.is_apply)
+        record = await self._records.put(key, value, 0)
+        return write.version.shown(Encoded(record.value))
 
     # -- changing
 
@@ -216,7 +222,11 @@ class Registry:
         meta = metadata(obj)
         write = Write(options, caller or Caller(), version, subresource)
         namespace = meta.get("namespace", "") if resource.namespaced else ""
-        return await self.change(served, namespace, meta.get("name", ""), lambda old: obj, write)
+
+        def wish(old: Obj) -> Obj:
+            return obj | {"metadata": dict(meta)}  # each attempt fills in its own
+
+        return await self.change(served, namespace, meta.get("name", ""), wish, write)
 
     async def patch(
         self,
@@ -242,28 +252,35 @@ class Registry:
     async def change(self, served: Served, namespace: str, name: str, wish: Wish, write: Write) -> Encoded:
         """Read, change, write; again while somebody else is faster and the client did not insist on a version."""
         view = view_of(self._views, write.version.resource, write.subresource)
-        row, key = served.resource, served.key(namespace, name)
-        while True:
-            record = await self._records.get(key)
+        key, said = served.key(namespace, name), len(write.caller.warnings)
+
+        async def decide(record: Record | None) -> Encoded:
+            del write.caller.warnings[said:]
+            write.caller.created = record is None
             if record is None:
-                may_create = write.patch is None and served.strategy.allows_create_on_update
-                if write.subresource or not (may_create or write.is_apply):
-                    raise NotFound.of(row.plural, name, row.group)
-                write.caller.created = True
-                sent = self._understood(served, view, wish({}), write)
-                if not write.patch:
-                    writing.check_nobody_is_meant(served, sent, namespace, name)
-                return await self._create(served, namespace, sent, write)
-            old = Encoded(record.value).obj()
+                return await self._born(served, view, namespace, name, wish, write)
+            old = served.decoded(record.value)
             sent = self._sent(served, view, old, wish, write)
             if not write.patch:
                 writing.check_uid(served, sent, old)
-            insists = writing.expected_revision(served, sent, record.revision, is_whole=view.is_whole)
-            try:
-                return await self._replace(served, view, key, old, sent, record, write)
-            except RevisionMismatch:
-                if insists and not write.patch:
-                    raise Conflict.of(row.plural, name, MODIFIED, row.group) from None
+            writing.check_revision(served, sent, record.revision, is_whole=view.is_whole)
+            return await self._replace(served, view, key, old, sent, record, write)
+
+        return await self._records.decided(key, decide)
+
+    async def _born(self, served: Served, view: View, namespace: str, name: str, wish: Wish, write: Write) -> Encoded:
+        """A change of what does not exist: some kinds are created by that, and every kind by an apply."""
+        row = served.resource
+        may_create = write.patch is None and served.strategy.allows_create_on_update
+        if write.subresource or not (may_create or write.is_apply):
+            raise NotFound.of(row.plural, name, row.group)
+        sent = self._understood(served, view, wish({}), write)
+        if not write.patch:
+            writing.check_nobody_is_meant(served, sent, namespace, name)
+        try:
+            return await self._create(served, namespace, sent, write)
+        except AlreadyExists:
+            raise RevisionMismatch(served.key(namespace, name), 0) from None  # somebody was faster: change theirs
 
     def _sent(self, served: Served, view: View, old: Obj, wish: Wish, write: Write) -> Obj:
         """What the client wants, in the stored version and in normal form."""
@@ -281,6 +298,8 @@ class Registry:
     def _understood(self, served: Served, view: View, sent: Obj, write: Write) -> Obj:
         """The object in normal form; if that fails, a patch is to blame in its own words."""
         try:
+            if write.patch is not None and write.patch.type in _DOCUMENTS:
+                check_kind(sent, target_of(write.version.resource, write.subresource))
             return self._normal(served, sent, write, view)
         except BadRequest as error:
             if write.patch is None:
@@ -305,8 +324,13 @@ class Registry:
             view.validate(served, new, old, errors)
             self._refuse(served, new, errors)
             write.caller.warnings.extend(view.warnings(served, new, old))
+            if view.is_whole:
+                write.caller.warnings.extend(unenforced(served.resource, new))
             await self.admission.validate(attributes)
-            stored = await self._records.replace(served, key, new, record, dry_run=write.options.dry_run)
+            may_drop_managers = write.patch is not None and not write.is_apply
+            stored = await self._records.replace(
+                served, key, new, record, dry_run=write.options.dry_run, may_drop_managers=may_drop_managers
+            )
         except BaseException:
             await self._undo(attributes)
             raise
@@ -401,6 +425,12 @@ class Registry:
     def _refuse(served: Served, obj: Obj, errors: Errors) -> None:
         row = served.resource
         errors.raise_invalid(row.kind, metadata(obj).get("name", ""), row.group)
+
+
+def _taken(row: Resource, meta: Obj, there: Obj) -> AlreadyExists:
+    is_going = bool(metadata(there).get("deletionTimestamp"))
+    is_generated = bool(meta.get("generateName"))
+    return AlreadyExists.of(row.plural, meta["name"], row.group, is_generated=is_generated, is_going=is_going)
 
 
 def _merge_owners(obj: Obj, write: Write) -> None:

@@ -9,14 +9,26 @@ same, for everything else in this process relies on them: every object is checke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
-from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from fairlead.api.builtin import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SERVICE_ACCOUNTS,
+)
+from fairlead.api.claims import BIND_COMPLETED
 from fairlead.api.errors import ApiError
 from fairlead.api.fields import Errors
 from fairlead.api.names import path_segment_name
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.volumes import storage_class_of
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
 from fairlead.server.cache import Cache
@@ -29,6 +41,15 @@ from fairlead.server.versions import Version
 
 #: What others need is read and stored before them.
 _FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}
+_TEMPLATE = ("template", "spec")
+#: The kinds that have pods, and where in their spec that of a pod is.
+_WITH_PODS = {
+    "Pod": (),
+    "CronJob": ("jobTemplate", "spec", *_TEMPLATE),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), _TEMPLATE
+    ),
+}
 #: How many broken rules of an object are told.
 _TOLD = 3
 #: How a rule ends that binds new objects alone: a pod that was debugged has ephemeral containers.
@@ -39,6 +60,18 @@ class Unrestorable(ValueError):
     """An object that cannot be stored; says which one, and why."""
 
 
+class _UnknownKind(Unrestorable):
+    """An object of a kind that is not served here; the rest of the dump makes sense without it."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What came of a dump: how many objects were stored, and how many skipped for their kind is not served; by kind."""
+
+    stored: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
 def check(catalogue: Catalogue, obj: Obj) -> None:
     """Make an object normal and complete; raises Unrestorable for one that no server would take."""
     served, kind = _kind_of(obj, catalogue)
@@ -47,14 +80,25 @@ def check(catalogue: Catalogue, obj: Obj) -> None:
     _check(served, obj)
 
 
-async def restore(registry: Registry, objects: Sequence[Obj]) -> int:
-    """Store the objects that are not there yet; return how many. Raises Unrestorable for what cannot be stored."""
+async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj] = ()) -> Restored:
+    """Store the objects that are not there yet, but for those of unknown kinds; our `own` come first, uncounted.
+
+    Raises Unrestorable for what cannot be stored, and then has stored nothing.
+    """
     plan = _Plan(registry, {_uid(obj) for obj in objects})
-    for obj in sorted(objects, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST))):
+    for obj in own:
         plan.read(obj)
+    plan.restored = Restored()
+    for obj in sorted(objects, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST))):
+        try:
+            plan.read(obj)
+        except _UnknownKind:
+            plan.restored.skipped[f"{obj['kind']} ({obj['apiVersion']})"] += 1
+    plan.add_accounts()
+    plan.add_volumes()
     for key, value in plan.values.items():
         await registry.store.put(key, value, 0)
-    return plan.count
+    return plan.restored
 
 
 @dataclass(slots=True)
@@ -64,9 +108,11 @@ class _Plan:
     registry: Registry
     present: set[str]  # the uids in the dump
     values: dict[str, bytes] = field(default_factory=dict)
-    count: int = 0  # of the dump's own objects in it
+    restored: Restored = field(default_factory=Restored)
     dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
     definitions: list[Obj] = field(default_factory=list)
+    accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
+    bound_claims: list[Obj] = field(default_factory=list)
 
     def read(self, obj: Obj) -> None:
         """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""
@@ -76,9 +122,27 @@ class _Plan:
         if self._is_there(served, namespace, name):
             return
         _keep_owners(obj, self.present)
+        if account := _account_of(obj):
+            self.accounts.add((namespace, account))
         stored = kind.to_stored(obj) if kind.to_stored else obj
         self._take(served, stored, is_new=is_new)
-        self.count += 1
+        self.restored.stored[obj["kind"]] += 1
+        if served.resource.qualified == PERSISTENT_VOLUME_CLAIMS.qualified and _is_bound(stored):
+            self.bound_claims.append(stored)
+
+    def add_accounts(self) -> None:
+        """The service accounts that the dump lacks: they were there, and without them no pod could be replaced."""
+        for namespace, name in sorted(self.accounts):
+            self._need(SERVICE_ACCOUNTS, name, namespace)
+
+    def add_volumes(self) -> None:
+        """The volumes that the dump lacks: without them its claims would count as lost."""
+        served, version = self.registry.catalogue.of(PERSISTENT_VOLUMES)
+        for claim in self.bound_claims:
+            if not self._is_there(served, "", claim["spec"]["volumeName"]):
+                volume = _volume_of(claim)
+                version.normalise(volume)
+                self._take(served, volume, is_new=False)
 
     def _is_there(self, served: Served, namespace: str, name: str) -> bool:
         is_planned = served.key(namespace, name) in self.values
@@ -100,12 +164,13 @@ class _Plan:
             self._define(obj)
         namespace = meta.get("namespace", "")
         if namespace:
-            self._need_namespace(namespace)
+            self._need(NAMESPACES, namespace)
         self.values[served.key(namespace, meta["name"])] = served.encode(obj)
 
     def _define(self, crd: Obj) -> None:
         """Know the kind of a definition for the rest of the dump; the server serves it once it has seen it stored."""
-        others = [*(one.obj() for one in self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified)), *self.definitions]
+        stored = (one.obj() for one in self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified))
+        others = chain(stored, self.definitions)
         crd["status"] = naming.settled(crd, others, timestamp()) or crd["status"]
         self.definitions.append(crd)
         if naming.is_true(crd["status"], "Established"):
@@ -113,12 +178,45 @@ class _Plan:
             name = metadata(crd)["name"]
             self.dumped.add(Served(kind.resource, kind.strategy, Cache(name), kind.versions, crd))
 
-    def _need_namespace(self, name: str) -> None:
-        served, version = self.registry.catalogue.of(NAMESPACES)
-        if not self._is_there(served, "", name):
-            made: Obj = {"apiVersion": "v1", "kind": NAMESPACES.kind, "metadata": {"name": name}}
+    def _need(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """An object with nothing but a name, unless it is there."""
+        served, version = self.registry.catalogue.of(resource)
+        if not self._is_there(served, namespace, name):
+            made: Obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+            if namespace:
+                made["metadata"]["namespace"] = namespace
             version.normalise(made)
             self._take(served, made, is_new=True)
+
+
+def _is_bound(claim: Obj) -> bool:
+    is_complete = BIND_COMPLETED in (metadata(claim).get("annotations") or {})
+    return is_complete and bool(claim["spec"].get("volumeName")) and claim["status"].get("phase") == "Bound"
+
+
+def _volume_of(claim: Obj) -> Obj:
+    """The volume that a claim is bound to, as far as the claim knows it; where it can be reached, it does not."""
+    meta, spec = metadata(claim), claim["spec"]
+    ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    volume: Obj = {
+        "accessModes": spec.get("accessModes"),
+        "capacity": claim["status"].get("capacity") or spec["resources"]["requests"],
+        "claimRef": ref | {key: meta[key] for key in ("namespace", "name", "uid")},
+        "csi": {"driver": "unknown", "volumeHandle": spec["volumeName"]},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": storage_class_of(claim) or "",
+        "volumeMode": spec.get("volumeMode"),
+    }
+    kind = {"apiVersion": PERSISTENT_VOLUMES.api_version, "kind": PERSISTENT_VOLUMES.kind}
+    return kind | {"metadata": {"name": spec["volumeName"]}, "spec": volume, "status": {"phase": "Bound"}}
+
+
+def _account_of(obj: Obj) -> str:
+    """The service account that the object's pods run as; empty if it has none, or names none."""
+    spec: Any = obj.get("spec") if obj["kind"] in _WITH_PODS else None
+    for step in _WITH_PODS.get(obj["kind"], ()):
+        spec = spec.get(step) if isinstance(spec, dict) else None
+    return str(spec.get("serviceAccountName") or "") if isinstance(spec, dict) else ""
 
 
 def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
@@ -126,7 +224,9 @@ def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
     for catalogue in catalogues:
         if found := catalogue.of_kind(group, version, str(obj.get("kind"))):
             return found
-    raise Unrestorable(f"{_told(obj)} of {obj.get('apiVersion')} is not a kind that this server serves")
+    what = f"{_told(obj)} of {obj.get('apiVersion')} is not a kind that this server serves"
+    is_readable = bool(obj.get("kind")) and isinstance(obj.get("kind"), str) and isinstance(obj.get("apiVersion"), str)
+    raise _UnknownKind(what) if is_readable else Unrestorable(what)
 
 
 def _uid(obj: Obj) -> str:

@@ -1,60 +1,73 @@
-"""Selectors of lists and watches, compiled to one predicate on cache entries."""
+"""Selectors of lists and watches, compiled to one predicate on cache entries and to what an index may look up."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
 from fairlead.api import field_selectors, selectors
+from fairlead.api.encoded import encode
 from fairlead.api.errors import BadRequest
 from fairlead.api.field_selectors import Term
-from fairlead.server.cache import Entry, Matches
+from fairlead.server.entries import Entry
 from fairlead.server.served import Served
 from fairlead.server.versions import Version
+from fairlead.server.watchers import Equal, Matches, Selection
 
 #: The fields that almost every kind can be selected by (DefaultMetaV1FieldSelectorConversion).
-_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+NAME, NAMESPACE = "metadata.name", "metadata.namespace"
+
+#: Values that an object need not contain as they are: booleans and numbers, and what stands for an absent one.
+_MADE_UP: Final = re.compile(r"true|false|-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
-def matcher(served: Served, version: Version, labels: str, fields: str) -> Matches | None:
-    """The predicate of both selectors, or None if they select everything."""
-    by_label = _by_label(labels) if labels else None
-    by_field = _by_field(served, version, fields) if fields else None
-    if by_label is None or by_field is None:
-        return by_label or by_field
-    first, second = by_field, by_label
-    return lambda entry: first(entry) and second(entry)
+def select(served: Served, version: Version, namespace: str, labels: str, fields: str) -> Selection:
+    """What both selectors select in a namespace."""
+    checks: list[Matches] = []
+    equal: dict[str, Equal] = {}
+    for term in field_selectors.parse(fields).terms:
+        read = _reader(served, version, term.field)
+        checks.append(_check(read, term))
+        if not term.is_negated:
+            equal.setdefault(term.field, Equal(term.field, read, term.value))
+    selector = selectors.parse(labels)
+    if not selector.is_empty:
+        by_label = selector.matches
+        checks.append(lambda entry: by_label(entry.labels))
+    return Selection(namespace, _all_of(checks), tuple(equal.values()))
 
 
-def _by_label(text: str) -> Matches | None:
-    selector = selectors.parse(text)
-    if selector.is_empty:
-        return None
-    matches = selector.matches
-    return lambda entry: matches(entry.labels)
+def _all_of(checks: list[Matches]) -> Matches | None:
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return lambda entry: all(check(entry) for check in checks)
 
 
-def _by_field(served: Served, version: Version, text: str) -> Matches | None:
-    checks = [_check(served, version, term) for term in field_selectors.parse(text).terms]
-    if len(checks) == 1:
-        return checks[0]
-    return (lambda entry: all(check(entry) for check in checks)) if checks else None
+def _check(read: Callable[[Entry], str], term: Term) -> Matches:
+    value, wanted = term.value, not term.is_negated
+    hint = _hint(value) if wanted and term.field not in (NAME, NAMESPACE) else b""
+    if hint:  # an object without these bytes anywhere cannot have the value: no need to decode it
+        return lambda entry: hint in entry.raw and read(entry) == value
+    return lambda entry: (read(entry) == value) is wanted
 
 
-def _check(served: Served, version: Version, term: Term) -> Matches:
-    field, value, wanted = term.field, term.value, not term.is_negated
-    if field == _NAME:
-        return lambda entry: (entry.name == value) is wanted
-    if field == _NAMESPACE and (served.resource.namespaced or not _names_its_fields(served)):
-        return lambda entry: (entry.namespace == value) is wanted
+def _hint(value: str) -> bytes:
+    """What the bytes of an object contain if one of its fields has that value; nothing if they need not."""
+    return b"" if _MADE_UP.fullmatch(value) else encode(value)[1:-1]
+
+
+def _reader(served: Served, version: Version, field: str) -> Callable[[Entry], str]:
+    """How a field is read; `BadRequest` if the kind cannot be selected by it."""
+    if field == NAME:
+        return attrgetter("name")
+    if field == NAMESPACE and (served.resource.namespaced or not _names_its_fields(served)):
+        return attrgetter("namespace")
     read = served.strategy.selectable_in(version.resource.api_version).get(field)
     if read is None:
         raise BadRequest(_unknown(served, field))
-
-    def matches(entry: Entry) -> bool:
-        return (entry.field(field, read) == value) is wanted
-
-    if not (wanted and value):
-        return matches
-    hint = value.encode()  # an object without these bytes anywhere cannot have the value: no need to decode it
-    return lambda entry: hint in entry.raw and matches(entry)
+    return lambda entry: entry.field(field, read)
 
 
 def _names_its_fields(served: Served) -> bool:
@@ -64,5 +77,5 @@ def _names_its_fields(served: Served) -> bool:
 
 def _unknown(served: Served, field: str) -> str:
     if _names_its_fields(served):
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
+        return served.strategy.unknown_field(field)
+    return f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"'

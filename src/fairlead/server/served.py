@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -52,6 +52,15 @@ class Served:
         row = self.resource
         root = f"{row.group}/{row.plural}" if self.crd else row.plural
         return f"/registry/{root}/{namespace}/{name}" if namespace else f"/registry/{root}/{name}"
+
+    def decoded(self, value: bytes) -> Obj:
+        """A stored object, as its kind is today."""
+        return self.strategy.refresh(Encoded(value).obj())
+
+    def refreshed(self, value: bytes) -> bytes:
+        """The same, as bytes; those that are stored, unless they say something else."""
+        obj = self.decoded(value)
+        return value if obj == Encoded(value).obj() else encode(obj)
 
     def encode(self, obj: Obj) -> bytes:
         """Canonical bytes: kind, apiVersion and metadata first, and the version marker first in metadata."""

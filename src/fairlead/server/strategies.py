@@ -12,10 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions
+
+if TYPE_CHECKING:
+    from fairlead.server.admission.base import User
 
 #: Reads one selectable field off an object; an absent field reads as "".
 FieldGetter = Callable[[Obj], str]
@@ -58,8 +62,19 @@ class Strategy:
         """The field selectors of one version of the kind, by the names that fields have there."""
         return self.selectable
 
+    def unknown_field(self, field: str) -> str:
+        """How a selector is refused that names another field; upstream has a function for each kind."""
+        return f"field label not supported: {field}"
+
+    def refresh(self, obj: Obj) -> Obj:
+        """A stored object as the kind is today, which may be another than when it was stored. It is the caller's."""
+        return obj
+
     def default(self, obj: Obj) -> None:
         """Fill in what the user left out (Kubernetes' SetDefaults functions). Runs on every write."""
+
+    def note_requester(self, obj: Obj, user: User) -> None:
+        """Write down who asks, where the object says so (before `prepare_create`)."""
 
     def prepare_create(self, obj: Obj) -> Sequence[str] | None:
         """Drop what a user may not set. The status is already gone where `has_status`.

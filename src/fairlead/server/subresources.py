@@ -24,6 +24,7 @@ from fairlead.server.crds.custom import CustomStrategy
 from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.scale import Scale
 from fairlead.server.eviction import evict
+from fairlead.server.kinds import certificates
 from fairlead.server.kinds.meta import validate_meta_update
 from fairlead.server.kinds.namespaces import finalized, validate_finalize
 from fairlead.server.kinds.pods import SUBRESOURCES, PodSubresource, assign, check_binding
@@ -49,6 +50,18 @@ class FinalizeView(View):
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
         validate_meta_update(new, old, errors, resource=served.resource)
         validate_finalize(new, errors)
+
+
+class ApprovalView(View):
+    """`certificatesigningrequests/approval`: writes the conditions alone, the verdict among them."""
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        writing.carry_over(served, sent, old)
+        return certificates.approved(sent, old)
+
+    def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
+        certificates.validate_approval(new, old, errors)
+        validate_meta_update(new, old, errors, resource=served.resource)
 
 
 class PodView(View):
@@ -189,6 +202,7 @@ VIEWS: Mapping[tuple[str, str], View] = {
     ("*", "status"): STATUS,
     ("*", "scale"): ScaleView(),
     ("namespaces", "finalize"): FinalizeView(),
+    ("certificatesigningrequests.certificates.k8s.io", "approval"): ApprovalView(),
     **{("pods", name): PodView(rules) for name, rules in SUBRESOURCES.items()},
 }
 ACTIONS: Mapping[tuple[str, str], Action] = {

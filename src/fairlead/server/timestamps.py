@@ -11,42 +11,50 @@ import re
 from calendar import monthrange
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from functools import lru_cache
 from typing import Final
 
 from fairlead.api.fields import go_quote
+from fairlead.api.remembered import remembered
 
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROS: Final = "2006-01-02T15:04:05.000000Z07:00"
-#: A year that is not that of Go's zero time, and everything as `micros` would write it.
-_WRITTEN_MICROS: Final = re.compile(
-    r"(?!000)[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
-)
+#: A year that is not that of Go's zero time, and everything as `written` would write it.
+_WRITTEN: Final = r"(?!000)[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_WRITTEN_SECONDS: Final = re.compile(_WRITTEN + "Z")
+_WRITTEN_MICROS: Final = re.compile(_WRITTEN + r"\.[0-9]{6}Z")
 
 
 class TimestampError(ValueError):
     """The text is no time; `str()` of it is Go's message."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def seconds(text: str) -> str | None:
     """The `metav1.Time` that reads back for a text; None for Go's zero time, which is written as null."""
+    if _is_written(text, _WRITTEN_SECONDS):
+        return text
     moment = _parsed(text, _SECONDS)
     return None if moment == _ZERO else written(moment)
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def micros(text: str) -> str | None:
     """The `metav1.MicroTime` that reads back for a text."""
-    if _WRITTEN_MICROS.fullmatch(text):  # as nearly all are, and each is another
-        try:
-            datetime.fromisoformat(text)
-        except ValueError:
-            pass  # told below, in Go's words
-        else:
-            return text
+    if _is_written(text, _WRITTEN_MICROS):
+        return text
     moment = _parsed(text, _MICROS)
     return None if moment == _ZERO else written(moment, "microseconds")
+
+
+def _is_written(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether it is a time that stays as it is, as nearly all are. What is none is told of in Go's words, by others."""
+    if not pattern.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def of_epoch(epoch_seconds: int, nanos: int) -> datetime:

@@ -29,7 +29,23 @@ class Version:
         """A stored object as this version shows it."""
         if self.from_stored is None:
             return entry
-        return Encoded(encode(self.from_stored(entry.obj())))
+        return _Converted(entry, self.from_stored)
+
+
+class _Converted(Encoded):
+    """A stored object in another version, made whenever it is read: a list of thousands is never held as such."""
+
+    __slots__ = ("_convert", "_stored")
+
+    def __init__(self, stored: Encoded, convert: Convert) -> None:
+        self._stored, self._convert, self._kept = stored, convert, None
+
+    @property
+    def raw(self) -> bytes:  # type: ignore[override]
+        return encode(self.obj())
+
+    def obj(self) -> Obj:
+        return self._convert(self._stored.obj())
 
 
 def prefix_of(resource: Resource) -> bytes:

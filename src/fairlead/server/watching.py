@@ -8,51 +8,69 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeAlias
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Expired
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
-from fairlead.server.cache import Change, Matches, Sink, Watcher
-from fairlead.server.listing import check_watch, parse_revision
+from fairlead.server.entries import Change, Entry
+from fairlead.server.listing import TURN_BYTES, check_watch, parse_revision
 from fairlead.server.normalise import zero_object
-from fairlead.server.selection import matcher
+from fairlead.server.selection import select
 from fairlead.server.served import Served
 from fairlead.server.versions import Version
+from fairlead.server.watchers import Selection, Sink, Watcher, seen
 
 #: The annotation of the bookmark that ends the initial events (KEP-3157).
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
+#: What a watch begins with; None where others should have a turn, for what does not match costs time as well.
+Beginning: TypeAlias = Iterator[tuple[EventType, Change] | None]
+
+
 def attach(
     served: Served, version: Version, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
-) -> Watcher:
-    """Tell `sink` what the watch begins with, then everything that happens; undone by `served.cache.unwatch`.
+) -> tuple[Watcher, Beginning]:
+    """Tell `sink` everything that happens from now on; undone by `served.cache.unwatch`.
 
-    `end` is called should the kind cease to be served like this.
+    What the watch begins with comes back, for the caller to tell before: it may be large, so it is made when it is
+    taken. `end` is called should the kind cease to be served like this.
     Raises `Expired` if the version asked for is forgotten.
     """
-    matches = matcher(served, version, query.labels, query.fields)
-    watcher = Watcher(namespace, matches, sink, end)
+    selection = select(served, version, namespace, query.labels, query.fields)
+    watcher = Watcher(selection, sink, end)
     revision = parse_revision(query.resource_version)
+    beginning: Beginning = iter(())
     if query.send_initial_events or (query.send_initial_events is None and revision == 0):
-        _tell_state(served, namespace, matches, sink)
+        beginning = _state(list(served.cache.entries(namespace)), selection)
     elif revision:
         missed = served.cache.since(revision)
         if missed is None:
             raise Expired(f"too old resource version: {revision} ({served.cache.forgotten})")
-        for change in missed:
-            watcher.tell(change)
+        beginning = _seen(missed, selection)
     served.cache.watch(watcher)
-    return watcher
+    return watcher, beginning
 
 
-def _tell_state(served: Served, namespace: str, matches: Matches | None, sink: Sink) -> None:
-    for entry in served.cache.entries(namespace):
-        if matches is None or matches(entry):
-            sink(EventType.ADDED, Change(entry.revision, None, entry))
+def _state(entries: list[Entry], selection: Selection) -> Beginning:
+    size = 0
+    for entry in entries:
+        if selection.includes(entry):
+            yield EventType.ADDED, Change(entry.revision, None, entry)
+        size += len(entry.raw)
+        if size >= TURN_BYTES:
+            size = 0
+            yield None
+
+
+def _seen(changes: list[Change], selection: Selection) -> Beginning:
+    for change in changes:
+        if (type_ := seen(change, selection)) is not None:
+            yield type_, change
 
 
 def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = False) -> Encoded:
@@ -80,8 +98,14 @@ async def events(served: Served, version: Version, namespace: str, query: WatchQ
         is_over = True
         arrived.set()
 
-    watcher = attach(served, version, namespace, query, sink, end)
+    watcher, beginning = attach(served, version, namespace, query, sink, end)
     try:
+        for event in beginning:
+            if event is None:
+                await asyncio.sleep(0)
+                continue
+            type_, change = event
+            yield WatchEvent(type_, version.shown(change.carried(type_)))
         while True:
             while pending:
                 type_, change = pending.popleft()

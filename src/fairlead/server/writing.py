@@ -6,13 +6,15 @@ apiserver `registry/rest/{create,update}.go`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
 from fairlead.api.fields import Errors, invalid
+from fairlead.api.gonumbers import parse_uint
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
 from fairlead.runtime import chance
 from fairlead.runtime.clock import timestamp
-from fairlead.server.gonumbers import parse_uint
 from fairlead.server.served import Served
 
 #: A generated name is cut so that the random suffix fits into 63 characters.
@@ -70,8 +72,8 @@ def rename(meta: Obj) -> None:
     meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + chance.name_suffix()
 
 
-def expected_revision(served: Served, obj: Obj, current: int, *, is_whole: bool) -> bool:
-    """Check the resourceVersion that an update came with; False if it came without one.
+def check_revision(served: Served, obj: Obj, current: int, *, is_whole: bool) -> None:
+    """Refuse an update that came with another resourceVersion than the object's.
 
     Some kinds are never updated without, but what is not the object itself (`is_whole` false) need not carry one.
     """
@@ -79,13 +81,12 @@ def expected_revision(served: Served, obj: Obj, current: int, *, is_whole: bool)
     text = metadata(obj).get("resourceVersion") or ""
     if not text or text == "0":
         if served.strategy.allows_unconditional_update or not is_whole:
-            return False
+            return
         errors = Errors()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(row.plural, name, errors, row.group)  # of the resource: upstream's error has no place for it
     if _revision_in(text) != current:
         raise Conflict.of(row.plural, name, MODIFIED, row.group)
-    return True
 
 
 def _revision_in(text: str) -> int:
@@ -101,14 +102,13 @@ def without_repeated_owners(obj: Obj) -> list[str]:
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
-    kept: list[Obj] = []
+    kept: dict[frozenset[Any], Obj] = {}
     repeated = []
     for owner in owners:
-        if owner in kept:
+        if (form := frozenset(owner.items())) in kept:
             repeated.append(owner.get("uid", ""))
-        else:
-            kept.append(owner)
-    meta["ownerReferences"] = kept
+        kept.setdefault(form, owner)
+    meta["ownerReferences"] = list(kept.values())
     return repeated
 
 

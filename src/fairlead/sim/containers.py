@@ -1,84 +1,30 @@
-"""What a simulated pod does on its node, decided purely: state in, next status and wake-up time out.
+"""What a simulated pod does on its node: state and time in, next status and wake-up time out.
 
     bound ─▶ (refused) ─▶ Failed
-      └────▶ starting ─▶ Running ─▶ (declared lifetime over) ─▶ Succeeded | Failed | restarted
-                            └─────▶ (deleted) ─▶ stopping ─▶ gone
+      └────▶ starting ─▶ Running ─▶ (lifetime over) ─▶ Succeeded | Failed | restarted, with back-off
+                │           └─────▶ (deleted) ─▶ stopping ─▶ Failed | Succeeded ─▶ gone
+                └▶ something is missing: waits for it
 
-How long a container takes to start, lives and takes to stop, and how it exits, a pod declares by annotation. Everything
-else follows from its spec, its status and the time, so a simulated node can be stopped and started at any moment.
+How long a container lives and how it ends, a pod declares (`behaviour.py`); what a kubelet makes of that is in
+`fairlead/node/`. What is not in the pod's status (back-offs) is forgotten with the process, as a kubelet forgets it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
-from fairlead.api.pods import FINISHED, Container, ContainerStatus, Pod
+from fairlead.api.pods import FINISHED, Container, Pod
+from fairlead.client.events import NORMAL, WARNING
+from fairlead.node.containers import NEVER_SEEN, SIGKILLED, Record, Running, Terminated, Waiting, remembered
+from fairlead.node.starting import NOTHING, Found, needs_of, volume_problem
+from fairlead.node.status import Containers, Place, came_through, final_phase, is_sidecar, phase, pod_status
 from fairlead.runtime.clock import parse_timestamp, timestamp
+from fairlead.sim.behaviour import behaviour_of, start_seconds
+from fairlead.sim.turn import Note, Pull, Turn, path_of
 
-START_SECONDS = "sim.fairlead.dev/start-seconds"
-LIFETIME_SECONDS = "sim.fairlead.dev/lifetime-seconds"
-EXIT_CODE = "sim.fairlead.dev/exit-code"
-STOP_SECONDS = "sim.fairlead.dev/stop-seconds"
-
-#: No time may be longer (a century): what ends later has no date that a timestamp could tell.
-LONGEST_SECONDS = 100 * 366 * 86_400.0
-#: The kubelet's restart back-off: the first restart at once, then 10 s doubling to 300 s (S0-64).
-FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What a pod declares of its containers. Seconds; a lifetime of None never ends."""
-
-    start: float = 0.0
-    lifetime: float | None = None
-    exit_code: int = 0
-    stop: float = 0.0
-
-    @classmethod
-    def of(cls, annotations: Mapping[str, str]) -> Behaviour:
-        """From annotations; one that makes no sense counts as not given."""
-        if not annotations:
-            return _DEFAULT
-        return cls(
-            _seconds(annotations.get(START_SECONDS)) or 0.0,
-            _seconds(annotations.get(LIFETIME_SECONDS)),
-            _exit_code(annotations.get(EXIT_CODE)),
-            _seconds(annotations.get(STOP_SECONDS)) or 0.0,
-        )
-
-
-def _seconds(text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and 0 <= seconds <= LONGEST_SECONDS else None
-
-
-def _exit_code(text: str | None) -> int:
-    try:
-        code = int(text or "0")
-    except ValueError:
-        return 0
-    return code if -(2**31) <= code < 2**31 else 0
-
-
-_DEFAULT = Behaviour()
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a pod runs."""
-
-    host_ip: str
-    pod_ip: str
+_CAME_THROUGH: Final = Terminated(0, "Completed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,230 +37,181 @@ class Step:
     wake_at: float | None = None
 
 
-def step(pod: Pod, seen_at: float, deleted_at: float | None, place: Place, now: float) -> Step:
-    """The next step of an admitted pod that the node first saw at `seen_at`, and saw deleted at `deleted_at`."""
-    behaviour = Behaviour.of(pod.metadata.annotations)
-    if deleted_at is not None:
-        return _stopping(pod, behaviour, deleted_at, now)
-    if pod.is_finished:
-        return Step()
-    if pod.status.phase != "Running":
-        start_at = seen_at + behaviour.start
-        if now < start_at:
+class PodRun:
+    """One pod on its node. A step may be taken at any time; what it says is said again until it is `reported`."""
+
+    __slots__ = (
+        "_has_changed",
+        "_has_sandbox",
+        "_is_initialized",
+        "_is_over",
+        "_is_stopping",
+        "_notes",
+        "_problem",
+        "_pulls",
+        "_records",
+        "address",
+        "deleted_at",
+        "needs",
+        "reported_version",
+        "seen_at",
+    )
+
+    def __init__(self, pod: Pod, address: int, now: float) -> None:
+        self.seen_at = now
+        self.deleted_at: float | None = None
+        self.address = address
+        #: The resourceVersion that the pod got by what was last reported of it.
+        self.reported_version = ""
+        self.needs = needs_of(pod)
+        self._records = _remembered(pod, now)
+        self._has_sandbox = self._is_initialized = False
+        if any(record.has_run for record in self._records.values()):
+            self._has_sandbox = True
+            self._is_initialized = any(self._records[one.name].has_run for one in pod.spec.containers)
+        self._is_over = self._is_stopping = False
+        self._problem = ""  # what is wrong with its volumes
+        self._pulls: dict[str, Pull] = {}
+        self._has_changed = False
+        self._notes: list[Note] = []
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a container waits to start."""
+        return any(isinstance(record.state, Waiting) for record in self._records.values())
+
+    def reported(self) -> list[Note]:
+        """The status of the last step is known to the server; the events to record of it."""
+        self._has_changed = False
+        notes, self._notes = self._notes, []
+        return notes
+
+    def step(self, pod: Pod, place: Place, now: float, found: Found = NOTHING) -> Step:
+        """What is to be done about an admitted pod now; `found` is what there is of what it needs."""
+        if self.deleted_at is not None:
+            return self._stop(pod, place, self.deleted_at, now)
+        if pod.is_finished:
+            return Step()
+        start_at = self.seen_at + start_seconds(pod)
+        if not self._has_sandbox and now < start_at:
             return Step(wake_at=start_at)
-        return _started(pod, behaviour, place, now)
-    return _running(pod, behaviour, place, now)
+        turn = Turn(pod, now, self.needs, found, self._pulls, self._notes)
+        containers = self._containers(pod)
+        is_resized = self._resize(containers)
+        if not self._is_over and self._mount(containers, found):
+            self._go_on(containers, turn)
+        self._has_changed |= turn.has_changed
+        if not self._has_changed:
+            return Step(wake_at=turn.wake_at)
+        reached = phase(pod, containers)
+        if reached in FINISHED:
+            self._is_over = True
+            _end_sidecars(pod, containers, now)
+        return Step(self._status(pod, containers, reached, place, now), is_resized=is_resized, wake_at=turn.wake_at)
 
-
-def _stopping(pod: Pod, behaviour: Behaviour, deleted_at: float, now: float) -> Step:
-    grace = pod.metadata.deletion_grace_period_seconds or 0
-    stop_at = deleted_at + min(behaviour.stop, grace)
-    if now < stop_at and not pod.is_finished:
-        return Step(wake_at=stop_at)
-    return Step(is_gone=True)
-
-
-def _started(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
-    moment = timestamp(now)
-    status = _status(pod, "Running", moment, place, is_ready=True)
-    status["containerStatuses"] = [
-        _container(one, {"running": {"startedAt": moment}}, is_ready=True) for one in pod.spec.containers
-    ]
-    if pod.spec.init_containers:
-        ended = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
-        status["initContainerStatuses"] = [
-            _container(one, ended, is_ready=True, has_started=False)
-            if one.restart_policy != "Always"
-            else _container(one, {"running": {"startedAt": moment}}, is_ready=True)
-            for one in pod.spec.init_containers
-        ]
-    return Step(status, wake_at=None if behaviour.lifetime is None else now + behaviour.lifetime)
-
-
-def _running(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
-    if _is_resized(pod):
-        return _resized(pod, place, now)
-    if behaviour.lifetime is None:
-        return Step()
-    began = next((one.state.running.started_at for one in pod.status.container_statuses if one.state.running), None)
-    if began is None:
-        return _restarted(pod, behaviour, place, now)
-    ends_at = parse_timestamp(began) + behaviour.lifetime
-    if now < ends_at:
-        return Step(wake_at=ends_at)
-    failed = behaviour.exit_code != 0
-    policy = pod.spec.restart_policy
-    if policy == "Always" or (policy == "OnFailure" and failed):
-        return _crashed(pod, behaviour, place, began, now)
-    status = _status(pod, "Failed" if failed else "Succeeded", timestamp(now), place, is_ready=False)
-    if not failed:
-        for condition in status["conditions"]:
-            if condition["type"] in ("Ready", "ContainersReady"):
-                condition["reason"] = "PodCompleted"
-    ended = _terminated(behaviour, began, now)
-    status["containerStatuses"] = [
-        _container(one, ended, restarts, is_ready=False, has_started=False)
-        for one, restarts in zip(pod.spec.containers, _restarts(pod), strict=True)
-    ]
-    return Step(status)
-
-
-def _crashed(pod: Pod, behaviour: Behaviour, place: Place, began: str, now: float) -> Step:
-    """A container that ended and is to run again: at once the first time, after a back-off from then on."""
-    restarts = _restarts(pod)
-    if not any(restarts):
-        return _restarted(pod, behaviour, place, now)
-    wait = _backoff(max(restarts))
-    name, namespace = pod.metadata.name, pod.metadata.namespace
-    status = _status(pod, "Running", timestamp(now), place, is_ready=False)
-    status["containerStatuses"] = [
-        _container(
-            one,
-            {
-                "waiting": {
-                    "reason": "CrashLoopBackOff",
-                    "message": f"back-off {_short(wait)} restarting failed container={one.name} "
-                    f"pod={name}_{namespace}({pod.metadata.uid})",
-                }
-            },
-            count,
-            is_ready=False,
-            has_started=False,
-            last=_terminated(behaviour, began, now),
+    def _containers(self, pod: Pod) -> Containers:
+        records = self._records
+        return Containers(
+            [(one, records[one.name]) for one in pod.spec.init_containers],
+            [(one, records[one.name]) for one in pod.spec.containers],
+            self._is_initialized,
+            self._has_sandbox,
         )
-        for one, count in zip(pod.spec.containers, restarts, strict=True)
-    ]
-    return Step(status, wake_at=now + wait)
+
+    def _status(self, pod: Pod, containers: Containers, reached: str, place: Place, now: float) -> Obj:
+        return pod_status(pod, containers, reached, place, timestamp(now))
+
+    def _resize(self, containers: Containers) -> bool:
+        """Give every running container what its spec says now (KEP-1287): simulated ones need no restart for that."""
+        is_resized = False
+        for container, record in containers.main:
+            wanted = container.resources or {}
+            if isinstance(record.state, Running) and record.resources != wanted:
+                record.resources = wanted
+                is_resized = self._has_changed = True
+        return is_resized
+
+    def _mount(self, containers: Containers, found: Found) -> bool:
+        """Whether the pod has what every container of it needs; a volume that is missing is told once."""
+        if self._has_sandbox:
+            return True
+        problem = volume_problem(self.needs.volumes, found)
+        if problem and problem != self._problem:
+            self._notes.append(Note(WARNING, "FailedMount", problem))
+            self._has_changed = True
+        self._problem = problem
+        self._has_sandbox = containers.has_sandbox = not problem
+        return not problem
+
+    def _go_on(self, containers: Containers, turn: Turn) -> None:
+        for container, record in containers.init:
+            if not self._is_initialized or is_sidecar(container):
+                turn.tick(container, record, is_init=True)
+            if not self._is_initialized and not came_through(container, record):
+                return
+        self._is_initialized = containers.is_initialized = True
+        for container, record in containers.main:
+            turn.tick(container, record)
+
+    def _stop(self, pod: Pod, place: Place, deleted_at: float, now: float) -> Step:
+        """A deleted pod: its containers are told to stop, and killed when its grace is over."""
+        if pod.is_finished:
+            return Step(is_gone=True)
+        containers = self._containers(pod)
+        running = [(*one, True) for one in containers.init] + [(*one, False) for one in containers.main]
+        running = [one for one in running if isinstance(one[1].state, Running)]
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._notes += [
+                Note(NORMAL, "Killing", f"Stopping container {container.name}", path_of(container, is_init=is_init))
+                for container, _, is_init in running
+            ]
+        grace = pod.metadata.deletion_grace_period_seconds or 0
+        took = {one.name: behaviour_of(pod, one, is_init=is_init) for one, _, is_init in running}
+        stop_at = deleted_at + max((min(one.stop, grace) for one in took.values()), default=0.0)
+        if now < stop_at:
+            return Step(wake_at=stop_at)
+        for container, record, _ in running:
+            behaviour = took[container.name]
+            was_killed = behaviour.stop > grace
+            record.end(SIGKILLED if was_killed else behaviour.stop_exit_code, deleted_at + min(behaviour.stop, grace))
+        records = [record for _, record in containers.main]
+        _close(containers)
+        reached = final_phase(records)
+        return Step(self._status(pod, containers, reached, place, now), is_gone=True)
 
 
-def _is_resized(pod: Pod) -> bool:
-    """Whether a running container has other resources than the ones that were asked for (KEP-1287)."""
-    known = {one.name: one for one in pod.status.container_statuses if one.state.running}
-    return any(one.name in known and (one.resources or {}) != known[one.name].resources for one in pod.spec.containers)
+def _end_sidecars(pod: Pod, containers: Containers, now: float) -> None:
+    """The pod is over: what keeps running beside the others is stopped."""
+    for container, record in containers.init:
+        if isinstance(record.state, Running):
+            record.end(behaviour_of(pod, container, is_init=True).stop_exit_code, now)
 
 
-def _resized(pod: Pod, place: Place, now: float) -> Step:
-    """Give every container what its spec says now; a simulated node needs no restart for that."""
-    status = _status(pod, "Running", timestamp(now), place, is_ready=True)
-    known = {one.name: one for one in pod.status.container_statuses}
-    status["containerStatuses"] = [
-        _container(one, _state(old), old.restart_count, is_ready=True, last=old.last_state)
-        for one in pod.spec.containers
-        if (old := known.get(one.name))
-    ]
-    return Step(status, is_resized=True)
+def _close(containers: Containers) -> None:
+    """Nothing of the pod will run any more: what waits ended as it did before, or was never seen."""
+    for _, record in [*containers.init, *containers.main]:
+        if isinstance(record.state, Waiting) and record.last is not None:
+            record.state, record.last = record.last, None
+    if containers.is_initialized or not containers.init:
+        for _, record in containers.main:
+            if isinstance(record.state, Waiting):
+                record.state = NEVER_SEEN
 
 
-def _state(status: ContainerStatus) -> Obj:
-    running = status.state.running
-    return {"running": {"startedAt": running.started_at}} if running else {}
+def _remembered(pod: Pod, now: float) -> dict[str, Record]:
+    """The containers of a pod that the node sees for the first time, as its status tells of them."""
+    init, main, status = pod.spec.init_containers, pod.spec.containers, pod.status
+    first = Waiting("PodInitializing" if init else "ContainerCreating")
+    if status.phase != "Running" and not status.container_statuses:
+        return {one.name: Record(first) for one in (*init, *main)}
+    known = {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
+    began = parse_timestamp(status.start_time) if status.start_time else now
 
+    def record(container: Container, unknown: Running | Terminated) -> Record:
+        if (told := known.get(container.name)) is not None:
+            return remembered(told)
+        return Record(unknown if status.phase == "Running" else first, resources=container.resources or {})
 
-def _restarted(pod: Pod, behaviour: Behaviour, place: Place, now: float) -> Step:
-    moment = timestamp(now)
-    status = _status(pod, "Running", moment, place, is_ready=True)
-    ended = _terminated(behaviour, moment, now)
-    status["containerStatuses"] = [
-        _container(one, {"running": {"startedAt": moment}}, count + 1, is_ready=True, last=ended)
-        for one, count in zip(pod.spec.containers, _restarts(pod), strict=True)
-    ]
-    lifetime = behaviour.lifetime
-    return Step(status, wake_at=None if lifetime is None else now + lifetime)
-
-
-def _backoff(restarts: int) -> float:
-    return float(min(FIRST_BACKOFF_SECONDS * 2 ** (restarts - 1), LONGEST_BACKOFF_SECONDS))
-
-
-def _short(seconds: float) -> str:
-    """A Go duration of whole seconds: 10s, 1m20s, 5m0s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
-def _restarts(pod: Pod) -> list[int]:
-    known = {one.name: one.restart_count for one in pod.status.container_statuses}
-    return [known.get(one.name, 0) for one in pod.spec.containers]
-
-
-def _terminated(behaviour: Behaviour, began: str, now: float) -> Obj:
-    code = behaviour.exit_code
-    return {
-        "terminated": {
-            "exitCode": code,
-            "reason": "Error" if code else "Completed",
-            "startedAt": began,
-            "finishedAt": timestamp(now),
-        }
-    }
-
-
-def _container(
-    container: Container,
-    state: Obj,
-    restarts: int = 0,
-    *,
-    is_ready: bool,
-    has_started: bool = True,
-    last: Obj | None = None,
-) -> Obj:
-    resources = container.resources or {}
-    requested = resources.get("requests")
-    return {
-        "name": container.name,
-        "image": container.image,
-        "imageID": f"fairlead-sim://{container.image}",
-        "containerID": f"fairlead-sim://{container.name}",
-        "ready": is_ready,
-        "started": has_started,
-        "restartCount": restarts,
-        "state": state,
-        "lastState": last or {},
-        "resources": resources,
-        **({"allocatedResources": requested} if requested else {}),
-    }
-
-
-def _status(pod: Pod, phase: str, moment: str, place: Place, *, is_ready: bool) -> Obj:
-    known = {one.type: one for one in pod.status.conditions}
-    is_finished = phase in FINISHED
-    wanted = {
-        "PodReadyToStartContainers": not is_finished,
-        "Initialized": True,
-        "Ready": is_ready,
-        "ContainersReady": is_ready,
-        "PodScheduled": True,
-    }
-    conditions = []
-    for kind, holds in wanted.items():
-        status = "True" if holds else "False"
-        old = known.pop(kind, None)
-        since = old.last_transition_time if old and old.status == status and old.last_transition_time else moment
-        condition: Obj = {"type": kind, "status": status, "lastTransitionTime": since}
-        if pod.metadata.generation:
-            condition["observedGeneration"] = pod.metadata.generation
-        conditions.append(condition)
-    conditions.extend(_kept(one) for one in known.values())
-    ip = place.host_ip if pod.spec.host_network else (pod.status.pod_ip or place.pod_ip)
-    return {
-        "phase": phase,
-        "observedGeneration": pod.metadata.generation,
-        "conditions": conditions,
-        "hostIP": place.host_ip,
-        "hostIPs": [{"ip": place.host_ip}],
-        "podIP": ip,
-        "podIPs": [{"ip": ip}],
-        "startTime": pod.status.start_time or moment,
-    }
-
-
-def _kept(condition: Condition) -> Obj:
-    """A condition that somebody else set (DisruptionTarget)."""
-    kept = {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "lastTransitionTime": condition.last_transition_time,
-    }
-    return {key: value for key, value in kept.items() if value}
+    found = {one.name: record(one, Running(began) if is_sidecar(one) else _CAME_THROUGH) for one in init}
+    return found | {one.name: record(one, Running(began)) for one in main}

@@ -18,22 +18,29 @@ import msgspec
 
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.meta import Versioned
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.events import EventRecorder
+from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
+from fairlead.node.starting import NOTHING
+from fairlead.node.status import Place
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
+from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import Ledger, amounts
-from fairlead.sim.containers import Place, step
-from fairlead.sim.nodes import Node, address_of, registered
-from fairlead.sim.pace import MOST, Pace
+from fairlead.sim.containers import PodRun
+from fairlead.sim.nodes import Node, address_of, adopted, default_labels, registered
+from fairlead.sim.sources import Sources
+from fairlead.sim.turn import Note
 
 #: How many nodes are registered at once: each waits for the disk.
 REGISTERING = 64
+#: How many pods the fleet works on at once.
+WORKERS = 64
 #: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 #: How many leases are renewed together.
@@ -60,11 +67,10 @@ class Fleet:
         self._recorder = EventRecorder(api, "kubelet") if events else None
         self._budget = _Budget()
         self._queue: WorkQueue[str] = WorkQueue()
-        self._pace = Pace()
-        self._seen: dict[str, float] = {}  # uid -> when its node first saw it
-        self._deleted: dict[str, float] = {}  # uid -> when its node first saw it deleted
-        self._addresses: dict[str, int] = {}  # uid -> number of its address
+        self._runs: dict[str, PodRun] = {}  # by uid
+        self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
         self._last_address = 0
+        self._sources = Sources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
         self._lease_trouble = ""  # what was told last of leases that cannot be renewed
@@ -81,8 +87,9 @@ class Fleet:
         self._nodes.subscribe(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
-            for _ in range(MOST):
+            for _ in range(WORKERS):
                 group.create_task(self._work(), name="node worker")
+            group.create_task(self._adopt_all(), name="node adoption")
             if self._heartbeats:
                 group.create_task(self._renew(), name="node leases")
             if self._recorder:
@@ -110,6 +117,7 @@ class Fleet:
             ledger.allocatable = allocatable
         elif new.is_simulated:
             self._take(name, allocatable)
+            self._adoptions.add(name)
             for pod in self._pods:
                 if pod.spec.node_name == name:
                     self._queue.add(pod.metadata.key)
@@ -138,6 +146,34 @@ class Fleet:
             await self._api.patch(NODES, name, "", labels)
             await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
 
+    async def _adopt_all(self) -> None:
+        """Be what a kubelet would be to the nodes that somebody else created."""
+        while True:
+            name = await self._adoptions.get()
+            working_on("node", name)
+            try:
+                await self._adopt(name)
+            except NotFound:
+                pass  # it is gone already
+            except (ApiError, OSError) as error:
+                log.warning("node %s: %s", name, error)
+                self._adoptions.retry(name)
+            else:
+                self._adoptions.forget(name)
+            finally:
+                self._adoptions.done(name)
+
+    async def _adopt(self, name: str) -> None:
+        """Say of the node what it does not say of itself, and take up its lease."""
+        found = await self._api.get(NODES, name)
+        manifest, node = found.obj(), found.view(Node)
+        status = adopted(manifest, self._numbers[name], timestamp(), is_ready=node.is_ready)
+        if labels := {key: value for key, value in default_labels(name).items() if key not in node.metadata.labels}:
+            await self._api.patch(NODES, name, "", {"metadata": {"labels": labels}})
+        await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
+        if self._heartbeats:
+            self._tell_lease_trouble(await self._renewed(name))
+
     async def _renew(self) -> None:
         """Renew every lease once in ten seconds, some at a time: written together, they wait for the disk once."""
         while True:
@@ -157,7 +193,6 @@ class Fleet:
                 await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
             except NotFound:
                 await self._create_lease(name)
-            self._pace.wrote_beside()
         except ApiError as error:
             return f"{type(error).__name__}: {error}"
         return ""
@@ -200,14 +235,21 @@ class Fleet:
             return
         if new is None:
             self._forget(pod)
+        elif self._is_own_report(new):
+            if new.is_finished:
+                self._release(new)
         else:
             self._queue.add(pod.metadata.key)
 
+    def _is_own_report(self, pod: Pod) -> bool:
+        """Whether this version is what the node has said last: it knows already what comes next."""
+        run = self._runs.get(pod.metadata.uid)
+        return run is not None and run.reported_version == pod.metadata.resource_version
+
     def _forget(self, pod: Pod) -> None:
-        uid = pod.metadata.uid
         self._release(pod)
-        for memory in (self._seen, self._deleted, self._addresses):
-            memory.pop(uid, None)
+        if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
+            self._sources.settle(pod, run.needs, is_waiting=False)
 
     def _release(self, pod: Pod) -> None:
         if (ledger := self._ledgers.get(pod.spec.node_name)) is not None:
@@ -216,11 +258,13 @@ class Fleet:
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
+            working_on("node", key)
             try:
-                async with self._pace:
-                    await self._sync(key)
-            except (NotFound, Conflict):
-                pass  # it changed under our hands: the informer will tell
+                await self._sync(key)
+            except NotFound:
+                pass  # it is gone: the informer will tell
+            except Conflict:  # it changed under our hands, or what was reported last has not come back yet
+                self._queue.retry(key)
             except (ApiError, OSError) as error:
                 log.warning("pod %s: %s", key, error)
                 self._queue.retry(key)
@@ -236,24 +280,35 @@ class Fleet:
         pod = self._pods.get(key)
         if pod is None or pod.spec.node_name not in self._ledgers:
             return
-        uid, moment = pod.metadata.uid, now()
-        seen_at = self._seen.setdefault(uid, moment)
-        deleted_at = self._deleted.setdefault(uid, moment) if pod.metadata.is_terminating else None
+        moment = now()
+        run = self._run(pod, moment)
         if pod.is_finished:
             self._release(pod)
-        elif deleted_at is None and await self._refused(pod):
+        elif run.deleted_at is None and await self._refused(pod, run):
             return
-        next_ = step(pod, seen_at, deleted_at, self._place(pod), moment)
+        found = await self._sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
+        next_ = run.step(pod, self._place(pod, run), moment, found)
+        self._sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.is_resized:
-            self._ledgers[pod.spec.node_name].hold(uid, wants(pod))
+            self._ledgers[pod.spec.node_name].hold(pod.metadata.uid, wants(pod))
+        if next_.status is not None:
+            await self._report(pod, run, next_.status)
+        self._record(pod, run.reported())
         if next_.is_gone:
             await self._remove(pod)
-        elif next_.status is not None:
-            await self._report(pod, next_.status)
         if next_.wake_at is not None:
             self._queue.add_after(key, next_.wake_at - moment)
 
-    async def _refused(self, pod: Pod) -> bool:
+    def _run(self, pod: Pod, moment: float) -> PodRun:
+        run = self._runs.get(pod.metadata.uid)
+        if run is None:
+            self._last_address += 1
+            run = self._runs[pod.metadata.uid] = PodRun(pod, self._last_address, moment)
+        if run.deleted_at is None and pod.metadata.is_terminating:
+            run.deleted_at = moment
+        return run
+
+    async def _refused(self, pod: Pod, run: PodRun) -> bool:
         ledger, uid = self._ledgers[pod.spec.node_name], pod.metadata.uid
         if uid in ledger.held:
             return False
@@ -266,40 +321,35 @@ class Fleet:
             return False
         if self._recorder:
             self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
-        await self._report(pod, refusal.status() | {"startTime": timestamp()})
+        await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
 
-    async def _report(self, pod: Pod, status: Obj) -> None:
+    async def _report(self, pod: Pod, run: PodRun, status: Obj) -> None:
+        """Write the status, if the pod is still as it was when the status was thought of."""
         meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid}, "status": status}
-        await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
-        self._pace.wrote(self._pods.revision)
-        if self._recorder and status.get("phase") == "Running" and pod.status.phase != "Running":
-            self._announce(pod)
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+        told = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        run.reported_version = told.view(Versioned).metadata.resource_version
 
-    def _announce(self, pod: Pod) -> None:
-        """The events that a kubelet records when it starts containers (S0-77), as far as its budget reaches."""
-        assert self._recorder is not None
-        for container in pod.spec.containers:
-            if not self._budget.spend(3):
-                return
-            about = reference(pod, PODS, f"spec.containers{{{container.name}}}")
-            said = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-            self._recorder.event(about, "Normal", "Pulled", said)
-            self._recorder.event(about, "Normal", "Created", "Container created")
-            self._recorder.event(about, "Normal", "Started", "Container started")
+    def _record(self, pod: Pod, notes: list[Note]) -> None:
+        """Record what went wrong with a pod, and what went well as far as the kubelet's budget reaches (S0-77)."""
+        if not notes or self._recorder is None:
+            return
+        is_told = self._budget.spend(sum(note.type == NORMAL for note in notes))
+        for note in notes:
+            if is_told or note.type != NORMAL:
+                self._recorder.event(reference(pod, PODS, note.path), note.type, note.reason, note.message)
 
     async def _remove(self, pod: Pod) -> None:
+        """The pod has stopped; whoever put a finalizer on it may still keep it."""
         meta = pod.metadata
+        if pod.is_finished and meta.deletion_grace_period_seconds == 0:
+            return
         options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
         await self._api.delete(PODS, meta.name, meta.namespace, options)
-        self._pace.wrote(self._pods.revision)
 
-    def _place(self, pod: Pod) -> Place:
-        number = self._addresses.get(pod.metadata.uid)
-        if number is None:
-            self._last_address += 1
-            number = self._addresses[pod.metadata.uid] = self._last_address
+    def _place(self, pod: Pod, run: PodRun) -> Place:
+        number = run.address
         pod_ip = f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
         return Place(address_of(self._numbers[pod.spec.node_name]), pod_ip)
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import NoneType
 
 from fairlead.api import goyaml
 from fairlead.api.objects import Obj, metadata
+from fairlead.runtime.clock import parse_timestamp
 
 #: What a server writes into metadata: dropped, for this cluster writes its own.
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
+#: The name of standard input.
+STDIN = Path("-")
+#: How the fields of a status end that hold the time of something that has happened.
+_PAST = ("Time", "Timestamp", "startedAt", "finishedAt")
+#: A later date than this (2100) is a mistake, or a way to say "never".
+_LATEST = 4_102_444_800.0
 
 
 def read(path: Path) -> Iterator[Obj]:
     """Every object in the file, lists taken apart. Raises ValueError for what is no manifest."""
     try:
-        for document in goyaml.strict_documents(path.read_bytes()):
+        text = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        for document in goyaml.strict_documents(text):
             if document is not None:
                 yield from _objects(document)
     except ValueError as error:
@@ -44,3 +53,35 @@ def portable(obj: Obj) -> Obj:
     for key in _SERVER_OWNED:
         metadata(obj).pop(key, None)
     return obj
+
+
+def latest_date(objects: Iterable[Obj]) -> float | None:
+    """When a dump was taken, as far as its objects tell (seconds since the epoch): the latest date that any of them
+    was created or tells of in its status. None if they tell of none."""
+    return max((moment for obj in objects for moment in _dates(obj)), default=None)
+
+
+def _dates(obj: Obj) -> Iterator[float]:
+    told = [metadata(obj).get("creationTimestamp"), *_past(obj.get("status"))]
+    if obj.get("kind") == "Event":
+        told += _past(obj)
+    for text in told:
+        try:
+            moment = parse_timestamp(text) if isinstance(text, str) else 0.0
+        except (ValueError, OverflowError):
+            continue  # whoever stores the object says what is wrong with it
+        if 0 < moment < _LATEST:
+            yield moment
+
+
+def _past(value: object) -> Iterator[object]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if isinstance(inner, str):
+                if str(key).endswith(_PAST):
+                    yield inner
+            else:
+                yield from _past(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _past(inner)

@@ -24,6 +24,8 @@ EPHEMERAL_STORAGE = "100Gi"
 MOST_CPU, MOST_MEMORY = "1M", "1Pi"
 #: How a node says that it is simulated.
 RUNTIME = "fairlead-sim://1.0"
+#: The annotation with which a manifest written for KWOK says the same: `fake`.
+KWOK_NODE = "kwok.x-k8s.io/node"
 
 
 class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -49,12 +51,15 @@ class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the fleet is its agent: it was in an earlier run, or somebody made it Ready and nobody runs it."""
+        """Whether the fleet is its agent: it was before, the node is KWOK's, or no agent ever spoke for it."""
+        if self.metadata.annotations.get(KWOK_NODE) == "fake":
+            return True
         info = self.status.node_info
-        if info.container_runtime_version:
-            return info.container_runtime_version == RUNTIME
-        is_ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
-        return is_ready and not info.kubelet_version
+        return info.container_runtime_version == RUNTIME or not (info.container_runtime_version or info.kubelet_version)
+
+    @property
+    def is_ready(self) -> bool:
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,19 @@ def registered(manifest: Obj, number: int, moment: str) -> Obj:
         "spec": manifest.get("spec") or {},
         "status": status,
     }
+
+
+def adopted(manifest: Obj, number: int, moment: str, *, is_ready: bool) -> Obj:
+    """The status that the fleet gives to a node that somebody else created: what it says already is kept."""
+    own = manifest.get("status") or {}
+    status = dict(registered(manifest, number, moment)["status"])
+    capacity = own.get("capacity") or own.get("allocatable") or NodeShape().amounts()
+    status |= {"capacity": capacity, "allocatable": own.get("allocatable") or capacity}
+    status["addresses"] = own.get("addresses") or status["addresses"]
+    status["nodeInfo"] = _INFO | {key: value for key, value in (own.get("nodeInfo") or {}).items() if value}
+    if is_ready:
+        del status["conditions"]
+    return status
 
 
 def ready_conditions(moment: str) -> list[Obj]:

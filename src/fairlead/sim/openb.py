@@ -16,7 +16,7 @@ from typing import TypeVar
 from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
-from fairlead.sim.containers import EXIT_CODE, LIFETIME_SECONDS
+from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
 from fairlead.sim.nodes import node
 
 T = TypeVar("T")

@@ -16,8 +16,9 @@ from fairlead.api.patches.bodies import copied
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
+from fairlead.node.restarts import STEADY_AFTER
 from fairlead.runtime.clock import monotonic
-from fairlead.sim.containers import Behaviour
+from fairlead.sim.behaviour import ends_by_itself
 from fairlead.sim.openb import Arrival
 
 #: When nothing happened for this long, nothing will: twice the scheduler's longest patience (5 minutes).
@@ -37,11 +38,12 @@ class Endings:
         informers.of(PODS, Pod).subscribe(self._pod)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        self._changed.set()
+        if old is None or new is None or not _goes_round(old, new):
+            self._changed.set()
         pod = new or old
         assert pod is not None
         lives = new is not None and new.spec.node_name and not new.is_finished
-        if lives and Behaviour.of(pod.metadata.annotations).lifetime is not None:
+        if lives and ends_by_itself(pod):
             self._to_come.add(pod.metadata.key)
         else:
             self._to_come.discard(pod.metadata.key)
@@ -58,6 +60,14 @@ class Endings:
                     await self._changed.wait()
             except TimeoutError:
                 return
+
+
+def _goes_round(old: Pod, new: Pod) -> bool:
+    """Whether a pod does only what it will do for ever: crash again, or ask for an image again, in vain."""
+    if (old.spec.node_name, old.status.phase, old.is_active) != (new.spec.node_name, new.status.phase, new.is_active):
+        return False
+    before, restarts = (sum(one.restart_count for one in pod.status.container_statuses) for pod in (old, new))
+    return bool(new.spec.node_name) and new.is_active and (before == restarts or restarts > STEADY_AFTER)
 
 
 async def arrive(api: Api, arrivals: Sequence[Arrival], on_arrival: Callable[[int, float], None]) -> None:

@@ -24,13 +24,34 @@ UTILISATION_SLOTS = 24
 
 @dataclass(slots=True)
 class Usage:
-    """The integral of what is requested of one resource over time, in parts of the run."""
+    """What there is of one resource, and what is requested of it, over time."""
 
     capacity: int = 0
     requested: int = 0
-    peak: int = 0
-    area: float = 0.0
-    samples: list[tuple[float, int]] = field(default_factory=list)
+    #: From which moment on how much was requested, of how much: one for each moment.
+    samples: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def change(self, moment: float, *, requested: int = 0, capacity: int = 0) -> None:
+        self.requested += requested
+        self.capacity += capacity
+        if self.samples and self.samples[-1][0] == moment:
+            self.samples.pop()
+        self.samples.append((moment, self.requested, self.capacity))
+
+    @property
+    def peak(self) -> float:
+        """The largest part that was ever requested."""
+        return max((requested / capacity for _, requested, capacity in self.samples if capacity), default=0.0)
+
+    def over_time(self, began: float, end: float) -> tuple[list[float], list[float]]:
+        """The means of what was requested and of what there was, in equal parts of the run; of a run without length,
+        what there is at its end."""
+        if end <= began:
+            return [float(self.requested)], [float(self.capacity)]
+        return (
+            _averages([(moment, requested) for moment, requested, _ in self.samples], began, end),
+            _averages([(moment, capacity) for moment, _, capacity in self.samples], began, end),
+        )
 
 
 @dataclass(slots=True)
@@ -65,6 +86,8 @@ class Observer:
         self._created: dict[str, float] = {}
         self._waits: dict[str, float] = {}
         self._held: dict[str, Mapping[str, int]] = {}
+        self._nodes: set[str] = set()  # those that are there
+        self._on_node: dict[str, dict[str, int]] = {}  # what is requested of each, whether it is there or not
         self._placed = 0
         self._tenancies: dict[str, Tenancy] = {}
         self._finished: dict[str, int] = dict.fromkeys(FINISHED, 0)
@@ -72,11 +95,22 @@ class Observer:
         informers.of(PODS, Pod).subscribe(self._pod)
 
     def _node(self, old: Node | None, new: Node | None) -> None:
+        """Capacity comes and goes with a node, and so does what its pods request: of a node that is not there, nothing
+        can be used."""
+        moment = now()
         for node, sign in ((old, -1), (new, 1)):
-            if node is not None:
-                for name, amount in amounts(node.status.allocatable).items():
-                    if name != "pods":
-                        self._usage.setdefault(name, Usage()).capacity += sign * amount
+            if node is None:
+                continue
+            allocatable = amounts(node.status.allocatable)
+            for name in allocatable.keys() - {"pods"}:
+                self._usage.setdefault(name, Usage()).change(moment, capacity=sign * allocatable[name])
+            if (old is None) != (new is None):
+                self._request(self._on_node.get(node.metadata.name, {}), sign, moment)
+        if new is None:
+            assert old is not None
+            self._nodes.discard(old.metadata.name)
+        else:
+            self._nodes.add(new.metadata.name)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -99,11 +133,11 @@ class Observer:
         tenancy = self._tenancies.setdefault(pod.metadata.namespace, Tenancy(changed_at=moment))
         tenancy.placed += 1
         tenancy.hold(self._held[key], 1, moment)
-        self._change(self._held[key], 1, moment)
+        self._hold(pod.spec.node_name, self._held[key], 1, moment)
 
     def _ended(self, key: str, pod: Pod, moment: float, *, is_gone: bool) -> None:
         if (held := self._held.pop(key, None)) is not None:
-            self._change(held, -1, moment)
+            self._hold(pod.spec.node_name, held, -1, moment)
             tenancy = self._tenancies[pod.metadata.namespace]
             tenancy.hold(held, -1, moment)
             tenancy.evicted += _was_driven_away(pod)
@@ -112,12 +146,16 @@ class Observer:
         else:
             self._created.pop(key, None)
 
-    def _change(self, amounts_: Mapping[str, int], sign: int, moment: float) -> None:
+    def _hold(self, node: str, amounts_: Mapping[str, int], sign: int, moment: float) -> None:
+        on_node = self._on_node.setdefault(node, {})
         for name, amount in amounts_.items():
-            usage = self._usage.setdefault(name, Usage())
-            usage.requested += sign * amount
-            usage.peak = max(usage.peak, usage.requested)
-            usage.samples.append((moment, usage.requested))
+            on_node[name] = on_node.get(name, 0) + sign * amount
+        if node in self._nodes:
+            self._request(amounts_, sign, moment)
+
+    def _request(self, amounts_: Mapping[str, int], sign: int, moment: float) -> None:
+        for name, amount in amounts_.items():
+            self._usage.setdefault(name, Usage()).change(moment, requested=sign * amount)
 
     @property
     def digest(self) -> str:
@@ -142,6 +180,7 @@ class Observer:
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
             "waiting": len(waiting),
+            "waitingPods": [_waiting(pod, end) for pod in sorted(waiting, key=lambda one: one.metadata.key)],
             "namespaces": self._namespaces(waiting, end),
             "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],
             "utilisation": {name: self._utilisation(usage, end) for name, usage in sorted(self._usage.items())},
@@ -169,14 +208,26 @@ class Observer:
         return found
 
     def _utilisation(self, usage: Usage, end: float) -> Obj:
-        slots = _averages(usage.samples, self.began, end)
-        capacity = usage.capacity or 1
+        requested, capacity = usage.over_time(self.began, end)
+        whole = sum(capacity)
         return {
             "capacity": usage.capacity,
-            "mean": round(sum(slots) / len(slots) / capacity, 4) if slots else 0.0,
-            "peak": round(usage.peak / capacity, 4),
-            "overTime": [round(one / capacity, 4) for one in slots],
+            "mean": round(sum(requested) / whole, 4) if whole else 0.0,
+            "peak": round(usage.peak, 4),
+            "overTime": [round(part / of, 4) if of else 0.0 for part, of in zip(requested, capacity, strict=True)],
         }
+
+
+def _waiting(pod: Pod, end: float) -> Obj:
+    """Who waits at the end, since when, and what the scheduler last said of it."""
+    said = next((one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"), None)
+    return {
+        "pod": pod.metadata.key,
+        "since": pod.metadata.creation_timestamp,
+        "seconds": round(end - parse_timestamp(pod.metadata.creation_timestamp), 3),
+        "reason": said.reason if said else "",
+        "message": said.message if said else "",
+    }
 
 
 def _was_driven_away(pod: Pod) -> bool:

@@ -5,12 +5,20 @@ order of the world. A write names the revision that it expects to replace, so tw
 each other's work. Everything committed is delivered, in order, to the one consumer that opened the store; whoever
 holds a value returned by `put` may rely on it being durable and delivered.
 
+Writers need not wait for each other: `head` shows a write whose commit is still under way, and a write on top of it
+fails if it does. But nobody may be *told* of such a state, not even by a refusal, until `Head.settled` says that it was
+committed: it may never have been, and then its revision means nothing.
+
+    put ─▶ head, under way ──committed──▶ delivered, put returns          scan, revision: what is committed
+                 └──────────failed──────▶ undone, put raises StoreUnavailable, Head.settled is False
+
 Values are JSON objects that carry the marker `"resourceVersion":""` once, before any other field that could be
 empty; the store stamps the revision into it (`stamp`), so that the bytes at rest are the bytes on the wire.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -39,6 +47,18 @@ class Record(msgspec.Struct, frozen=True, gc=False):  # like `Change` made at ev
     revision: int
 
 
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """The newest state of a key (`record` None: it does not exist), which may never come to be."""
+
+    record: Record | None
+    #: What tells whether that state was committed; None where that is known already.
+    commit: asyncio.Future[bool] | None = None
+
+    async def settled(self) -> bool:
+        """Wait until it is known whether this state was committed. False: it was undone, look again."""
+        return self.commit is None or await asyncio.shield(self.commit)
+
+
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One committed change. `record` is None where the key was deleted."""
 
@@ -58,16 +78,21 @@ class Store(Protocol):
         """The newest committed revision."""
         ...
 
+    @property
+    def trouble(self) -> str:
+        """Why the last commit failed; empty if it did not."""
+        ...
+
     async def open(self, deliver: Deliver) -> None:
         """Deliver everything that is stored, sorted by key, and from then on every committed change in order."""
         ...
 
-    async def get(self, key: str) -> Record | None:
-        """The newest value, including those whose commit is still under way."""
+    async def head(self, key: str) -> Head:
+        """The newest state of a key, including one whose commit is still under way."""
         ...
 
     async def scan(self, prefix: str) -> list[tuple[str, Record]]:
-        """The newest values under a prefix, sorted by key."""
+        """The committed values under a prefix, sorted by key."""
         ...
 
     async def put(self, key: str, value: bytes, expected: int) -> Record:

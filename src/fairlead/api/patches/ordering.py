@@ -44,7 +44,7 @@ def _hashable(value: Any) -> Any:
 
 def split(merged: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """The elements that the patch (or the order it gives) names, and those that only the server has."""
-    named = [key_of(element, merge_key) for element in patch]
+    named = {key_of(element, merge_key) for element in patch}
     ours: list[Any] = []
     theirs: list[Any] = []
     for element in merged:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from fairlead.api.errors import BadRequest
 from fairlead.api.golang import printed, type_of, unmarshal_error
 from fairlead.api.objects import Obj
 from fairlead.api.patches.bodies import ANY_MAP, Parse, PatchFailed, copied, read
 from fairlead.api.patches.merge import drop_nulls
 from fairlead.api.patches.ordering import in_order, key_of, same_kind, split
+
+_sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -96,12 +100,13 @@ def _retain_keys(original: Obj, patch: Obj) -> None:
     if _RETAIN_KEYS not in patch:
         return
     retained = patch.pop(_RETAIN_KEYS)
+    kept = {key for key in retained if isinstance(key, str)} if isinstance(retained, list) else set()
     if not isinstance(retained, list) or any(
-        value is not None and key not in retained and not key.startswith((_DELETE_LIST, _ORDER))
+        value is not None and key not in kept and not key.startswith((_DELETE_LIST, _ORDER))
         for key, value in patch.items()
     ):
         raise BadRequest("invalid patch format of retainKeys")
-    for key in [key for key in original if key not in retained]:
+    for key in [key for key in original if key not in kept]:
         del original[key]
 
 
@@ -122,7 +127,13 @@ def _merge_deletions(original: Obj, field: str, deleted: Any) -> None:
     elif isinstance(current, list) and isinstance(deleted, list):
         if current or deleted:
             same_kind(current, deleted)
-        original[field] = [value for value in current if value not in deleted]
+        gone = {_form(value) for value in deleted}
+        original[field] = [value for value in current if _form(value) not in gone]
+
+
+def _form(value: Any) -> Any:
+    """What equal values have in common, as a key of a set."""
+    return _sorted_json(value) if isinstance(value, dict | list) else value
 
 
 def _merge_field(original: Obj, key: str, value: Any, schema: PatchSchema | None) -> None:
@@ -181,20 +192,22 @@ def _apply_element_directives(current: list[Obj], patch: list[Obj], merge_key: s
     """Act on the elements that carry `$patch`; what is left of the list, and of its patch."""
     plain = [element for element in patch if _DIRECTIVE not in element]
     is_replaced = False
+    deleted = set()
     for element in patch:
         directive = element.get(_DIRECTIVE)
         if _DIRECTIVE not in element:
             continue
         if directive == "delete":
-            deleted = key_of(element, merge_key)
-            current = [one for one in current if one.get(merge_key) != deleted or merge_key not in one]
+            deleted.add(key_of(element, merge_key))
         elif directive == "replace":
             is_replaced = True
         elif directive == "merge":
             raise PatchFailed("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(directive, element)
-    return (plain, []) if is_replaced else (current, plain)
+    if is_replaced:
+        return plain, []
+    return [one for one in current if merge_key not in one or _form(one[merge_key]) not in deleted], plain
 
 
 def _merge_elements(current: list[Obj], patch: list[Obj], merge_key: str, schema: PatchSchema | None) -> list[Obj]:

@@ -15,18 +15,24 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
+from fairlead.api.gonumbers import parse_duration
 
 #: A schedule that does not fire for so long never will (30 February).
 _YEARS_AHEAD: Final = 5
 
-_SECONDS_OF: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION: Final = re.compile(r"([0-9.]+)(h|ms|m|s|us|µs|ns)")
+#: Before this a calendar may not know a time in every zone.
+EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
+
 _ZONE: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+")
 
 
 class Schedule(Protocol):
     def next_after(self, time: float) -> float | None:
         """The first time after `time`; None if it never fires again."""
+        ...
+
+    def latest(self, fired: float, now: float) -> float:
+        """The last time up to now, given an earlier one. Found in few steps, however many times lie between."""
         ...
 
 
@@ -37,7 +43,14 @@ class Every:
     seconds: float
 
     def next_after(self, time: float) -> float | None:
-        return float(int(time) + max(int(self.seconds), 1))
+        return float(int(time) + self._period)
+
+    def latest(self, fired: float, now: float) -> float:
+        return fired + (now - fired) // self._period * self._period
+
+    @property
+    def _period(self) -> int:
+        return max(int(self.seconds), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,17 @@ class Fields:
             else:
                 return float(now)
 
+    def latest(self, fired: float, now: float) -> float:
+        end = now  # it does not fire between the end and now
+        while end - fired >= 60:
+            middle = (fired + end) / 2
+            later = self.next_after(middle)
+            if later is not None and later <= now:
+                fired = later
+            else:
+                end = middle
+        return fired
+
     def _is_day(self, wall: datetime) -> bool:
         is_day, is_weekday = wall.day in self.days, wall.isoweekday() % 7 in self.weekdays
         return (is_day and is_weekday) if self.any_day else (is_day or is_weekday)
@@ -86,8 +110,7 @@ def parsed(text: str, zone_name: str = "") -> Schedule:
         zone_name, text = found[1], text[found.end() :]
     zone = ZoneInfo(zone_name) if zone_name else UTC
     if text.startswith(EVERY):
-        terms = _DURATION.findall(text.removeprefix(EVERY))
-        return Every(sum(float(value) * _SECONDS_OF[unit] for value, unit in terms))
+        return Every(parse_duration(text.removeprefix(EVERY)))
     parts = DESCRIPTORS.get(text, text).split()
     if len(parts) != len(FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")

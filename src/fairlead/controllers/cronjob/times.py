@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.api.jobs import CronJob
-from fairlead.controllers.cronjob.schedule import Schedule
+from fairlead.controllers.cronjob.schedule import EARLIEST, Schedule
 from fairlead.runtime.clock import parse_timestamp
 
 #: So many missed times are suspicious.
@@ -24,6 +24,8 @@ class Due:
 def latest_due(obj: CronJob, schedule: Schedule, now: float) -> Due | None:
     """The time to act on; earlier ones that were missed too are skipped."""
     since = _since(obj, now)
+    if since > now:
+        return None
     first = schedule.next_after(since)
     if first is None or first > now:
         return None
@@ -32,25 +34,11 @@ def latest_due(obj: CronJob, schedule: Schedule, now: float) -> Due | None:
         return Due(first)
     distance = max(second - first, 1.0)
     missed = int((now - first) // distance) + 1
-    return Due(_latest_before(schedule, first, distance, now), missed > MANY_MISSED)
-
-
-def _latest_before(schedule: Schedule, first: float, distance: float, now: float) -> float:
-    """The latest time up to now, looked for from nearby: a schedule may have fired for years."""
-    reach = distance
-    while True:
-        start = max(now - reach, first - 1)
-        latest = schedule.next_after(start)
-        if latest is not None and latest <= now:
-            break
-        reach *= 2
-    while (later := schedule.next_after(latest)) is not None and later <= now:
-        latest = later
-    return latest
+    return Due(schedule.latest(second, now), missed > MANY_MISSED)
 
 
 def _since(obj: CronJob, now: float) -> float:
     last = obj.status.last_schedule_time or obj.metadata.creation_timestamp
-    since = parse_timestamp(last) if last else now
+    since = max(parse_timestamp(last), EARLIEST) if last else now
     deadline = obj.spec.starting_deadline_seconds
     return max(since, now - deadline) if deadline is not None else since

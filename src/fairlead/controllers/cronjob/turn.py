@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from fairlead.api.encoded import Encoded
-from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
 from fairlead.api.jobs import CronJob, CronJobStatus, Job
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
@@ -27,7 +27,6 @@ from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.cronjob.schedule import Schedule, parsed
 from fairlead.controllers.cronjob.times import latest_due
 from fairlead.controllers.kinds import CRON_JOBS, JOBS
-from fairlead.controllers.pods import is_namespace_terminating
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 SCHEDULED_AT: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -85,8 +84,11 @@ def _start(
         yield Emit("UnparseableSchedule", f'unparseable schedule: "{obj.spec.schedule}" : {error}', WARNING)
         return status
     following = schedule.next_after(now)
-    if following is not None:
-        yield Requeue(following - now + DELTA_SECONDS)
+    if following is None:  # in the words of a division of time in which nothing passes between two schedules
+        why = "time difference between two schedules is less than 1 second"
+        yield Emit("InvalidSchedule", f"invalid schedule: {obj.spec.schedule} : {why}", WARNING)
+        return status
+    yield Requeue(following - now + DELTA_SECONDS)
     at = yield from _due(obj, status, schedule, now)
     if at is None:
         return status

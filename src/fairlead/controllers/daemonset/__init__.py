@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fairlead.api.nodes import Node
-from fairlead.api.workloads import DaemonSet, template_of
+from fairlead.api.pods import Pod
+from fairlead.api.workloads import ControllerRevision, DaemonSet, template_of
 from fairlead.controllers.actions import Actions, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import candidates, claim
@@ -41,8 +44,7 @@ class DaemonSets(Controller[DaemonSet]):
         pods = yield from claim(
             DAEMON_SETS, obj, PODS, candidates(world, PODS, obj), lambda pod: selector.matches(pod.metadata.labels)
         )
-        template, collisions = template_of(obj.spec.template), obj.status.collision_count or 0
-        current, collisions = yield from newest(Wanted(DAEMON_SETS, obj, template, REVISION_LABEL, collisions), known)
+        current, collisions = yield from newest(_wanted(obj, known, pods), known)
         turn = Turn(obj, current.metadata.labels[REVISION_LABEL], pods, self._placement(obj), self._backoff, world)
         failure = yield from turn.run()
         yield from update_status(DAEMON_SETS, obj, obj.status, turn.status(collisions))
@@ -78,6 +80,18 @@ class DaemonSets(Controller[DaemonSet]):
             placement = self._placement(owner)
             if _wishes(placement, old) != _wishes(placement, new):
                 yield owner.metadata.key
+
+
+def _wanted(obj: DaemonSet, known: Sequence[ControllerRevision], pods: Sequence[Pod]) -> Wanted:
+    """The revision of the present template, which pods may know already: as many as the status says are up to date."""
+    status, collisions = obj.status, obj.status.collision_count or 0
+    wanted = Wanted(DAEMON_SETS, obj, template_of(obj.spec.template), REVISION_LABEL, collisions)
+    if status.observed_generation != obj.metadata.generation or not status.updated_number_scheduled:
+        return wanted
+    there = {one.metadata.labels.get(REVISION_LABEL) for one in known}
+    hashes = Counter(pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods)
+    lost = [one for one, count in hashes.items() if count == status.updated_number_scheduled and one not in there]
+    return replace(wanted, known_as=lost[0]) if len(lost) == 1 else wanted
 
 
 def _is_same_place(old: Node, new: Node) -> bool:

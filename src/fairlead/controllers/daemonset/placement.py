@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import gt, lt
 from typing import Final
 
 import msgspec
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.labels import OPERATORS
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -88,13 +90,14 @@ def _requirement_met(one: NodeSelectorRequirement, labels: Mapping[str, str]) ->
 
 _OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
     **OPERATORS,
-    "Gt": lambda value, values: _is_number(value) and int(value or 0) > int(values[0]),
-    "Lt": lambda value, values: _is_number(value) and int(value or 0) < int(values[0]),
+    "Gt": lambda value, values: _is_met(gt, value, values[0]),
+    "Lt": lambda value, values: _is_met(lt, value, values[0]),
 }
 
 
-def _is_number(value: str | None) -> bool:
-    return value is not None and value.removeprefix("-").isdecimal()
+def _is_met(compare: Callable[[int, int], bool], value: str | None, bound: str) -> bool:
+    left, right = known_int(value or ""), known_int(bound)
+    return left is not None and right is not None and compare(left, right)
 
 
 def with_tolerations(template: Obj) -> Obj:

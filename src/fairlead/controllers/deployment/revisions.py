@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
@@ -39,8 +40,7 @@ def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet |
 
 
 def revision_of(replica_set: ReplicaSet) -> int:
-    text = replica_set.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isdecimal() else 0
+    return known_int(replica_set.metadata.annotations.get(REVISION, "")) or 0
 
 
 def next_revision(old: Sequence[ReplicaSet]) -> int:

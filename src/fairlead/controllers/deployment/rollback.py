@@ -6,10 +6,10 @@ kubectl patches the template instead; clients that speak through old libraries s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
@@ -23,13 +23,10 @@ _NOT_FOUND: Final = "DeploymentRollbackRevisionNotFound"
 _UNCHANGED: Final = "DeploymentRollbackTemplateUnchanged"
 _DONE: Final = "DeploymentRollback"
 
-_is_number = re.compile(r"[+-]?[0-9]+").fullmatch
-
 
 def wanted_revision(deployment: Deployment) -> int | None:
     """The revision to go back to, 0 for the last one; None if nobody asks for one."""
-    text = deployment.metadata.annotations.get(ROLLBACK, "")
-    return int(text) if _is_number(text) else None
+    return known_int(deployment.metadata.annotations.get(ROLLBACK, ""))
 
 
 def roll_back(deployment: Deployment, sets: Sequence[ReplicaSet], revision: int) -> Actions:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
 from fairlead.api.objects import Obj
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
 from fairlead.client.events import WARNING
@@ -27,7 +27,6 @@ from fairlead.controllers.deployment import revisions, sizes, status
 from fairlead.controllers.deployment.rollback import roll_back, wanted_revision
 from fairlead.controllers.deployment.sizes import Sized, total
 from fairlead.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
-from fairlead.controllers.pods import is_namespace_terminating
 from fairlead.controllers.templates import without_hash
 
 #: A step evaluates to whether it changed something, which ends the turn.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.workloads import Deployment, ReplicaSet, RollingUpdate
 from fairlead.controllers.rounding import rounded_down, rounded_up
 
@@ -81,8 +82,7 @@ def is_saturated(deployment: Deployment, new: Sized | None) -> bool:
 
 def annotated(replica_set: ReplicaSet, annotation: str) -> int | None:
     """The number in an annotation, if there is one."""
-    text = replica_set.metadata.annotations.get(annotation, "")
-    return int(text) if text.lstrip("-").isdecimal() else None
+    return known_int(replica_set.metadata.annotations.get(annotation, ""))
 
 
 def is_resized(deployment: Deployment, sets: Sequence[Sized]) -> bool:

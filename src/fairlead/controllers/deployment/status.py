@@ -146,8 +146,8 @@ def is_timed_out(deployment: Deployment, conditions: Conditions, now: float) -> 
 def next_progress_check(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """In how many seconds a rollout that does not get on has to be looked at again."""
     reason = _progress_reason(deployment.status.conditions)
-    if not has_deadline(deployment) or is_complete(deployment, status) or reason == TIMED_OUT:
-        return None
+    if not has_deadline(deployment) or is_complete(deployment, status) or reason in (TIMED_OUT, COMPLETE):
+        return None  # what was complete once, and lost pods since, never times out
     deadline = _deadline(deployment, deployment.status.conditions)
     # A second more, since the condition's times are whole seconds.
     return None if deadline is None else max(deadline - now, 0.0) + 1.0

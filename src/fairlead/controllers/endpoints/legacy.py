@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
@@ -34,7 +34,6 @@ from fairlead.controllers.endpoints.backends import (
 )
 from fairlead.controllers.endpoints.triggers import Triggers
 from fairlead.controllers.kinds import ENDPOINTS, PODS, SERVICES
-from fairlead.controllers.pods import is_namespace_terminating
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"

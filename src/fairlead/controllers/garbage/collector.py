@@ -27,7 +27,18 @@ from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.client.events import WARNING
-from fairlead.controllers.actions import Action, Actions, Delete, Emit, Kind, Patch, Read, Together, refusals
+from fairlead.controllers.actions import (
+    Action,
+    Actions,
+    Delete,
+    Emit,
+    Kind,
+    Patch,
+    Read,
+    Together,
+    refusals,
+    without_finalizer,
+)
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.everything import resource_of
 from fairlead.controllers.garbage.graph import Graph, Node
@@ -175,8 +186,7 @@ def _let_go(node: Node, finalizer: str) -> Actions:
     meta = node.obj.metadata
     fresh: Object = yield Read(_kind(node), meta.name, meta.namespace)
     if fresh.metadata.uid == meta.uid and finalizer in fresh.metadata.finalizers:
-        kept = [one for one in fresh.metadata.finalizers if one != finalizer]
-        yield Patch(_kind(node), fresh, {"metadata": {"finalizers": kept or None}}, unchanged=True)
+        yield without_finalizer(_kind(node), fresh, finalizer)
 
 
 def _delete(node: Node, policy: str) -> Delete:

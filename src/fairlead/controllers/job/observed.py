@@ -11,6 +11,7 @@ from fairlead.api.pods import Pod
 from fairlead.controllers.job import indexes
 from fairlead.controllers.job.backoff import Backoff, finished_at
 from fairlead.controllers.job.failures import has_failed, judged
+from fairlead.controllers.job.indexes import Indexes
 
 #: Keeps a finished or deleted pod until it is counted.
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
@@ -50,9 +51,9 @@ class Turn:
     succeeded: int
     failed: int
     #: For numbered pods; `failed_indexes` only where each index has a limit of its own.
-    counted_indexes: set[int] = field(default_factory=set)
-    succeeded_indexes: set[int] = field(default_factory=set)
-    failed_indexes: set[int] | None = None
+    counted_indexes: Indexes = field(default_factory=Indexes)
+    succeeded_indexes: Indexes = field(default_factory=Indexes)
+    failed_indexes: Indexes | None = None
     #: The last failed pod of an index, kept until its replacement has taken over its count of failures.
     delayed: dict[int, Pod] = field(default_factory=dict)
     verdict: Verdict | None = None
@@ -112,13 +113,13 @@ def _newly_finished(job: Job, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]
 def _observe_indexes(turn: Turn) -> None:
     job, completions = turn.job, turn.job.spec.completions or 0
     numbered = [(index, pod) for pod in turn.pods if (index := indexes.index_of(pod, job)) is not None]
-    turn.counted_indexes = indexes.parsed(job.status.completed_indexes, completions)
-    done = {index for index, pod in numbered if pod.status.phase == "Succeeded" and is_tracked(pod)}
-    turn.succeeded_indexes = turn.counted_indexes | done
+    turn.counted_indexes = Indexes.parsed(job.status.completed_indexes, completions)
+    done = (index for index, pod in numbered if pod.status.phase == "Succeeded" and is_tracked(pod))
+    turn.succeeded_indexes = turn.counted_indexes | Indexes.of(done)
     turn.succeeded = len(turn.succeeded_indexes)
     if job.limits_each_index:
-        given_up = {index for index, pod in numbered if is_tracked(pod) and _ends_its_index(pod, job)}
-        turn.failed_indexes = indexes.parsed(job.status.failed_indexes or "", completions) | given_up
+        given_up = (index for index, pod in numbered if is_tracked(pod) and _ends_its_index(pod, job))
+        turn.failed_indexes = Indexes.parsed(job.status.failed_indexes or "", completions) | Indexes.of(given_up)
         turn.delayed = _delayed(turn, numbered)
 
 
@@ -134,8 +135,8 @@ def _ends_its_index(pod: Pod, job: Job) -> bool:
 
 def _delayed(turn: Turn, numbered: Sequence[tuple[int, Pod]]) -> dict[int, Pod]:
     """The last failed pod of each index that will be tried again."""
-    busy = {index for index, pod in numbered if pod.is_active}
-    settled = busy | turn.succeeded_indexes | (turn.failed_indexes or set())
+    busy = Indexes.of(index for index, pod in numbered if pod.is_active)
+    settled = busy | turn.succeeded_indexes | (turn.failed_indexes or Indexes())
     found: dict[int, Pod] = {}
     for index, pod in numbered:
         if index not in settled and is_tracked(pod) and has_failed(pod, turn.job):

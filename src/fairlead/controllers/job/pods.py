@@ -19,9 +19,10 @@ from fairlead.controllers.actions import Action, Patch, Requeue, Together, refus
 from fairlead.controllers.job import indexes
 from fairlead.controllers.job.backoff import finished_at, remaining_seconds
 from fairlead.controllers.job.failures import judged
+from fairlead.controllers.job.indexes import Indexes
 from fairlead.controllers.job.observed import FINALIZER, Turn, is_tracked
 from fairlead.controllers.kinds import JOBS, PODS
-from fairlead.controllers.pods import BURST, create_pods, delete_pods, pod_from
+from fairlead.controllers.pods import BURST, burst, create_pods, delete_pods, pod_from
 from fairlead.controllers.ranking import least_advanced
 
 Refused = Generator[Action, Any, ApiError | None]
@@ -47,10 +48,10 @@ def manage(turn: Turn) -> Refused:
     if surplus:
         return (yield from _remove(turn, surplus))
     in_the_way = turn.terminating if turn.job.replaces_only_failed else 0
-    missing = min(wanted - in_the_way - turn.active, BURST)
+    missing = wanted - in_the_way - turn.active
     if missing <= 0 or turn.job.spec.suspend:
         return None
-    return (yield from _create(turn, missing))
+    return (yield from _create(turn, (yield from burst(turn.active_pods, missing, turn.now))))
 
 
 def _wanted(turn: Turn) -> int:
@@ -137,11 +138,13 @@ def _create(turn: Turn, missing: int) -> Refused:
 
 def _ready_indexes(turn: Turn, missing: int) -> tuple[list[int], float | None]:
     """The next indexes to run, and how long to wait for others if there are none yet."""
-    busy = {indexes.index_of(pod, turn.job) for pod in turn.active_pods}
+    busy = turn.active_pods
     if turn.job.replaces_only_failed:
-        busy |= {indexes.index_of(pod, turn.job) for pod in turn.pods if pod.is_terminating}
-    taken = busy | turn.succeeded_indexes | (turn.failed_indexes or set())
-    found = indexes.first_free({one for one in taken if one is not None}, missing, turn.job.spec.completions or 0)
+        busy = busy + [pod for pod in turn.pods if pod.is_terminating]
+    numbers = (indexes.index_of(pod, turn.job) for pod in busy)
+    taken = Indexes.of(one for one in numbers if one is not None) | turn.succeeded_indexes
+    taken |= turn.failed_indexes or Indexes()
+    found = taken.lowest_missing(missing, turn.job.spec.completions or 0)
     waits = {index: _wait_of(turn, index) for index in found}
     ready = [index for index in found if waits[index] == 0]
     return ready, min(waits.values()) if waits and not ready else None

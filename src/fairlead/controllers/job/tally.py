@@ -21,6 +21,7 @@ from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Emit, Patch, difference
 from fairlead.controllers.job import indexes
 from fairlead.controllers.job.failures import has_failed, judged
+from fairlead.controllers.job.indexes import Indexes
 from fairlead.controllers.job.observed import Turn, Verdict, is_tracked
 from fairlead.controllers.job.pods import release
 from fairlead.controllers.kinds import JOBS
@@ -69,7 +70,7 @@ def _current(turn: Turn, conditions: tuple[JobCondition, ...]) -> JobStatus:
         ready=turn.ready,
         terminating=turn.terminating,
         uncounted_terminated_pods=turn.job.status.uncounted_terminated_pods or Uncounted(),
-        failed_indexes=None if turn.failed_indexes is None else indexes.written(turn.failed_indexes),
+        failed_indexes=None if turn.failed_indexes is None else str(turn.failed_indexes),
     )
 
 
@@ -108,12 +109,12 @@ def _noted(status: JobStatus, ended: Sequence[Pod], turn: Turn) -> JobStatus:
     job = turn.job
     noted = status.uncounted_terminated_pods or Uncounted()
     succeeded, failed = list(noted.succeeded), list(noted.failed)
-    done = set(turn.counted_indexes)
+    done: list[int] = []
     for pod in ended:
         uid, index = pod.metadata.uid, indexes.index_of(pod, job)
         if pod.status.phase == "Succeeded" and uid not in noted.failed:
             if index is not None:
-                done.add(index)
+                done.append(index)
             elif not job.is_indexed and uid not in noted.succeeded:
                 succeeded.append(uid)
         elif uid not in noted.failed and _counts_as_failure(pod, turn):
@@ -123,7 +124,8 @@ def _noted(status: JobStatus, ended: Sequence[Pod], turn: Turn) -> JobStatus:
     )
     if not job.is_indexed:
         return status
-    return msgspec.structs.replace(status, succeeded=len(done), completed_indexes=indexes.written(done))
+    completed = turn.counted_indexes | Indexes.of(done)
+    return msgspec.structs.replace(status, succeeded=len(completed), completed_indexes=str(completed))
 
 
 def _counts_as_failure(pod: Pod, turn: Turn) -> bool:

@@ -5,13 +5,12 @@ Source: syncJob of pkg/controller/job/job_controller.go, and success_policy.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from fairlead.api.jobs import Job
 from fairlead.api.workloads import template_of
-from fairlead.controllers.job import indexes
 from fairlead.controllers.job.failures import has_failed, judged
+from fairlead.controllers.job.indexes import Indexes
 from fairlead.controllers.job.observed import Turn, Verdict
 from fairlead.runtime.clock import parse_timestamp
 
@@ -103,8 +102,8 @@ def _succeeded(turn: Turn) -> Verdict | None:
     return None
 
 
-def _is_met(wanted: str | None, count: int | None, succeeded: Collection[int], job: Job) -> bool:
+def _is_met(wanted: str | None, count: int | None, succeeded: Indexes, job: Job) -> bool:
     if wanted is None:
         return count is not None and len(succeeded) >= count
-    required = indexes.parsed(wanted, job.spec.completions or 0)
-    return len(required.intersection(succeeded)) >= (len(required) if count is None else count)
+    required = Indexes.parsed(wanted, job.spec.completions or 0)
+    return required.count_shared(succeeded) >= (len(required) if count is None else count)

@@ -59,11 +59,11 @@ class TaintEviction(Controller[Pod]):
     def gone(self, key: str, world: World) -> Actions:
         """Somebody else deleted the pod in time."""
         _, due = self._due.pop(key, ("", 0.0))
-        if due > world.now:
+        if due > world.monotonic:
             yield _cancelled(key)
 
     def reconcile(self, obj: Pod, world: World) -> Actions:
-        key, uid, now = obj.metadata.key, obj.metadata.uid, world.now
+        key, uid, now = obj.metadata.key, obj.metadata.uid, world.monotonic
         if obj.metadata.is_terminating:
             return
         taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
@@ -87,7 +87,7 @@ class TaintEviction(Controller[Pod]):
             "reason": "DeletionByTaintManager",
             "message": "Taint manager: deleting due to NoExecute taint",
             "observedGeneration": obj.metadata.generation or None,
-            "lastTransitionTime": timestamp(now),
+            "lastTransitionTime": timestamp(world.now),
         }
         yield Patch(PODS, obj, {"status": {"conditions": [condition]}}, PatchType.STRATEGIC, subresource="status")
         yield Delete(PODS, obj)

@@ -80,12 +80,12 @@ class NodeLifecycle(Controller[Node]):
         if silent != self._were_all_silent:
             self._were_all_silent = silent
             for health in self._health.values() if not silent else ():
-                health.heard_at = world.now  # we were cut off, and could not have heard of anybody
+                health.heard_at = world.monotonic  # we were cut off, and could not have heard of anybody
             yield from sorted(node.metadata.name for node in world.of(NODES))
 
     def _heard(self, world: World, old: Object | None, new: Object | None) -> Iterator[str]:
         if new is not None and new.metadata.namespace == LEASE_NAMESPACE:
-            self._renewed[new.metadata.name] = world.now
+            self._renewed[new.metadata.name] = world.monotonic
         yield from ()
 
     def gone(self, key: str, world: World) -> Actions:
@@ -96,34 +96,34 @@ class NodeLifecycle(Controller[Node]):
             yield _told("RemovingNode", f"Node {key} event: Removing Node {key} from Controller", key, health.uid)
 
     def reconcile(self, obj: Node, world: World) -> Actions:
-        name, now = obj.metadata.name, world.now
+        name, now = obj.metadata.name, world.monotonic
         health = self._health.get(name)
         if health is None or health.uid != obj.metadata.uid:
             text = f"Node {name} event: Registered Node {name} in Controller"
             yield _told("RegisteredNode", text, name, obj.metadata.uid)
-        health = self._health[name] = self._health_of(obj, health, now)
+        health = self._health[name] = self._health_of(obj, health, world)
         silent_at = health.heard_at + (STARTUP_GRACE_SECONDS if obj.ready_status is None else GRACE_SECONDS)
         if self._heartbeats and now > silent_at:
             yield from _fall_silent(obj, world)
         elif self._heartbeats:
             yield Requeue(silent_at - now + MARGIN_SECONDS)
-        yield from self._taint(obj, now)
+        yield from self._taint(obj, world)
 
-    def _health_of(self, node: Node, known: _Health | None, now: float) -> _Health:
-        ready, uid = node.condition("Ready"), node.metadata.uid
+    def _health_of(self, node: Node, known: _Health | None, world: World) -> _Health:
+        ready, uid, now = node.condition("Ready"), node.metadata.uid, world.monotonic
         heartbeat = None if ready is None else ready.last_heartbeat_time or ""
         if known is None or known.uid != uid:
             created = node.metadata.creation_timestamp
-            heard_at = parse_timestamp(created) if ready is None and created else now
-            known = _Health(uid, heard_at, heartbeat)
+            age = max(world.now - parse_timestamp(created), 0.0) if ready is None and created else 0.0
+            known = _Health(uid, now - age, heartbeat)
         elif known.heartbeat != heartbeat:
             known = _Health(uid, now, heartbeat)
-        known.heard_at = max(known.heard_at, self._renewed.get(node.metadata.name, 0.0))
+        known.heard_at = max(known.heard_at, self._renewed.get(node.metadata.name, known.heard_at))
         return known
 
-    def _taint(self, node: Node, now: float) -> Actions:
+    def _taint(self, node: Node, world: World) -> Actions:
         """Bring taints, old labels and annotations up to date; to drive pods away, the zone has to agree."""
-        name, current = node.metadata.name, evicting(node)
+        name, now, current = node.metadata.name, world.monotonic, evicting(node)
         target = EVICTING.get(node.ready_status or "") if not self._zones.are_all_silent else None
         self._waiting.pop(name, None)
         if target is not None and current is None:
@@ -136,7 +136,7 @@ class NodeLifecycle(Controller[Node]):
                 target = None
                 if wait is not None:
                     yield Requeue(wait)
-        taints = wanted(node, target, timestamp(now))
+        taints = wanted(node, target, timestamp(world.now))
         patch: Obj = {"spec": {"taints": taints or None}} if taints is not None else {}
         labels = node.metadata.labels
         followed = {old: labels[new] for old, new in _BETA_LABELS.items() if new in labels}

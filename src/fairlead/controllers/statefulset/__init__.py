@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from fairlead.api.errors import ApiError
 from fairlead.api.pods import Pod
-from fairlead.api.workloads import StatefulSet, template_of
+from fairlead.api.workloads import ControllerRevision, StatefulSet, template_of
 from fairlead.controllers.actions import Actions, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World, owner_of
 from fairlead.controllers.claims import candidates, claim
@@ -38,10 +41,7 @@ class StatefulSets(Controller[StatefulSet]):
 
         known = yield from known_revisions(world, STATEFUL_SETS, obj, selector)
         pods = yield from claim(STATEFUL_SETS, obj, PODS, candidates(world, PODS, obj), is_member)
-        wanted = Wanted(
-            STATEFUL_SETS, obj, template_of(obj.spec.template), _HASH_LABEL, obj.status.collision_count or 0
-        )
-        update, collisions = yield from newest(wanted, known)
+        update, collisions = yield from newest(_wanted(obj, known), known)
         current = next((one for one in known if one.metadata.name == obj.status.current_revision), update)
         revisions = Revisions(current, update)
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(obj, pod)) is not None}
@@ -58,3 +58,14 @@ class StatefulSets(Controller[StatefulSet]):
         wait = next_available(pods, obj.spec.min_ready_seconds, world.now)
         if wait is not None:
             yield Requeue(wait)
+
+
+def _wanted(obj: StatefulSet, known: Sequence[ControllerRevision]) -> Wanted:
+    """The revision of the present template, which the status may know already."""
+    status, collisions = obj.status, obj.status.collision_count or 0
+    wanted = Wanted(STATEFUL_SETS, obj, template_of(obj.spec.template), _HASH_LABEL, collisions)
+    prefix, name = wanted.name(""), status.update_revision
+    is_lost = name.startswith(prefix) and all(one.metadata.name != name for one in known)
+    if is_lost and status.observed_generation == obj.metadata.generation:
+        return replace(wanted, known_as=name.removeprefix(prefix))
+    return wanted

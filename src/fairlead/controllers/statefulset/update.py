@@ -7,7 +7,7 @@ partition (pkg/controller/statefulset/stateful_set_control.go).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,7 @@ from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, 
 from fairlead.controllers.base import World
 from fairlead.controllers.history import REVISION_LABEL, template_in
 from fairlead.controllers.kinds import CLAIMS, PODS
-from fairlead.controllers.pods import is_available
+from fairlead.controllers.pods import burst, is_available
 from fairlead.controllers.statefulset.identity import (
     claim_names,
     is_of_former_pod,
@@ -55,8 +55,10 @@ class Update:
 
     def __init__(self, owner: StatefulSet, pods: dict[int, Pod], revisions: Revisions, world: World) -> None:
         self._owner, self._revisions, self._world, self._now = owner, revisions, world, world.now
-        self._replicas = {ordinal: pods.get(ordinal) for ordinal in ordinals(owner)}
-        self._condemned = sorted(((o, pod) for o, pod in pods.items() if o not in self._replicas), reverse=True)
+        self._ordinals = ordinals(owner)
+        # Only those that exist: the number of replicas is whatever a user wrote.
+        self._replicas = {ordinal: pods[ordinal] for ordinal in sorted(pods) if ordinal in self._ordinals}
+        self._condemned = sorted(((o, pod) for o, pod in pods.items() if o not in self._ordinals), reverse=True)
         self._in_order = owner.spec.pod_management_policy != "Parallel"
         self._deleted_for_update = 0
 
@@ -74,7 +76,7 @@ class Update:
         """Create what is missing and replace what has ended."""
         missing: list[int] = []
         refusal: ApiError | None = None
-        for ordinal, pod in self._replicas.items():
+        for ordinal, pod in self._places((yield from self._vacancies())):
             if pod is not None:
                 if (yield from self._tend(ordinal, pod)):
                     return True
@@ -94,6 +96,24 @@ class Update:
         if failure is not None:
             raise failure
         return bool(missing) and self._in_order
+
+    def _vacancies(self) -> Generator[Action, Any, int]:
+        """How many missing replicas this turn looks at."""
+        if self._in_order:
+            return 1
+        missing = len(self._ordinals) - len(self._replicas)
+        return (yield from burst(list(self._replicas.values()), missing, self._now))
+
+    def _places(self, vacancies: int) -> Iterator[tuple[int, Pod | None]]:
+        """The lowest first: every pod that exists, and so many of the ordinals that have none."""
+        following = self._ordinals.start
+        for ordinal, pod in self._replicas.items():
+            vacant = range(following, min(ordinal, following + vacancies))
+            yield from ((one, None) for one in vacant)
+            yield ordinal, pod
+            vacancies -= len(vacant)
+            following = ordinal + 1
+        yield from ((one, None) for one in range(following, min(self._ordinals.stop, following + vacancies)))
 
     def _tend(self, ordinal: int, pod: Pod) -> Step:
         """Look after an existing pod; in order, nothing else happens until it is available."""
@@ -190,7 +210,7 @@ class Update:
 
     def _first_unavailable(self) -> Pod | None:
         """The lowest pod that is not available: it may go even though it is not, or nothing ever would."""
-        for pod in self._replicas.values():
+        for _, pod in self._places(1):
             if pod is None or not self._is_available(pod):
                 return pod
         return next((pod for _, pod in reversed(self._condemned) if not self._is_available(pod)), None)
@@ -200,8 +220,10 @@ class Update:
     def _renew(self) -> Actions:
         """Delete the highest pod of an old revision, if all above it are renewed and available."""
         rolling = self._owner.spec.update_strategy.rolling_update or RollingUpdate()
-        for pod in list(self._replicas.values())[rolling.partition :][::-1]:
-            if pod is None:
+        lowest, expected = self._ordinals.start + rolling.partition, self._ordinals.stop
+        for ordinal, pod in reversed(self._replicas.items()):
+            expected -= 1
+            if ordinal != expected or ordinal < lowest:
                 return
             is_new = pod.metadata.labels.get(REVISION_LABEL) == self._revisions.update.metadata.name
             if not is_new and not pod.metadata.is_terminating:
@@ -237,7 +259,7 @@ class Update:
     def status(self, collisions: int) -> StatefulSetStatus:
         """What is there, as of before this turn's changes."""
         spec = self._owner.spec
-        pods = [pod for pod in self._replicas.values() if pod is not None] + [pod for _, pod in self._condemned]
+        pods = [*self._replicas.values(), *(pod for _, pod in self._condemned)]
         ready = [pod for pod in pods if pod.status.phase == "Running" and pod.is_ready]
         stays = [pod.metadata.labels.get(REVISION_LABEL) for pod in pods if not pod.metadata.is_terminating]
         current, update = self._revisions.current.metadata.name, self._revisions.update.metadata.name

@@ -6,7 +6,9 @@ Source: plugin/pkg/admission/runtimeclass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from math import inf
+from typing import Final, NamedTuple
 
 from fairlead.api.fields import go_quote
 from fairlead.api.objects import Obj
@@ -14,6 +16,10 @@ from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attribu
 
 _UNLIKE_CLASS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+_NO_EXECUTE: Final = "NoExecute"
+#: The operator of a toleration of every value.
+_EVERY: Final = "Exists"
 
 
 class RuntimeClass(AdmissionPlugin):
@@ -74,32 +80,53 @@ def _pod_overhead(runtime: Obj) -> Obj | None:
     return None if overhead is None else overhead.get("podFixed") or None
 
 
+class _Reach(NamedTuple):
+    """Which taints a toleration tolerates."""
+
+    key: str
+    effect: str
+    values: Hashable  # every value, one, or what only an equal toleration does
+
+    def wider(self) -> Iterator[_Reach]:
+        """Everything that includes this, itself first."""
+        for values in dict.fromkeys((self.values, _EVERY)):
+            for key in dict.fromkeys((self.key, "" if values == _EVERY else self.key)):
+                for effect in dict.fromkeys((self.effect, "")):
+                    yield _Reach(key, effect, values)
+
+
 def merged_tolerations(tolerations: Iterable[Obj]) -> list[Obj]:
-    """Without those that another one covers; of equal ones the first stays (pkg/util/tolerations)."""
-    listed = list(tolerations)
-    merged: list[Obj] = []
-    for index, one in enumerate(listed):
-        later = (other for other in listed[index + 1 :] if other != one)
-        if not any(_covers(other, one) for other in [*merged, *later]):
-            merged.append(one)
-    return merged
+    """Without those that another one covers: tolerates all that they do, for at least as long (pkg/util/tolerations).
+
+    Of those that cover each other the last stays, of equal ones the first.
+    """
+    kept: dict[tuple[_Reach, float], Obj] = {}
+    longest: dict[_Reach, float] = {}
+    for one in tolerations:
+        reach, seconds = what = _reach(one), _seconds(one)
+        if kept.get(what) != one:
+            kept.pop(what, None)
+            kept[what] = one
+        longest[reach] = max(seconds, longest.get(reach, -inf))
+    return [one for (reach, seconds), one in kept.items() if not _is_covered(reach, seconds, longest)]
 
 
-def _covers(wide: Obj, narrow: Obj) -> bool:
-    """Whether `wide` tolerates every taint that `narrow` does, and for at least as long."""
-    if wide == narrow:
+def _is_covered(reach: _Reach, seconds: float, longest: Mapping[_Reach, float]) -> bool:
+    own, *wider = reach.wider()
+    if longest[own] > seconds:
         return True
-    operator = wide.get("operator") or "Equal"
-    key, effect = wide.get("key", ""), wide.get("effect", "")
-    if key != narrow.get("key", "") and not (key == "" and operator == "Exists"):
-        return False
-    if effect not in ("", narrow.get("effect", "")):
-        return False
-    if effect == "NoExecute" and "tolerationSeconds" in wide:
-        seconds = narrow.get("tolerationSeconds")
-        if seconds is None or seconds > wide["tolerationSeconds"]:
-            return False
-    if operator == "Exists":
-        return True
-    narrow_operator = narrow.get("operator") or "Equal"
-    return bool(narrow_operator == operator == "Equal" and wide.get("value", "") == narrow.get("value", ""))
+    return any(one in longest and (one.effect != _NO_EXECUTE or longest[one] >= seconds) for one in wider)
+
+
+def _reach(toleration: Obj) -> _Reach:
+    operator = toleration.get("operator") or "Equal"
+    values: Hashable = ("Equal", toleration.get("value", ""))
+    if operator != "Equal":
+        values = _EVERY if operator == _EVERY else tuple(sorted(toleration.items()))
+    return _Reach(toleration.get("key", ""), toleration.get("effect", ""), values)
+
+
+def _seconds(toleration: Obj) -> float:
+    """How long it tolerates, if that is limited: the effect that drives pods away is the only one that asks."""
+    limit = toleration.get("tolerationSeconds")
+    return inf if limit is None or toleration.get("effect") != _NO_EXECUTE else limit

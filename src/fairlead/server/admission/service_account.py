@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from fairlead.api.configmaps import ROOT_CERTIFICATES
 from fairlead.api.fields import go_quote
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj, metadata
@@ -118,7 +119,7 @@ def _token_source() -> Obj:
         "sources": [
             # an hour and seven seconds: the odd value tells this token from one that somebody asked for
             {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"configMap": {"name": ROOT_CERTIFICATES, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
             {"downwardAPI": {"items": [namespace]}},
         ],
         "defaultMode": 0o644,

@@ -5,10 +5,11 @@ Sources: plugin/pkg/admission/storage/{storageobjectinuseprotection,storageclass
 
 from __future__ import annotations
 
-from fairlead.api.meta import Object
+from fairlead.api.binding import default_class
+from fairlead.api.claims import StorageClass
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import Quantity, parse
-from fairlead.api.volumes import DEFAULT_CLASS_ANNOTATIONS, storage_class_of
+from fairlead.api.volumes import storage_class_of
 from fairlead.server.admission.base import CREATE_ONLY, UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
 
 _CLAIMS = "persistentvolumeclaims"
@@ -19,14 +20,6 @@ _PROTECTION = {
     "persistentvolumes": "kubernetes.io/pv-protection",
     "volumeattributesclasses.storage.k8s.io": "kubernetes.io/vac-protection",
 }
-
-
-class StorageClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
-    allow_volume_expansion: bool | None = None
-
-    @property
-    def is_default(self) -> bool:
-        return any(self.metadata.annotations.get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
 
 
 class DefaultStorageClass(AdmissionPlugin):
@@ -42,12 +35,9 @@ class DefaultStorageClass(AdmissionPlugin):
     async def admit(self, attributes: Attributes) -> None:
         if storage_class_of(attributes.obj) is not None:
             return
-        defaults = [one for one in (e.kept_view(StorageClass) for e in self._reader.each(_CLASSES)) if one.is_default]
-        if defaults:
-            defaults.sort(key=lambda one: one.metadata.name)
-            attributes.spec["storageClassName"] = max(
-                defaults, key=lambda one: one.metadata.creation_timestamp
-            ).metadata.name
+        found = default_class(one.kept_view(StorageClass) for one in self._reader.each(_CLASSES))
+        if found is not None:
+            attributes.spec["storageClassName"] = found.metadata.name
 
 
 class StorageObjectInUseProtection(AdmissionPlugin):

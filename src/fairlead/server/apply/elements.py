@@ -12,12 +12,13 @@ spelling is the same. Source: structured-merge-diff `fieldpath/serialize-pe.go`,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from fairlead.api.fields import go_quote
+from fairlead.api.gonumbers import atoi
+from fairlead.api.remembered import remembered
 
 _HTML: Final = str.maketrans({
     "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029",
@@ -47,7 +48,7 @@ def text(item: Any) -> str:
     return _quoted(item) if type(item) is str else _number(item)
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def _quoted(item: str) -> str:
     return html_safe(msgspec.json.encode(item).decode())
 
@@ -75,7 +76,7 @@ def canonical(element: str) -> str | None:
     if kind not in "kvi":
         return None
     try:
-        found = int(rest) if kind == "i" else msgspec.json.decode(rest)
+        found = atoi(rest) if kind == "i" else msgspec.json.decode(rest)
     except ValueError as error:
         raise MalformedFields(str(error)) from None
     if kind == "i":

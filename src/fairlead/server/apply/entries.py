@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fairlead.api.objects import Obj
 from fairlead.server.apply.elements import MalformedFields
-from fairlead.server.apply.fieldsets import LEAF, Fields, read, union
+from fairlead.server.apply.fieldsets import LEAF, Fields, read, union_of
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -96,6 +96,7 @@ def capped(managed: Managed) -> Managed:
         return managed
     found = dict(managed)
     first_of: dict[str, Identity] = {}
+    merged: dict[Identity, list[Fields]] = {}
     for who in sorted(updates, key=lambda one: (managed[one].get("time") or "", one)):
         if excess <= 0:
             break
@@ -105,11 +106,14 @@ def capped(managed: Managed) -> Managed:
         if first is who:
             continue
         bucket = identity(_BUCKET, UPDATE, version, "")
-        before = found[bucket] if bucket in found else found.pop(first)
-        fields = union(fields_of(entry), fields_of(before))
+        if bucket not in merged:
+            merged[bucket] = [fields_of(found[bucket] if bucket in found else found.pop(first))]
+        merged[bucket].append(fields_of(entry))
         found.pop(who, None)
-        found[bucket] = new_entry(bucket, version, fields, entry.get("time"))
+        found[bucket] = new_entry(bucket, version, LEAF, entry.get("time"))
         excess -= 1
+    for bucket, sets in merged.items():
+        found[bucket] = with_fields(found[bucket], union_of(sets))
     return found
 
 

@@ -15,7 +15,7 @@ Source: structured-merge-diff `fieldpath/set.go` and `serialize.go`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead.server.apply.elements import MalformedFields, canonical, order, told
@@ -49,6 +49,13 @@ def below(node: Fields) -> Fields:
 
 def union(a: Fields, b: Fields) -> Fields:
     return _united(a, b) if a and b else a or b
+
+
+def union_of(sets: Sequence[Fields]) -> Fields:
+    """The union of many, two by two: one after the other would copy what there is already for each of them."""
+    while len(sets) > 1:
+        sets = [union(*sets[at : at + 2]) if at + 1 < len(sets) else sets[at] for at in range(0, len(sets), 2)]
+    return sets[0] if sets else LEAF
 
 
 def _united(a: Fields, b: Fields) -> Fields:

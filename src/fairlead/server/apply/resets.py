@@ -73,6 +73,7 @@ _STATUS: Final[dict[str, Reset]] = {
     "deployments.apps": _without("spec", "metadata.labels"),
 }
 _SUBRESOURCES: Final[dict[tuple[str, str], Reset]] = {
+    ("certificatesigningrequests.certificates.k8s.io", "approval"): _without("spec", "status.certificate"),
     ("pods", "ephemeralcontainers"): _only("spec.ephemeralContainers"),
     ("pods", "resize"): _only(
         "spec.containers.*.resources",

@@ -1,28 +1,31 @@
 """The ASGI application: from an HTTP request to the registry and back.
 
-One function a step: authenticate, route, decode, call, answer. Every refusal is an `ApiError` that becomes a `Status`
-in one place, and whatever else goes wrong becomes a 500 that tells the client nothing but an id in our log.
+One function a step: authenticate, route, decode, call, answer. Until a request is authenticated nothing of it is looked
+at but the few headers which that takes. Every refusal is an `ApiError` that becomes a `Status` in one place, and
+whatever else goes wrong becomes a 500 that tells the client nothing but an id in our log.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Mapping
 
-from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, Unauthorized
+from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, ServerTimeout, Unauthorized
+from fairlead.runtime.watchdog import working_on
 from fairlead.server.admission.base import User
 from fairlead.server.asgi.answers import Answer, warning_headers
 from fairlead.server.asgi.documents import Documents
+from fairlead.server.asgi.exchange import Receive, Scope, Send, framing
+from fairlead.server.asgi.health import HEALTH_PATHS, Health, Progress
+from fairlead.server.asgi.negotiate import Form
 from fairlead.server.asgi.paths import parse
-from fairlead.server.asgi.request import Request
+from fairlead.server.asgi.pieces import PIECE_BYTES, Pace
+from fairlead.server.asgi.protocol import KNOWN, TRANSPORT
+from fairlead.server.asgi.request import REQUEST_SECONDS, Request
 from fairlead.server.asgi.resources import Resources
 from fairlead.server.registry import Registry
 
-Scope: TypeAlias = Any
-Receive: TypeAlias = Callable[[], Awaitable[Any]]
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
 #: Who a request is from, by its headers; None: nobody we know.
 Authenticate = Callable[[Mapping[bytes, bytes]], User | None]
 
@@ -35,25 +38,45 @@ log = logging.getLogger(__name__)
 class Application:
     """What a listener serves. Two listeners (TLS and plain) differ in how they authenticate."""
 
-    def __init__(self, registry: Registry, documents: Documents, authenticate: Authenticate) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        documents: Documents,
+        authenticate: Authenticate,
+        progress: Progress | None = None,
+    ) -> None:
         self._authenticate = authenticate
         self._documents = documents
+        self._progress = progress or Progress()
+        self._health = Health(registry, self._progress)
         self._resources = Resources(registry)
 
     def close(self) -> None:
         """End every watch: the listener is about to stop."""
+        self._progress.is_stopping = True
         self._resources.streams.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"this server speaks only http, not {scope['type']}")
-        request = Request(scope, dict(scope["headers"]), _query(scope["query_string"]), receive)
+        request = Request(scope, dict(reversed(scope["headers"])), receive)  # the first of its name counts, as in Go
+        if refusal := _host_refusal(request):
+            await _send(refusal, request, send)
+            return
+        user = None if request.count(b"authorization") > 1 else self._authenticate(request.headers)
+        if user is None:
+            refusal = Answer.of_status(Unauthorized("Unauthorized"), Form(is_pretty=request.is_pretty))
+            await _send(refusal, request, send)
+            return
+        if KNOWN in scope:
+            scope[KNOWN]()
+        request.caller.user = user
         try:
             answer = await self._answer(request, send)
         except ClientGone:
             return
         except ApiError as error:
             answer = Answer.of_error(error, request)
+            if isinstance(error, BodyTimeout):
+                answer.headers.append((b"connection", b"close"))  # what may still come is no request
         except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
             answer = Answer.of_error(BadRequest("the object is nested too deeply"), request)
         except Exception:
@@ -63,55 +86,87 @@ class Application:
             await _send(answer, request, send)
 
     async def _answer(self, request: Request, send: Send) -> Answer | None:
+        request.read_url()
+        working_on("apiserver", f"{request.method} {request.path}")
         target = parse(request.path)
-        if not (request.is_watch or (target and target.is_watch)):  # whoever watches has another parameter for it
-            request.check_timeout()
-        user = self._authenticate(request.headers)
-        if user is None:
-            raise Unauthorized("Unauthorized")
-        request.caller.user = user
+        is_watch = request.is_watch or (target is not None and target.is_watch)
+        seconds = REQUEST_SECONDS if is_watch else request.timeout()  # whoever watches has another parameter for it
         if request.method in ("POST", "PUT", "PATCH", "DELETE"):
-            request.body = await _body(request.receive)
-        if target is None:
-            return self._documents.answer(request)
-        return await self._resources.answer(request, target, send)
+            request.body = await _body(request.receive, seconds)
+        if target is not None:
+            return await self._resources.answer(request, target, send)
+        endpoint, _, check = request.path.strip("/").partition("/")
+        if endpoint in HEALTH_PATHS:
+            excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query
+            return await self._health.answer(endpoint, check, excluded, is_verbose=is_verbose)
+        return await self._documents.answer(request)
 
 
-def _query(raw: bytes) -> dict[str, str]:
-    """The parameters; of one that is given twice the first counts, as in apimachinery."""
-    return dict(reversed(parse_qsl(raw.decode("latin-1"), keep_blank_values=True))) if raw else {}
+def _host_refusal(request: Request) -> Answer | None:
+    """Whose requests these are must be clear to everybody on the way here: one `Host`, in Go's words."""
+    match request.count(b"host"):
+        case 1:
+            return None
+        case 0 if request.scope["http_version"] != "1.1":
+            return None
+        case 0:
+            problem = "missing required Host header"
+        case _:
+            problem = "too many Host headers"
+    answer = Answer.of_text(f"400 Bad Request: {problem}", 400)
+    answer.headers.append((b"connection", b"close"))
+    return answer
+
+
+class BodyTimeout(ServerTimeout):
+    """The body did not come in time."""
 
 
 class ClientGone(Exception):
     """The connection closed before the request was complete: nothing of it may be carried out."""
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive, seconds: float) -> bytes:
     """The whole body; a client that goes away half-way has sent nothing."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
-        more = message.get("more_body", False)
-    return body
+    body, more = bytearray(), True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body += message["body"]
+                if len(body) > MAX_BODY_BYTES:
+                    raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+                more = message["more_body"]
+    except TimeoutError:
+        text = "Timeout: request did not complete within the allotted timeout"
+        raise BodyTimeout(text, shows_details=True) from None
+    return bytes(body)
 
 
 async def _send(answer: Answer, request: Request, send: Send) -> None:
     headers = [
         (b"content-type", answer.media_type.encode()),
-        (b"content-length", b"%d" % answer.length),
+        framing(answer.length, request.scope["http_version"]),
         (b"cache-control", b"no-cache, private"),
         *answer.headers,
         *warning_headers(request.caller.warnings),
     ]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    is_body_wanted = request.method != "HEAD"
-    body = answer.body if is_body_wanted else b""
-    for chunk in answer.rest if is_body_wanted else ():
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        body = chunk
+    pace, unread, body = Pace(request.scope), 0, b""
+    try:
+        for piece in answer.pieces() if request.method != "HEAD" else ():
+            if body:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                unread += len(body)
+            if unread >= PIECE_BYTES:
+                unread = 0
+                if not await pace.ready():
+                    return
+            body = piece
+    except Exception:  # an answer that has begun can only be broken off
+        log.exception("%s %s", request.method, request.path)
+        request.scope[TRANSPORT].abort()
+        return
     await send({"type": "http.response.body", "body": body})

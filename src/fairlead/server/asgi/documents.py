@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 
 from fairlead.api.encoded import encode
 from fairlead.api.errors import MethodNotSupported
 from fairlead.api.objects import Obj
 from fairlead.server import discovery, openapi
-from fairlead.server.asgi.answers import Answer
-from fairlead.server.asgi.negotiate import wants_aggregated_discovery
+from fairlead.server.asgi.answers import Answer, indented
+from fairlead.server.asgi.negotiate import wanted_types, wants_aggregated_discovery
 from fairlead.server.asgi.request import Request
+from fairlead.server.openapi.documents import Kinds
 from fairlead.server.served import Catalogue
-
-_HEALTH = ("healthz", "livez", "readyz")
 
 
 class Documents:
@@ -25,15 +26,25 @@ class Documents:
         self._made: dict[tuple[str, ...], bytes] = {}
         self._generation = -1
 
-    def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> Answer:
+        """The document of a path, which can only be read."""
         parts = tuple(part for part in request.path.split("/") if part)
-        if not parts:
-            return self._of(request, lambda: {"paths": self._paths()})
-        if request.method not in ("GET", "HEAD"):
+        if parts[:1] == ("openapi",):  # some take a tenth of a second to be made, and longer with many custom kinds
+            found = await asyncio.to_thread(_openapi, Kinds.of(self._catalogue), request, parts[1:])
+        else:
+            found = self._document(request, parts)
+        if parts and found.code == HTTPStatus.OK and request.method not in ("GET", "HEAD"):
             raise MethodNotSupported(
                 "the server does not allow this method on the requested resource", shows_details=True
             )
+        return found
+
+    def _document(self, request: Request, parts: tuple[str, ...]) -> Answer:
         match parts:
+            case ():  # upstream, too, writes this one and the version for people
+                return Answer(200, indented(encode({"paths": self._paths()})))
+            case ("version",):
+                return Answer(200, indented(encode(discovery.version())))
             case ("api" | "apis",):
                 return self._roots(request, is_core=parts[0] == "api")
             case ("api", version):
@@ -42,13 +53,11 @@ class Documents:
                 return self._of(request, lambda: discovery.group(self._catalogue.rows(), group))
             case ("apis", group, version):
                 return self._of(request, lambda: discovery.resource_list(self._catalogue.rows(), group, version))
-            case ("version",):
-                return self._of(request, discovery.version)
-            case ("openapi", *_):
-                return self._openapi(request, parts[1:])
-            case (check, *_) if check in _HEALTH:
-                return Answer.of_text("ok")
-        return Answer.of_text("404 page not found", 404)
+            case ("metrics",):
+                from fairlead.runtime import metrics  # only here: its library is slow to import
+
+                return Answer(200, metrics.exposition(), metrics.MEDIA_TYPE)
+        return Answer.not_found()
 
     def _roots(self, request: Request, *, is_core: bool) -> Answer:
         wanted = wants_aggregated_discovery(request.accept)
@@ -60,20 +69,14 @@ class Documents:
             ("aggregated", wanted, str(is_core)), lambda: discovery.aggregated(rows, core=is_core, version=wanted)
         )
         assert body is not None
+        body = indented(body) if request.is_pretty else body + b"\n"
         return Answer(200, body, f"application/json;g=apidiscovery.k8s.io;v={wanted};as=APIGroupDiscoveryList")
-
-    def _openapi(self, request: Request, parts: tuple[str, ...]) -> Answer:
-        found = openapi.document(self._catalogue, parts, request.accept)
-        if found is None:
-            return Answer.of_text("404 page not found", 404)
-        body, media_type = found
-        return Answer(200, body, media_type)
 
     def _of(self, request: Request, make: Callable[[], Obj | None]) -> Answer:
         body = self._cached((request.path,), make)
         if body is None:
-            return Answer.of_text("404 page not found", 404)
-        return Answer.of_raw(body, request.form)
+            return Answer.not_found()
+        return Answer.of_raw(body, request.form())
 
     def _cached(self, key: tuple[str, ...], make: Callable[[], Obj | None]) -> bytes | None:
         if self._generation != self._catalogue.generation:
@@ -89,5 +92,13 @@ class Documents:
     def _paths(self) -> list[str]:
         roots = {row.root for row in self._catalogue.rows()}
         groups = {f"/apis/{row.group}" for row in self._catalogue.rows() if row.group}
-        fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/version", "/openapi/v2", "/openapi/v3"}
+        fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3"}
         return sorted(roots | groups | fixed)
+
+
+def _openapi(kinds: Kinds, request: Request, parts: tuple[str, ...]) -> Answer:
+    found = openapi.document(kinds, parts, wanted_types(request.accept))
+    if found is None:
+        return Answer.not_found()
+    body, media_type = found
+    return Answer(200, body, media_type)

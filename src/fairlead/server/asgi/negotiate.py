@@ -9,10 +9,11 @@ Source: apiserver `endpoints/handlers/negotiation/negotiate.go`, with `munnerz/g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from fairlead.api.errors import NotAcceptable
+from fairlead.api.remembered import remembered
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -24,6 +25,9 @@ _ACCEPTED = "only the following media types are accepted: {}"
 _KNOWN = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 #: A watch is never written as YAML.
 _KNOWN_STREAMS = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+
+#: How many media types of an `Accept` header are looked at, the first ones. No client has so many in earnest.
+MAX_CLAUSES = 64
 
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
@@ -38,6 +42,7 @@ class Form:
     media_type: str = JSON
     transform: str = ""  # TABLE, PARTIAL, PARTIAL_LIST or nothing
     version: str = "v1"  # of meta.k8s.io
+    is_pretty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +58,32 @@ class _Clause:
         return self.media_type.count("*")
 
 
-def _clauses(accept: str) -> list[_Clause]:
-    """The clauses of an `Accept` header, what is wanted most first."""
-    found: list[_Clause] = []
-    for clause in accept.split(","):
+def _split(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The media types of an `Accept` header with their parameters, as they stand there."""
+    for clause in accept.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
         media_type, *parts = (part.strip() for part in clause.split(";"))
-        parameters = dict(part.split("=", 1) for part in parts if "=" in part)
+        yield media_type, dict(part.split("=", 1) for part in parts if "=" in part)
+
+
+def _clauses(accept: str) -> list[_Clause]:
+    """The clauses of an `Accept` header, what is wanted most first.
+
+    Each goes to its place among those before it. That is quadratic, but they are few, and no sort by a key gives Go's
+    order: see `_precedes`.
+    """
+    found: list[_Clause] = []
+    for media_type, parameters in _split(accept):
         one = _Clause(media_type, parameters, _quality(parameters.pop("q", "1")))
         place = len(found)
         while place and _precedes(one, found[place - 1]):
             place -= 1
         found.insert(place, one)
     return found
+
+
+def wanted_types(accept: str) -> list[str]:
+    """The media types of an `Accept` header without their parameters, what is wanted most first; without one, any."""
+    return [clause.media_type for clause in _clauses(accept or "*/*")]
 
 
 def _quality(text: str) -> float:
@@ -90,11 +109,12 @@ def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
     return (kind, version) if is_known else None
 
 
-@lru_cache(maxsize=256)
-def form_of(accept: str, *, is_routed: bool = True) -> Form:
+@remembered(maxsize=256)
+def form_of(accept: str, *, is_routed: bool = True, has_rows: bool = True) -> Form:
     """The form that an `Accept` header asks for; raises `NotAcceptable`.
 
     Upstream a router, which words its refusals differently, stands before all but custom resources (`is_routed`).
+    What is answered and never stored, such as a review, cannot be shown as rows of a Table (`has_rows`).
     """
     if not accept:
         return Form()
@@ -103,8 +123,8 @@ def form_of(accept: str, *, is_routed: bool = True) -> Form:
         raise NotAcceptable(_NOT_SERVED.format(", ".join(_KNOWN)), shows_details=True)
     for clause in clauses:
         served, transform = _SERVED.get(clause.media_type), _transform(clause.parameters)
-        if served is not None and transform is not None:
-            return Form(served, *transform)
+        if served is not None and transform is not None and (has_rows or transform[0] != TABLE):
+            return Form(served, *transform, is_pretty=clause.parameters.get("pretty") == "1")
     raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN)))
 
 
@@ -116,9 +136,7 @@ def check_stream(form: Form) -> None:
 
 def wants_aggregated_discovery(accept: str) -> str:
     """The version of APIGroupDiscoveryList that an `Accept` header asks for first, or ""."""
-    for clause in accept.split(","):
-        media_type, *parameters = (part.strip() for part in clause.split(";"))
-        wanted = dict(part.split("=", 1) for part in parameters if "=" in part)
+    for media_type, wanted in _split(accept):
         if wanted.get("as") == "APIGroupDiscoveryList" and wanted.get("g") == "apidiscovery.k8s.io":
             if wanted.get("v") in ("v2", "v2beta1"):
                 return wanted["v"]

@@ -1,20 +1,32 @@
-"""A request as the handlers see it."""
+"""A request as the handlers see it.
+
+Whoever sent it may be anybody until its headers have been looked at: the path and the query are read after that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
+from fairlead.api.gonumbers import parse_bool, parse_duration, parse_int
+from fairlead.api.remembered import remembered
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.asgi.negotiate import Form, form_of
-from fairlead.server.gonumbers import check_duration, parse_bool, parse_int
 from fairlead.server.request import Caller
 
+#: kube-apiserver's --request-timeout.
+REQUEST_SECONDS = 60.0
+#: How many parameters a query may have.
+MAX_PARAMETERS = 1000
+
+#: What people use, as opposed to programs: `isPrettyPrint` of apiserver's negotiation.
+_HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")  # `strconv.ParseBool`; elsewhere whatever is not false is true
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
@@ -24,18 +36,35 @@ class Request:
 
     scope: Any
     headers: Mapping[bytes, bytes]
-    query: dict[str, str]
     receive: Callable[[], Awaitable[Any]]
+    path: str = ""
+    queries: dict[str, list[str]] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     caller: Caller = field(default_factory=Caller)
+
+    def count(self, header: bytes) -> int:
+        """How often a header was given."""
+        given = self.scope["headers"]
+        if len(given) == len(self.headers):  # each once, as nearly always
+            return int(header in self.headers)
+        return sum(name == header for name, _ in given)
 
     @property
     def method(self) -> str:
         return str(self.scope["method"])
 
-    @property
-    def path(self) -> str:
-        return str(self.scope["path"])
+    def read_url(self) -> None:
+        """Take path and query apart. Of a parameter that is given twice the first counts, as in apimachinery."""
+        self.path = unquote(self.scope["raw_path"].decode("ascii"))
+        raw = self.scope["query_string"]
+        if not raw:
+            return
+        try:
+            self.queries = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+        except ValueError:
+            raise BadRequest(f"a query may have no more than {MAX_PARAMETERS} parameters") from None
+        self.query = {name: values[0] for name, values in self.queries.items()}
 
     @property
     def accept(self) -> str:
@@ -49,9 +78,17 @@ class Request:
     def content_type(self) -> str:
         return self.full_content_type.partition(";")[0].strip()
 
+    def form(self, *, is_routed: bool = True, has_rows: bool = True) -> Form:
+        """How the client wants an answer; raises `NotAcceptable`."""
+        form = form_of(self.accept, is_routed=is_routed, has_rows=has_rows)
+        return replace(form, is_pretty=True) if self.is_pretty else form
+
     @property
-    def form(self) -> Form:
-        return form_of(self.accept)
+    def is_pretty(self) -> bool:
+        """Whether a person is going to read the answer."""
+        if wish := self.query.get("pretty"):
+            return wish in _TRUE
+        return self.headers.get(b"user-agent", b"").startswith(_HUMAN_AGENTS)
 
     def write_options(self, kind: str) -> WriteOptions:
         """The options of a create, update or patch; `kind` names them in errors (`CreateOptions`)."""
@@ -109,12 +146,13 @@ class Request:
             self.number("timeoutSeconds"),
         )
 
-    def check_timeout(self) -> None:
-        """Refuse a `timeout` that is none. It bounds nothing here, for nothing takes so long."""
+    def timeout(self) -> float:
+        """How many seconds the client gives us, and itself; `timeout` may ask for less than is usual."""
         try:
-            check_duration(self.query.get("timeout") or "0")
+            seconds = parse_duration(self.query.get("timeout") or "0")
         except ValueError as error:
             raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
+        return seconds if 0 < seconds < REQUEST_SECONDS else REQUEST_SECONDS
 
     def number(self, name: str) -> int | None:
         """An integer of the query, None if it is not given."""
@@ -136,7 +174,7 @@ class Request:
         return bool(self.flag("watch")) if "watch" in self.query else False
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def _default_write(user_agent: str) -> WriteOptions:
     """The options of a request without a query. Clients are few, so each is made once."""
     return WriteOptions(field_manager=manager_of("", user_agent), field_validation="Warn")

@@ -10,6 +10,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
 from fairlead.server import writing
+from fairlead.server.asgi import containers
 from fairlead.server.asgi.answers import Answer
 from fairlead.server.asgi.paths import Target
 from fairlead.server.asgi.request import Request
@@ -30,16 +31,8 @@ _CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 )
-#: What needs a real container or a real node, which simulated nodes have not.
-_NOT_SIMULATED = {
-    ("pods", "log"): "simulated containers run nothing, so they have no logs",
-    ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
-    ("pods", "attach"): "simulated containers run nothing: there is nothing to attach to",
-    ("pods", "portforward"): "simulated containers run nothing: no port can be forwarded to them",
-    ("pods", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
-    ("nodes", "proxy"): "simulated nodes have no kubelet to proxy to",
-    ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
-}
+#: What a POST to a subresource answers without keeping it.
+_NEVER_STORED = frozenset({"binding", "eviction", "token"})
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 #: HTTP method -> (verb on an object or subresource, verb on a collection).
@@ -65,8 +58,8 @@ class Resources:
         if found is None or not _is_place(request, target, found[1].resource):
             return self._no_such_path(target)
         served, version = found
-        if (target.plural, target.subresource) in _NOT_SIMULATED:
-            raise BadRequest(_NOT_SIMULATED[target.plural, target.subresource])
+        if containers.is_simulated(target):
+            return await containers.answer(self._registry, request, target)
         if version.deprecation:
             request.caller.warnings.append(version.deprecation)
         verb = _verb(request, target, version.resource)
@@ -81,7 +74,7 @@ class Resources:
         rows = self._registry.catalogue.rows()
         if any(row.definition and (row.group, row.version) == (target.group, target.version) for row in rows):
             raise NotFound("the server could not find the requested resource", shows_details=True)
-        return Answer.of_text("404 page not found", 404)
+        return Answer.not_found()
 
     async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
         show = Presenter(served, version, request)
@@ -100,7 +93,9 @@ class Resources:
         return show.page(listing)
 
     async def _create(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        show, row = Presenter(served, version, request), version.resource
+        row = version.resource
+        has_rows = "list" in row.verbs and target.subresource not in _NEVER_STORED
+        show = Presenter(served, version, request, has_rows=has_rows)
         options = request.write_options("CreateOptions")
         obj = self._decoded(request, version, target.subresource)
         made = await self._registry.create(

@@ -1,15 +1,19 @@
 """Watch streams: one encoded line for all watchers, written straight to their connections.
 
-Events of one turn of the event loop (one group commit) are gathered and written to each connection at once. A client
-that does not read is cut off when its backlog grows too large, as kube-apiserver does; it lists again.
+Events of one turn of the event loop (one group commit) are gathered and written to each connection at once, but never
+more than it takes: the rest waits as references to what all watchers share. A client that does not read is cut off when
+its backlog grows too large, as kube-apiserver does; it lists again. What a watch begins with has no such limit, for it
+is made as the client takes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 from fairlead.api import field_selectors
@@ -18,17 +22,20 @@ from fairlead.api.errors import BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import chance
+from fairlead.server.asgi.exchange import framing
 from fairlead.server.asgi.negotiate import TABLE, Form, check_stream
 from fairlead.server.asgi.paths import Target
+from fairlead.server.asgi.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.asgi.protocol import TRANSPORT
 from fairlead.server.asgi.request import Request
 from fairlead.server.asgi.transforms import Presenter
-from fairlead.server.cache import Change, event_line
+from fairlead.server.entries import Change, event_line
 from fairlead.server.listing import check_list, check_watch, parse_revision, wait_for
 from fairlead.server.registry import Registry
 from fairlead.server.served import Served
 from fairlead.server.versions import Version
-from fairlead.server.watching import attach, bookmark
+from fairlead.server.watchers import Watcher
+from fairlead.server.watching import Beginning, attach, bookmark
 
 log = logging.getLogger(__name__)
 
@@ -37,17 +44,13 @@ MIN_TIMEOUT_SECONDS = 1800.0
 BOOKMARK_SECONDS = 60.0
 #: How long before its end a watch has its last bookmark (`nextBookmarkTime` of apiserver's storage/cacher).
 LAST_BOOKMARK_SECONDS = 2.0
-#: What may wait for a client that does not read, beyond what its watch began with.
+#: What may wait for a client that does not read. All who do not read share the bytes.
 MAX_BACKLOG_BYTES = 8 << 20
 
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
-_HEADERS = [
-    (b"content-type", b"application/json"),
-    (b"cache-control", b"no-cache, private"),
-    (b"transfer-encoding", b"chunked"),
-]
+_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
 
 
 class Stream:
@@ -58,54 +61,128 @@ class Stream:
         self._show = Presenter(served, version, request)
         check_stream(self._show.form)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
+        self._pace = Pace(request.scope)
+        framed = framing(None, request.scope["http_version"])
+        self.headers = [*_HEADERS, framed]
+        self._is_chunked = framed[0] == b"transfer-encoding"
         self._transform = self._transformer(self._show.form)
         self._encode = self._encoder(version)
-        self._gathered: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
-        self._allowed_bytes = 0  # set by the first write: the initial state may be large
-        self.is_open = False
+        #: Events that have not left, and of how many bytes they are about; lines that are no events of the cache.
+        self._pending: deque[tuple[EventType, Change] | bytes] = deque()
+        self._pending_bytes = 0
+        self._backlog_bytes = 0  # what the connection did not take when it was last tried
+        self._is_due = False
+        self._draining: asyncio.Task[None] | None = None
+        self._is_open = False
         self.ended = asyncio.Event()
 
     def tell(self, type_: EventType, change: Change) -> None:
-        """The cache's sink. A watch that cannot show its object must not fail the write that it is told of."""
-        try:
-            line = self._encode(type_, change)
-        except Exception:
-            log.exception("a watch of %s ends", self._version.resource.plural)
-            self.end()
-            return
-        self.write(line)
+        """The cache's sink. What is told leaves at the end of this turn of the loop."""
+        self._pending.append((type_, change))
+        self._pending_bytes += change.size
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn)
 
-    def mark(self, revision: int, *, ends_initial_events: bool = False) -> None:
-        """A bookmark, in the form in which objects are shown."""
-        said = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
-        raw = encode(self._transform(said.obj())) if self._transform else said.raw
-        self.write(event_line(EventType.BOOKMARK, raw))
+    def mark(self, revision: int) -> None:
+        """Tell by a bookmark how far the watch has come."""
+        self.write(self.bookmark(revision))
 
     def write(self, line: bytes) -> None:
-        """Gather a line; it leaves at the end of this turn of the loop."""
-        if not self._gathered and self.is_open:
-            self._loop.call_soon(self.flush)
-        self._gathered.append(line)
+        """A line of our own among the events."""
+        self._pending.append(line)
+        self._pending_bytes += len(line)
+        if self._is_open:
+            self._flush()
+
+    def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
+        """The line of a bookmark, in the form in which objects are shown."""
+        said = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
+        raw = encode(self._transform(said.obj())) if self._transform else said.raw
+        return event_line(EventType.BOOKMARK, raw)
+
+    async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
+        """Send what the watch begins with, and the lines that end it, as fast as the client takes them; what happens
+        meanwhile waits.
+        """
+        try:
+            lines = (self._encode(*event) if event else PAUSE for event in beginning)
+            for piece in pieces(chain(lines, end)):
+                if piece:
+                    self._send(piece)
+                if not await self._pace.ready() or self.ended.is_set():
+                    self._pending.clear()  # it would make no sense without the rest
+                    return
+        except Exception:
+            self._fail()
+        self._is_open = True
+        self._flush()
 
     def end(self) -> None:
         """Nothing more will come."""
-        self.flush()
         self.ended.set()
 
-    def flush(self) -> None:
-        if not self._gathered or self.ended.is_set():
-            return
-        data = self._gathered[0] if len(self._gathered) == 1 else b"".join(self._gathered)
-        self._gathered.clear()
-        transport = self._transport
-        self._allowed_bytes = self._allowed_bytes or MAX_BACKLOG_BYTES + len(data)
-        if transport.is_closing() or transport.get_write_buffer_size() > self._allowed_bytes:
-            transport.abort()  # it would have to read its backlog to hear anything politer
-            self.ended.set()
-            return
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+    async def finish(self) -> None:
+        """Return when all has left that is going to."""
+        while self._pending and await self._pace.ready():
+            self._flush()
+
+    def _turn(self) -> None:
+        """The end of a turn of the loop in which something was told."""
+        self._is_due = False
+        if self._backlog_bytes > MAX_BACKLOG_BYTES:
+            self._cut_off()
+        elif self._is_open:
+            self._flush()
+        else:
+            self._backlog_bytes = self._pending_bytes
+
+    def _flush(self) -> None:
+        """Hand over a piece of what waits, if the connection takes it; the rest follows at the client's pace."""
+        try:
+            if self._pending and self._pace.takes_more:
+                self._send(self._piece())
+        except Exception:
+            self._fail()
+        self._backlog_bytes = self._pending_bytes
+        if self._pending and (self._draining is None or self._draining.done()):
+            self._draining = self._loop.create_task(self.finish())
+
+    def _piece(self) -> bytes:
+        """As much of what waits as is sent at once."""
+        lines: list[bytes] = []
+        size, pending = 0, self._pending
+        while pending and size < PIECE_BYTES:
+            told = pending.popleft()
+            if isinstance(told, bytes):
+                line = told
+                self._pending_bytes -= len(line)
+            else:
+                line = self._encode(*told)
+                self._pending_bytes -= told[1].size
+            lines.append(line)
+            size += len(line)
+        return lines[0] if len(lines) == 1 else b"".join(lines)
+
+    def _send(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            self._cut_off()
+        else:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    def _fail(self) -> None:
+        """An object that cannot be shown ends the watch, and nothing else."""
+        log.exception("a watch of %s ends", self._version.resource.plural)
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        """The client would have to read its backlog to hear anything politer."""
+        self._transport.abort()
+        self._pending.clear()
+        self._pending_bytes = self._backlog_bytes = 0
+        self.ended.set()
 
     def _transformer(self, form: Form) -> Callable[[Obj], Obj] | None:
         if form.transform == TABLE:
@@ -171,27 +248,32 @@ async def _disconnect(receive: Receive, out: Stream) -> None:
 async def _stream(
     out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
 ) -> None:
-    watcher = None
+    watcher: Watcher | None = None
+    beginning: Beginning = iter(())
     try:
         try:
             if query.send_initial_events:  # only the beginning has to be as new as it is asked for
                 await wait_for(registry.store, parse_revision(query.resource_version))
-            watcher = attach(served, version, namespace, query, out.tell, out.end)
-            if query.send_initial_events and query.bookmarks:
-                out.mark(registry.revision, ends_initial_events=True)
+            watcher, beginning = attach(served, version, namespace, query, out.tell, out.end)
         except (Expired, ServerTimeout) as error:
             out.write(event_line(EventType.ERROR, encode(error.status())))
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        revision = registry.revision
+        await send({"type": "http.response.start", "status": 200, "headers": out.headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        out.is_open = True
-        out.flush()
+        await out.begin(beginning, _end_of_beginning(out, query, revision))
         if watcher is not None:
             await _until_over(out, query, registry)
-        out.flush()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
         if watcher is not None:
             served.cache.unwatch(watcher)
+    await out.finish()  # nothing is told any more, so nothing can follow the end of the answer
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _end_of_beginning(out: Stream, query: WatchQuery, revision: int) -> Iterator[bytes]:
+    """Made when its turn has come: the first line of a table tells its columns."""
+    if query.send_initial_events and query.bookmarks:
+        yield out.bookmark(revision, ends_initial_events=True)
 
 
 async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> None:

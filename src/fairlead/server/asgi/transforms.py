@@ -5,19 +5,20 @@ Source: apiserver `endpoints/handlers/response.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
 from fairlead.runtime.clock import now
 from fairlead.server.asgi.answers import Answer, list_meta, of_list
-from fairlead.server.asgi.negotiate import PARTIAL, PARTIAL_LIST, TABLE, form_of
+from fairlead.server.asgi.negotiate import PARTIAL, PARTIAL_LIST, TABLE
 from fairlead.server.asgi.request import Request
 from fairlead.server.served import Served
 from fairlead.server.tables import is_generic, printer_of
+from fairlead.server.tables.base import Printer
 from fairlead.server.targets import family
 from fairlead.server.versions import Version
 from fairlead.server.watching import INITIAL_EVENTS_END
@@ -29,9 +30,9 @@ _SCALES = Resource("autoscaling", "v1", "scales", "Scale")
 class Presenter:
     """Shows the objects of one kind in the form that one request asks for."""
 
-    def __init__(self, served: Served, version: Version, request: Request) -> None:
+    def __init__(self, served: Served, version: Version, request: Request, *, has_rows: bool = True) -> None:
         self._served, self._version = served, version
-        self.form = form_of(request.accept, is_routed=served.crd is None)
+        self.form = request.form(is_routed=served.crd is None, has_rows=has_rows)
         self._include = request.query.get("includeObject", "")
         if self.form.transform == TABLE and self._include not in _INCLUDE:
             raise BadRequest(
@@ -56,9 +57,9 @@ class Presenter:
         """One page of a list."""
         transform = self.form.transform
         if transform == TABLE:
-            return Answer.of_obj(self._table((item.obj() for item in listing.items), list_meta(listing)), self.form)
+            return self._table_of(listing)
         if transform == PARTIAL_LIST:
-            return Answer.of_obj(self._partial_list(listing), self.form)
+            return self._partial_list(listing)
         if transform == PARTIAL:
             raise self._no_object()
         return of_list(self._version, listing, self.form)
@@ -66,7 +67,7 @@ class Presenter:
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
         """A table of one object; a watch tells its columns once."""
         version = (obj.get("metadata") or {}).get("resourceVersion")
-        table = self._table([obj], {"resourceVersion": version} if version else {})
+        table = self._table(obj, {"resourceVersion": version} if version else {})
         return table if with_columns else table | {"columnDefinitions": None}
 
     def partial(self, obj: Obj) -> Obj:
@@ -74,22 +75,33 @@ class Presenter:
         api_version = f"meta.k8s.io/{self.form.version}"
         return {"kind": PARTIAL, "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
 
-    def _table(self, objects: Iterable[Obj], meta: Obj) -> Obj:
-        moment, rows = now(), []
+    def _table_of(self, listing: Listing) -> Answer:
         printer = printer_of(self._version.resource, self._served.crd)
-        for obj in objects:
-            if obj.get("kind") == "Scale":
-                printer = printer_of(_SCALES, None)
-            for row in printer.rows(obj, moment):
-                row["object"] = self._beside_cells(obj)
-                rows.append(row)
+        head = self._head(printer, list_meta(listing))
+        if not listing.items and is_generic(self._version.resource, self._served.crd):
+            return Answer.of_obj(head | {"rows": None}, self.form)
+        moment = now()
+        rows = (encode(row) for item in listing.items for row in self._rows(printer, item.obj(), moment))
+        return Answer.of_items(head, "rows", rows, self.form)
+
+    def _table(self, obj: Obj, meta: Obj) -> Obj:
+        resource, crd = (_SCALES, None) if obj.get("kind") == "Scale" else (self._version.resource, self._served.crd)
+        printer = printer_of(resource, crd)
+        return self._head(printer, meta) | {"rows": list(self._rows(printer, obj, now()))}
+
+    def _head(self, printer: Printer, meta: Obj) -> Obj:
+        """A table but for its rows."""
         return {
             "kind": TABLE,
             "apiVersion": f"meta.k8s.io/{self.form.version}",
             "metadata": meta,
             "columnDefinitions": printer.columns,
-            "rows": None if not rows and is_generic(self._version.resource, self._served.crd) else rows,
         }
+
+    def _rows(self, printer: Printer, obj: Obj, moment: float) -> Iterator[Obj]:
+        for row in printer.rows(obj, moment):
+            row["object"] = self._beside_cells(obj)
+            yield row
 
     def _beside_cells(self, obj: Obj) -> Obj | None:
         """What a row holds of its object. The end of the initial events must be recognisable in any case."""
@@ -113,10 +125,13 @@ class Presenter:
         what = f"{family(obj['apiVersion'].rpartition('/')[0])}.{obj['kind']}"
         return NotAcceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{what})")
 
-    def _partial_list(self, listing: Listing) -> Obj:
-        return {
+    def _partial_list(self, listing: Listing) -> Answer:
+        head = {
             "kind": PARTIAL_LIST,
             "apiVersion": f"meta.k8s.io/{self.form.version}",
             "metadata": list_meta(listing),
-            "items": [self.partial(item.obj()) for item in listing.items] or None,
         }
+        if not listing.items:
+            return Answer.of_obj(head | {"items": None}, self.form)
+        items = (encode(self.partial(item.obj())) for item in listing.items)
+        return Answer.of_items(head, "items", items, self.form)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fairlead.runtime.clock import now
+from fairlead.runtime.tls import server_context
 
 LIFETIME_DAYS = 3650
 SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -43,6 +45,12 @@ class Pki:
     def server_key(self) -> Path:
         return self.folder / "apiserver.key"
 
+    def context(self) -> ssl.SSLContext:
+        """How the server speaks TLS."""
+        context = server_context()
+        context.load_cert_chain(self.server_certificate, self.server_key)
+        return context
+
 
 def ensure(folder: Path) -> Pki:
     """The authority and server certificate in that folder, made now if they are not there."""
@@ -52,8 +60,8 @@ def ensure(folder: Path) -> Pki:
         ca_key, ca = _authority()
         key, certificate = _server(ca_key, ca)
         write_private(folder / "ca.key", _pem(ca_key))
-        pki.ca_certificate.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-        pki.server_certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        write_private(pki.ca_certificate, ca.public_bytes(serialization.Encoding.PEM))
+        write_private(pki.server_certificate, certificate.public_bytes(serialization.Encoding.PEM))
         write_private(pki.server_key, _pem(key))  # last: its presence means that all of it is there
     return pki
 
@@ -61,12 +69,15 @@ def ensure(folder: Path) -> Pki:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that nobody else may ever read, whole or not at all."""
     scratch = path.with_suffix(f"{path.suffix}.new")
-    scratch.unlink(missing_ok=True)
-    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
+    try:
+        scratch.unlink(missing_ok=True)
+        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:  # of a file that whoever asked knows
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:

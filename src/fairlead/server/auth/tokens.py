@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,20 +17,28 @@ ANYBODY = User("system:admin", ("system:masters", "system:authenticated"))
 
 _SCHEME = b"bearer "
 
+log = logging.getLogger(__name__)
+
 
 def ensure_token(folder: Path) -> str:
     """The administrator's token in that folder, made now if there is none."""
     path = folder / "admin.token"
-    if not path.exists():
+    token = path.read_text().strip() if path.exists() else ""
+    if not token:
+        if path.exists():
+            log.warning("%s held no token: there is a new one in it, and in the kubeconfig", path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(path, secrets.token_urlsafe(32).encode())
-    return path.read_text()
+        token = secrets.token_urlsafe(32)
+        write_private(path, token.encode())
+    return token
 
 
 class TokenAuthenticator:
     """Lets in whoever shows the administrator's token, and nobody else."""
 
     def __init__(self, token: str) -> None:
+        if not token.strip():
+            raise ValueError("an empty token would let everybody in")
         self._token = token.encode()
 
     def __call__(self, headers: Mapping[bytes, bytes]) -> User | None:
@@ -42,17 +51,20 @@ class TokenAuthenticator:
 def anybody(headers: Mapping[bytes, bytes]) -> User | None:
     """The authenticator of the plain loopback listener: every program on this machine is the administrator.
 
-    A browser is such a program, and runs the scripts of strangers: a request that names another host (DNS rebinding) or
-    comes from another origin than this machine is refused.
+    A browser is such a program, and runs the scripts of strangers. It says which page a request comes from: none may
+    but our own. A page of another port is another origin, and one whose name leads here (DNS rebinding) names another
+    host. What a browser says about a page cannot be forged by the page.
     """
-    if not _is_loopback(headers.get(b"host", b"")):
+    host = headers.get(b"host", b"")
+    if not _is_loopback(host):
         return None
-    origin = headers.get(b"origin")
-    if origin is not None and not _is_loopback(origin.partition(b"://")[2]):
+    if headers.get(b"origin", b"http://" + host).lower() != b"http://" + host.lower():
+        return None
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
         return None
     return ANYBODY
 
 
 def _is_loopback(authority: bytes) -> bool:
     host = authority.rpartition(b":")[0] if authority.rpartition(b":")[2].isdigit() else authority
-    return host in (b"127.0.0.1", b"localhost", b"[::1]")
+    return host.lower() in (b"127.0.0.1", b"localhost", b"[::1]")

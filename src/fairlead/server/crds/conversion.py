@@ -50,10 +50,12 @@ def _check_reviews(reviews: list[str], errors: Errors) -> None:
     if not reviews:
         errors.required(_REVIEWS)
         return
+    seen: set[str] = set()
     for index, version in enumerate(reviews):
-        if version in reviews[:index]:
+        if version in seen:
             errors.invalid(f"{_REVIEWS}[{index}]", version, "duplicate version")
             continue
+        seen.add(version)
         for wrong in names.dns1035_label(version):
             errors.invalid(f"{_REVIEWS}[{index}]", version, wrong)
     if not {"v1", "v1beta1"} & set(reviews):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.api.builtin import SCALE
-from fairlead.api.errors import BadRequest, Cause
+from fairlead.api.errors import BadRequest, Cause, TooLargeToStore
 from fairlead.api.fields import Errors, go_quote
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
@@ -62,8 +62,9 @@ def custom_kind(crd: Obj) -> CustomKind:
     """Compile a CRD. Costs milliseconds, once per change of the CRD."""
     schemas = {row.version: VersionSchema(version, row) for version, row in _rows(crd)}
     stored = next(schema for schema in schemas.values() if schema.is_storage)
+    best = _best_of(schemas.values())
     for one in schemas.values():
-        one.deprecation = _deprecation(one, schemas.values())
+        one.deprecation = _deprecation(one, best)
     served = {
         one.resource.api_version: Version(
             one.resource,
@@ -129,7 +130,10 @@ class VersionSchema:
     def shown(self, obj: Obj) -> Obj:
         """A stored object as this version shows it."""
         obj["apiVersion"] = self.resource.api_version
-        self._shape(obj)
+        try:
+            self._shape(obj)
+        except TooLargeToStore:  # a definition cannot take from sight what is stored
+            prune(obj, self.node)
         return obj
 
     def _shape(self, obj: Obj) -> list[str]:
@@ -195,6 +199,9 @@ class CustomStrategy(Strategy):
     def of(self, obj: Obj) -> VersionSchema:
         """The version an object is in."""
         return self.versions.get(obj.get("apiVersion", ""), self.stored)
+
+    def refresh(self, obj: Obj) -> Obj:
+        return self.stored.shown(obj)
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         # Without a status subresource the status is a field like any other, so its changes count too.
@@ -284,17 +291,19 @@ def _selected(find: Any, obj: Obj) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-def _deprecation(schema: VersionSchema, all_: Iterable[VersionSchema]) -> str:
+def _best_of(schemas: Iterable[VersionSchema]) -> Resource | None:
+    """The version that one goes to from a deprecated one."""
+    sound = (one.resource for one in schemas if one.is_served and not one.is_deprecated)
+    return min(sound, key=lambda row: by_preference(row.version), default=None)
+
+
+def _deprecation(schema: VersionSchema, best: Resource | None) -> str:
     """The warning about a deprecated version: its author's, or one that names the best version to go to."""
     row, said = schema.resource, schema.deprecation_text
     if not schema.is_deprecated or said is not None:
         return said or ""
-    rank = by_preference(row.version)
-    better = [one.resource for one in all_ if one.is_served and not one.is_deprecated]
-    better = sorted(
-        (one for one in better if by_preference(one.version) < rank), key=lambda one: by_preference(one.version)
-    )
-    advice = f"; use {better[0].api_version} {row.kind}" if better else ""
+    is_better = best is not None and by_preference(best.version) < by_preference(row.version)
+    advice = f"; use {best.api_version} {row.kind}" if best is not None and is_better else ""
     return f"{row.api_version} {row.kind} is deprecated{advice}"
 
 

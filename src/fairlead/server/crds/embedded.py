@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from fairlead.api import names
-from fairlead.api.fields import quoted
+from fairlead.api.fields import quoted, under
 from fairlead.api.golang import unmarshal_error
 from fairlead.server.crds.schema import Node
 from fairlead.server.crds.values import Problems
@@ -34,12 +34,12 @@ def check_embedded(
             _check_resource(value, path, found, rules)
         for key, one in value.items():
             if (below := node.properties.get(key)) is not None:
-                check_embedded(one, below, found, f"{path}.{key}", rules=rules)
+                check_embedded(one, below, found, under(path, f".{key}"), rules=rules)
             else:
-                check_embedded(one, node.values, found, f"{path}[{key}]", rules=rules)
+                check_embedded(one, node.values, found, under(path, f"[{key}]"), rules=rules)
     elif isinstance(value, list):
         for index, one in enumerate(value):
-            check_embedded(one, node.items, found, f"{path}[{index}]", rules=rules)
+            check_embedded(one, node.items, found, under(path, f"[{index}]"), rules=rules)
 
 
 def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str = "") -> str:

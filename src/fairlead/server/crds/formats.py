@@ -14,9 +14,9 @@ from datetime import date
 from urllib.parse import urlsplit
 
 _DATE_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _SCALA_DURATION = re.compile(
-    r"(\d+)\s*(?:ns|nanos?|nanoseconds?|us|µs|micros?|microseconds?|ms|millis?|milliseconds?|s|seconds?|"
+    r"(?<!\d)\d++\s*+(?:ns|nanos?|nanoseconds?|us|µs|micros?|microseconds?|ms|millis?|milliseconds?|s|seconds?|"
     r"m|minutes?|hr|h|hours?|d|days?|w|weeks?)(?![a-z])",
     re.IGNORECASE,
 )

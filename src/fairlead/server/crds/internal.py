@@ -88,17 +88,21 @@ _SCALE_FIELDS: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-def is_shared(versions: list[Obj], field: str) -> bool:
-    """Whether all versions agree on a field, so that it stands at the top instead."""
-    return bool(versions) and all((one.get(field) or None) == (versions[0].get(field) or None) for one in versions)
+def shared(versions: list[Obj]) -> frozenset[str]:
+    """The fields on which all versions agree, so that they stand at the top instead."""
+    return frozenset(
+        field
+        for field in (SCHEMA, SUBRESOURCES, COLUMNS, SELECTABLE)
+        if versions and all((one.get(field) or None) == (versions[0].get(field) or None) for one in versions)
+    )
 
 
 def spelled_versions(versions: list[Obj] | None) -> list[Obj] | None:
     """`spec.versions` as errors show it."""
     if versions is None:
         return None
-    shared = {field for field in (SCHEMA, SUBRESOURCES, COLUMNS, SELECTABLE) if is_shared(versions, field)}
-    return [_spelled_version({key: value for key, value in one.items() if key not in shared}) for one in versions]
+    above = shared(versions)
+    return [_spelled_version({key: value for key, value in one.items() if key not in above}) for one in versions]
 
 
 def spelled_schema(schema: Obj) -> Obj:

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, TypeAlias
 
+from fairlead.api.gonumbers import atoi
 from fairlead.api.objects import Obj
+from fairlead.api.remembered import remembered
 
 Step: TypeAlias = Callable[[Any], Iterator[Any]]
 Finder: TypeAlias = Callable[[Any], list[Any]]
 
 _TOKEN = re.compile(
     r"""\.(?P<field>(?:\\.|[^.,\[\]$@{}\s\\*])+)
-      | \[\s*(?P<quote>['"])(?P<key>(?:\\.|(?!(?P=quote)).)*)(?P=quote)\s*\]
+      | \[\s*(?P<quote>['"])(?P<key>(?:\\.|(?!(?P=quote))[^\n\\])*+)(?P=quote)\s*\]
       | \[\s*(?P<index>-?\d+)\s*\]
       | \[\s*(?P<start>-?\d*):(?P<stop>-?\d*)\s*\]
       | (?P<all>\.\*|\[\*\])
-      | \[\?\(\s*@(?P<path>[^=!<>]*?)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<literal>.+?)\s*)?\)\]
+      | \[\?\((?P<filter>.+?)\)\]
     """,
     re.VERBOSE,
 )
+#: What a filter compares with what; its parts are stripped afterwards, for two patterns that take blanks would try
+#: every way to divide them.
+_FILTER = re.compile(r"@(?P<path>[^=!<>]*)(?:(?P<operator>==|!=|<=|>=|<|>)(?P<literal>.+))?", re.DOTALL)
 #: Quoted texts, single delimiters, and what stands between delimiters.
 _FIELD_TOKEN = re.compile(r"'.*?(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)")
@@ -44,7 +48,7 @@ class PathError(ValueError):
     """The path is not one."""
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def compile_path(path: str) -> Finder:
     """The values a path leads to; nothing where a field is missing."""
     steps = list(_steps(path))
@@ -118,12 +122,13 @@ def _step(found: re.Match[str]) -> Step:
     if (name := found["field"] or found["key"]) is not None:
         return _field(_ESCAPE.sub(r"\1", name))
     if found["index"] is not None:
-        return _slice_of(int(found["index"]))
+        return _slice_of(_number(found["index"]))
     if found["start"] is not None:
-        return _slice(slice(_number(found["start"]), _number(found["stop"])))
+        start, stop = (_number(found[part]) if found[part] else None for part in ("start", "stop"))
+        return _slice(slice(start, stop))
     if found["all"] is not None:
         return _all
-    return _filter(compile_path(found["path"]), found["operator"], found["literal"])
+    return _filter(found["filter"].strip())
 
 
 def _field(name: str) -> Step:
@@ -153,7 +158,13 @@ def _all(value: Any) -> Iterator[Any]:
         yield from (value[key] for key in sorted(value))
 
 
-def _filter(find: Finder, operator: str | None, literal: str | None) -> Step:
+def _filter(text: str) -> Step:
+    found = _FILTER.fullmatch(text)
+    if found is None:
+        raise PathError(f"unrecognized filter {text!r}")
+    find, operator = compile_path(found["path"].strip()), found["operator"]
+    right = None if operator is None else _literal(found["literal"].strip())
+
     def holds(item: Any) -> bool:
         left = find(item)
         if operator is None or not left:
@@ -167,20 +178,22 @@ def _filter(find: Finder, operator: str | None, literal: str | None) -> Step:
         if isinstance(value, list):
             yield from (item for item in value if holds(item))
 
-    right = None if literal is None else _literal(literal)
     return step
 
 
 def _literal(text: str) -> Any:
-    if text[0] in "'\"" and text[-1] == text[0]:
+    if text[:1] in ("'", '"') and text[-1] == text[0]:
         return _ESCAPE.sub(r"\1", text[1:-1])
     if text in _WORDS:
         return _WORDS[text]
     try:
-        return float(text) if "." in text else int(text)
+        return float(text) if "." in text else atoi(text)
     except ValueError as error:
         raise PathError(f"unrecognized literal {text!r}") from error
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text else None
+def _number(text: str) -> int:
+    try:
+        return atoi(text)
+    except ValueError as error:
+        raise PathError(f"array index {text}: {error}") from None

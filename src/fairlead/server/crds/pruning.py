@@ -1,21 +1,37 @@
 """What happens to a custom object's fields on the way in: unknown ones are dropped, missing ones filled in.
 
-Paths of dropped fields are collected for `fieldValidation` (X-02). They are put together only when there are any,
-so an object without unknown fields costs a walk and nothing else.
+Paths of dropped fields are collected for `fieldValidation` (X-02).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.errors import MOST_STORED, MOST_TOLD, TooLargeToStore
+from fairlead.api.fields import under
 from fairlead.server.crds.schema import ABSENT, Node
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 
 
+class _Dropped(list[str]):
+    """The paths of what was dropped, as far as an answer has room for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._length = 0
+
+    def append(self, path: str) -> None:
+        if self._length <= MOST_TOLD:
+            self._length += len(path)
+            super().append(path)
+
+
 def prune(obj: Any, node: Node, *, is_resource: bool = True) -> list[str]:
     """Drop unknown fields in place; the paths of what was dropped, sorted. A resource keeps its type and metadata."""
-    dropped = _prune(obj, node, is_resource or node.is_embedded) if isinstance(obj, dict | list) else []
+    dropped = _Dropped()
+    if isinstance(obj, dict | list):
+        _prune(obj, node, is_resource or node.is_embedded, dropped, "")
     # Type and metadata at the root of something that is no resource are dropped without a word, as upstream does.
     return sorted(path.removeprefix(".") for path in dropped if path.removeprefix(".") not in _META)
 
@@ -34,18 +50,40 @@ def drop_nulls(value: Any, node: Node | None) -> None:
             drop_nulls(one, node and node.items)
 
 
+class _Room:
+    """How much defaults may add: defaults of items of defaults multiply."""
+
+    def __init__(self) -> None:
+        self._left = MOST_STORED
+
+    def default_of(self, node: Node) -> Any:
+        """The default of a place. Raises `TooLargeToStore`."""
+        self._left -= node.default_bytes
+        if self._left < 0:
+            raise TooLargeToStore
+        return copied(node.default)
+
+
 def fill_defaults(value: Any, node: Node) -> None:
-    """Fill in the defaults of the schema, in what defaults brought as well."""
+    """Fill in the defaults of the schema, in what defaults brought as well.
+
+    Raises `TooLargeToStore` where that would make too large an object, with as many filled in as there is room for.
+    """
+    _fill(value, node, _Room())
+
+
+def _fill(value: Any, node: Node, room: _Room) -> None:
     if isinstance(value, dict):
-        for key, below in node.properties.items():
-            if below.default is not ABSENT and (key not in value or _is_forbidden_null(value[key], below)):
-                value[key] = copied(below.default)
+        for key, below in node.defaulted.items():
+            if key not in value or _is_forbidden_null(value[key], below):
+                value[key] = room.default_of(below)
         for key, one in value.items():
             found = node.child(key)
             if found is not None:
-                value[key] = _defaulted(one, found)
+                value[key] = _defaulted(one, found, room)
     elif isinstance(value, list) and node.items is not None:
-        value[:] = [_defaulted(one, node.items) for one in value]
+        for index, one in enumerate(value):
+            value[index] = _defaulted(one, node.items, room)
 
 
 def copied(value: Any) -> Any:
@@ -57,11 +95,11 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _defaulted(value: Any, node: Node) -> Any:
+def _defaulted(value: Any, node: Node, room: _Room) -> Any:
     if _is_forbidden_null(value, node) and node.default is not ABSENT:
-        value = copied(node.default)
+        value = room.default_of(node)
     if isinstance(value, dict | list):
-        fill_defaults(value, node)
+        _fill(value, node, room)
     return value
 
 
@@ -69,38 +107,39 @@ def _is_forbidden_null(value: Any, node: Node) -> bool:
     return value is None and not node.is_nullable
 
 
-def _prune(value: Any, node: Node | None, is_resource: bool, keeps_unknown: bool = False) -> list[str]:
-    """Drop what `node` does not know; relative paths of what was dropped.
+def _prune(
+    value: Any, node: Node | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool = False
+) -> None:
+    """Drop what `node` does not know.
 
     `keeps_unknown` comes from a list that preserves unknown fields: it speaks for its items too.
     """
     keeps_unknown = keeps_unknown or (node is not None and node.preserves_unknown)
-    if isinstance(value, list):
-        items = node and node.items
-        if keeps_unknown and items is None:
-            return []
-        return [
-            f"[{index}]{path}"
-            for index, one in enumerate(value)
-            if isinstance(one, dict | list)
-            for path in _prune(one, items, items is not None and items.is_embedded, keeps_unknown)
-        ]
-    return _prune_fields(value, node, is_resource, keeps_unknown)
+    if not isinstance(value, list):
+        _prune_fields(value, node, is_resource, dropped, path, keeps_unknown)
+        return
+    items = node and node.items
+    if keeps_unknown and items is None:
+        return
+    for index, one in enumerate(value):
+        if isinstance(one, dict | list):
+            is_embedded = items is not None and items.is_embedded
+            _prune(one, items, is_embedded, dropped, under(path, f"[{index}]"), keeps_unknown)
 
 
-def _prune_fields(value: dict[str, Any], node: Node | None, is_resource: bool, keeps_unknown: bool) -> list[str]:
-    dropped: list[str] = []
+def _prune_fields(
+    value: dict[str, Any], node: Node | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool
+) -> None:
     for key in list(value):
         if is_resource and key in _META:
             continue
         below = None if node is None else node.properties.get(key)
         if below is None and (node is None or not node.is_map):
             if not keeps_unknown:
-                dropped.append(f".{key}")
+                dropped.append(under(path, f".{key}"))
                 del value[key]
             continue
         one = value[key]
         if isinstance(one, dict | list):
             found = below or (node and node.values)
-            dropped += [f".{key}{path}" for path in _prune(one, found, found is not None and found.is_embedded)]
-    return dropped
+            _prune(one, found, found is not None and found.is_embedded, dropped, under(path, f".{key}"))

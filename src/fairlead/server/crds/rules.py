@@ -14,8 +14,9 @@ from fairlead.api.objects import Obj, name_of
 from fairlead.server.crds import approval, internal
 from fairlead.server.crds.conversion import check_conversion
 from fairlead.server.crds.paths import PathError, field_at
+from fairlead.server.crds.patterns import fit_together
 from fairlead.server.crds.schema import each_schema
-from fairlead.server.crds.schema_rules import check_schema, has_unsupported
+from fairlead.server.crds.schema_rules import check_schema, unsupported_in
 from fairlead.server.crds.structural import check_defaults, check_structural
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -93,15 +94,16 @@ def _check_spec(spec: Obj, errors: Errors) -> None:
             errors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
     if spec.get("preserveUnknownFields") and any("default" in one for v in versions for one in each_schema(_schema(v))):
         errors.invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
+    shared = internal.shared(versions)
     for index, version in enumerate(versions):
-        _check_version(versions, version, f"spec.versions[{index}]", errors)
+        _check_version(version, shared, f"spec.versions[{index}]", errors)
     _check_set_of_versions(spec.get("versions"), errors)
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
             errors.required(f"spec.names.{field}")
     check_names(spec["names"], "spec.names", errors)
     if versions:
-        _check_shared(versions, errors)
+        _check_shared(versions, shared, errors)
     check_conversion(spec, errors)
 
 
@@ -125,16 +127,12 @@ def _check_set_of_versions(versions: list[Obj] | None, errors: Errors) -> None:
         errors.invalid("spec.version", called[0], ",".join(wrong))
 
 
-def _check_version(versions: list[Obj], version: Obj, path: str, errors: Errors) -> None:
+def _check_version(version: Obj, shared: frozenset[str], path: str, errors: Errors) -> None:
     """What a version says on its own; what all versions say alike is checked once (`_check_shared`)."""
     if wrong := names.dns1035_label(version.get("name", "")):
         errors.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
     _check_deprecation(version, path, errors)
-    own = {
-        field: version.get(field)
-        for field in (internal.SCHEMA, internal.SUBRESOURCES, internal.COLUMNS, internal.SELECTABLE)
-        if not internal.is_shared(versions, field)
-    }
+    own = {field: said for field, said in version.items() if field not in shared}
     _check_content(own, version, path, f"{path}.schema", errors)
     # Fields are looked up in the schema that stands beside them, and not where all versions share one.
     if own.get(internal.SELECTABLE) and not (own.get(internal.SCHEMA) or {}).get("openAPIV3Schema"):
@@ -142,16 +140,12 @@ def _check_version(versions: list[Obj], version: Obj, path: str, errors: Errors)
         errors.invalid(f"{path}.selectableFields", "", text)
 
 
-def _check_shared(versions: list[Obj], errors: Errors) -> None:
+def _check_shared(versions: list[Obj], shared: frozenset[str], errors: Errors) -> None:
     first = versions[0]
-    shared = {
-        field: first.get(field)
-        for field in (internal.SCHEMA, internal.SUBRESOURCES, internal.COLUMNS, internal.SELECTABLE)
-        if internal.is_shared(versions, field)
-    }
+    said = {field: first.get(field) for field in shared}
     has_status = {"subresources": {"status": next((one for one in map(_status, versions) if one is not None), None)}}
-    _check_content(shared, first | has_status, "spec", "spec.validation", errors)
-    if shared.get(internal.SELECTABLE) and not shared.get(internal.SCHEMA):
+    _check_content(said, first | has_status, "spec", "spec.validation", errors)
+    if said.get(internal.SELECTABLE) and not said.get(internal.SCHEMA):
         errors.invalid("spec.selectableFields", "", "may only be set when validations.schema is included")
 
 
@@ -190,14 +184,17 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
         _check_root(schema, path, found)
     if schema.get("nullable"):
         found.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
-    is_unsupported = has_unsupported(schema)
-    if not is_unsupported:
+    if not fit_together(one["pattern"] for one in each_schema(schema) if one.get("pattern")):
+        errors.invalid(path, "", "patterns are too large together")
+        return
+    unsupported = unsupported_in(schema)
+    if not unsupported:
         structural = check_structural(schema, path)
         found.extend(structural)
         if not structural:
             check_defaults(schema, path, found)
-    check_schema(schema, path, found)
-    if is_unsupported and not found:  # nothing else looks at it
+    check_schema(schema, path, unsupported, found)
+    if unsupported and not found:  # nothing else looks at it
         found.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
     errors.extend(found)
 
@@ -289,8 +286,9 @@ def _check_stored_versions(stored: list[str] | None, versions: list[Obj], errors
     for version in versions:
         if version.get("storage") and version.get("name") not in stored:
             errors.invalid(path, stored, f"must have the storage version {version.get('name')}")
+    called = {version.get("name") for version in versions}
     for index, name in enumerate(stored):
-        if name not in [version.get("name") for version in versions]:
+        if name not in called:
             text = (
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in "
                 f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "

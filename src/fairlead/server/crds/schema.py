@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 
 
@@ -34,6 +35,8 @@ class Node:
     is_embedded: bool = False
     is_nullable: bool = False
     default: Any = ABSENT
+    default_bytes: int = 0
+    defaulted: dict[str, Node] = field(default_factory=dict)  # those of the properties that have a default
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
 
@@ -44,34 +47,41 @@ class Node:
 def compile_schema(schema: Mapping[str, Any]) -> Node:
     """The node of a schema and everything below it."""
     additional = schema.get("additionalProperties")
-    items = schema.get("items")
+    items, default = schema.get("items"), schema.get("default")
+    properties = {key: compile_schema(below) for key, below in (schema.get("properties") or {}).items()}
     return Node(
         type=schema.get("type", ""),
-        properties={key: compile_schema(below) for key, below in (schema.get("properties") or {}).items()},
+        properties=properties,
         items=compile_schema(items) if isinstance(items, dict) else None,
         is_map=additional is not None,
         values=compile_schema(additional) if isinstance(additional, dict) else None,
         preserves_unknown=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
         is_embedded=bool(schema.get("x-kubernetes-embedded-resource")),
         is_nullable=bool(schema.get("nullable")),
-        default=ABSENT if schema.get("default") is None else schema["default"],
+        default=ABSENT if default is None else default,
+        defaulted={key: below for key, below in properties.items() if below.default is not ABSENT},
+        default_bytes=0 if default is None else len(encode(default)),
         list_type=schema.get("x-kubernetes-list-type", ""),
         list_map_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
     )
 
 
 def each_schema(schema: Obj | None) -> Iterator[Obj]:
-    """A raw schema and all schemas in it, in value validations too (upstream's SchemaHas)."""
-    if not isinstance(schema, dict):
-        return
-    yield schema
+    """A raw schema and all schemas in it, in value validations too (SchemaHas); each before what is in it."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting.extend(schemas_within(one))
+
+
+def schemas_within(schema: Obj) -> Iterator[Any]:
+    """What stands in a raw schema where another may stand."""
     for key in ("items", "not", "additionalProperties", "additionalItems"):
         below = schema.get(key)
-        for one in below if isinstance(below, list) else [below]:
-            yield from each_schema(one)
+        yield from below if isinstance(below, list) else [below]
     for key in ("allOf", "anyOf", "oneOf"):
-        for one in schema.get(key) or ():
-            yield from each_schema(one)
+        yield from schema.get(key) or ()
     for key in ("properties", "patternProperties", "definitions", "dependencies"):
-        for one in (schema.get(key) or {}).values():
-            yield from each_schema(one)
+        yield from (schema.get(key) or {}).values()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
 from fairlead.server.crds.paths import PathError, field_at
-from fairlead.server.crds.schema import each_schema
+from fairlead.server.crds.schema import each_schema, schemas_within
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _META_FIELDS = frozenset({"metadata", "kind", "apiVersion"})
@@ -30,6 +30,8 @@ _CONDITIONS = ("allOf", "oneOf", "anyOf")
 class _Place:
     """What the surroundings of a schema forbid in it."""
 
+    #: The schemas that have something unsupported in them, by identity.
+    unsupported: frozenset[int]
     allows_default: bool = True
     why_no_default: str = ""
     is_inside_meta: bool = False
@@ -38,19 +40,29 @@ class _Place:
         return replace(self, allows_default=False, why_no_default=why)
 
 
-def check_schema(schema: Obj, path: str, errors: Errors) -> None:
+def check_schema(schema: Obj, path: str, unsupported: frozenset[int], errors: Errors) -> None:
     """Add everything that is wrong with the schema at the root of a version."""
-    _check(schema, path, _Place(), errors, is_root=True)
+    _check(schema, path, _Place(unsupported), errors, is_root=True)
 
 
-def has_unsupported(schema: Obj) -> bool:
-    """Whether the schema says things that have no place in a structural one, so that nobody asks if it is one."""
-    return any(
-        isinstance(one.get("items"), list)
-        or one.get("x-kubernetes-preserve-unknown-fields") is False
-        or any(one.get(key) for key in ("$schema", *_UNSUPPORTED))
-        or one.get("additionalItems") is not None
-        for one in each_schema(schema)
+def unsupported_in(schema: Obj) -> frozenset[int]:
+    """The schemas in this one, by identity, that say or hold what has no place in a structural one.
+
+    Nobody asks whether such a schema is structural.
+    """
+    found: set[int] = set()
+    for one in reversed(list(each_schema(schema))):
+        if _says_unsupported(one) or any(id(below) in found for below in schemas_within(one)):
+            found.add(id(one))
+    return frozenset(found)
+
+
+def _says_unsupported(schema: Obj) -> bool:
+    return (
+        isinstance(schema.get("items"), list)
+        or schema.get("x-kubernetes-preserve-unknown-fields") is False
+        or any(schema.get(key) for key in ("$schema", *_UNSUPPORTED))
+        or schema.get("additionalItems") is not None
     )
 
 
@@ -68,7 +80,7 @@ def _check(schema: Obj, path: str, place: _Place, errors: Errors, is_root: bool 
         _check_list_map(schema, path, errors)
     _check_identities(schema, path, errors)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        _check_rule(rule, schema, f"{path}.x-kubernetes-validations[{index}]", errors)
+        _check_rule(rule, schema, place, f"{path}.x-kubernetes-validations[{index}]", errors)
 
 
 def _check_keywords(schema: Obj, path: str, place: _Place, errors: Errors) -> None:
@@ -95,21 +107,21 @@ def _check_below(schema: Obj, path: str, place: _Place, errors: Errors, is_root:
     if isinstance(additional, dict):
         why = "inside additionalProperties applying to object metadata"
         below = place.without_defaults(why) if place.is_inside_meta else place
-        _check(additional, f"{path}.additionalProperties", below, errors)
+        _check(additional, under(path, ".additionalProperties"), below, errors)
     is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
     for key, one in properties.items():
         below = place
         if is_resource and key in _META_FIELDS:
             below = replace(place, is_inside_meta=True)
             below = below.without_defaults(f"in top-level {key}") if is_root else below
-        _check(one, f"{path}.properties[{key}]", below, errors)
+        _check(one, under(path, f".properties[{key}]"), below, errors)
     if schema.get("not") is not None:
-        _check(schema["not"], f"{path}.not", place, errors)
+        _check(schema["not"], under(path, ".not"), place, errors)
     for word in _CONDITIONS:
         for index, one in enumerate(schema.get(word) or ()):
-            _check(one, f"{path}.{word}[{index}]", place, errors)
+            _check(one, under(path, f".{word}[{index}]"), place, errors)
     if isinstance(schema.get("items"), dict):
-        _check(schema["items"], f"{path}.items", place, errors)
+        _check(schema["items"], under(path, ".items"), place, errors)
 
 
 def _check_map_type(schema: Obj, path: str, errors: Errors) -> None:
@@ -165,14 +177,16 @@ def _check_list_map(schema: Obj, path: str, errors: Errors) -> None:
         errors.invalid(f"{path}.items.type", items.get("type", ""), detail)
         return
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys:
         if key not in properties:
             errors.invalid(keys_path, keys, "entries must all be names of item properties")
         elif properties[key].get("type") in ("array", "object"):
             detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             errors.invalid(f"{path}.items.properties[{key}].type", "object", detail)
-        if key in keys[:index]:
+        if key in seen:
             errors.invalid(keys_path, keys, "must not contain duplicate entries")
+        seen.add(key)
 
 
 def _check_identities(schema: Obj, path: str, errors: Errors) -> None:
@@ -184,19 +198,19 @@ def _check_identities(schema: Obj, path: str, errors: Errors) -> None:
         errors.forbidden(f"{path}.items.nullable", f"cannot be nullable when x-kubernetes-list-type is {list_type}")
     if list_type == "set":
         return
-    properties = items.get("properties") or {}
+    properties, required = items.get("properties") or {}, set(items.get("required") or ())
     named = "this property is in x-kubernetes-list-map-keys, so it"
     for key in schema.get("x-kubernetes-list-map-keys") or ():
         if (found := properties.get(key)) is None:
             continue
         below = f"{path}.items.properties[{key}]"
-        if key not in (items.get("required") or ()) and found.get("default") is None:
+        if key not in required and found.get("default") is None:
             errors.required(f"{below}.default", f"{named} must have a default or be a required property")
         if found.get("nullable"):
             errors.forbidden(f"{below}.nullable", f"{named} cannot be nullable")
 
 
-def _check_rule(rule: Obj, schema: Obj, path: str, errors: Errors) -> None:
+def _check_rule(rule: Obj, schema: Obj, place: _Place, path: str, errors: Errors) -> None:
     text, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not text:
         errors.required(f"{path}.rule", "rule is not specified")
@@ -215,7 +229,7 @@ def _check_rule(rule: Obj, schema: Obj, path: str, errors: Errors) -> None:
         errors.invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
     if _NEW_LINE.search(field):
         errors.invalid(f"{path}.fieldPath", field, "must not contain line breaks")
-    if field and not has_unsupported(schema) and not _is_path(field, schema):
+    if field and id(schema) not in place.unsupported and not _is_path(field, schema):
         errors.invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 

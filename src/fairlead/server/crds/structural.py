@@ -8,11 +8,11 @@ apiextensions-apiserver/pkg/apiserver/schema.
 from __future__ import annotations
 
 from fairlead.api.errors import Cause
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
 from fairlead.server.crds.embedded import check_embedded
 from fairlead.server.crds.pruning import copied, prune
-from fairlead.server.crds.schema import ABSENT, Node, compile_schema
+from fairlead.server.crds.schema import ABSENT, Node, compile_schema, each_schema
 from fairlead.server.crds.values import Check, Problems, pattern_error, printed, validate
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
@@ -53,7 +53,8 @@ def check_structural(schema: Obj, path: str) -> Errors:
 
 def check_defaults(schema: Obj, path: str, errors: Errors) -> None:
     """A default must be what the schema would accept, without unknown fields; nothing else could fill it in."""
-    _check_defaults(schema, compile_schema(schema), path, errors)
+    if any(one.get("default") is not None for one in each_schema(schema)):
+        _check_defaults(schema, compile_schema(schema), Check(schema), path, errors)
 
 
 def _check_node(schema: Obj, path: str, level: str, errors: Errors) -> None:
@@ -61,14 +62,14 @@ def _check_node(schema: Obj, path: str, level: str, errors: Errors) -> None:
     if schema.get("type") == "array" and items is None:
         errors.required(f"{path}.items", "must be specified")
     if isinstance(items, dict):
-        _check_node(items, f"{path}.items", "item", errors)
+        _check_node(items, under(path, ".items"), "item", errors)
     for key, below in (schema.get("properties") or {}).items():
-        _check_node(below, f"{path}.properties[{key}]", "field", errors)
+        _check_node(below, under(path, f".properties[{key}]"), "field", errors)
     if additional is not None:
         if level == "root":
             errors.forbidden(f"{path}.additionalProperties", "must not be used at the root")
         if isinstance(additional, dict):
-            _check_node(additional, f"{path}.additionalProperties", "field", errors)
+            _check_node(additional, under(path, ".additionalProperties"), "field", errors)
     _check_extensions(schema, path, errors)
     all_of = schema.get("allOf") or []
     _check_conditions(
@@ -136,13 +137,13 @@ def _check_conditions(
 ) -> None:
     if not skip_any_of:
         for index, one in enumerate(schema.get("anyOf") or ()):
-            _check_condition(one, f"{path}.anyOf[{index}]", errors)
+            _check_condition(one, under(path, f".anyOf[{index}]"), errors)
     for index, one in enumerate(schema.get("allOf") or ()):
-        _check_condition(one, f"{path}.allOf[{index}]", errors, skip_any_of=skip_first_all_of and index == 0)
+        _check_condition(one, under(path, f".allOf[{index}]"), errors, skip_any_of=skip_first_all_of and index == 0)
     for index, one in enumerate(schema.get("oneOf") or ()):
-        _check_condition(one, f"{path}.oneOf[{index}]", errors)
+        _check_condition(one, under(path, f".oneOf[{index}]"), errors)
     if schema.get("not") is not None:
-        _check_condition(schema["not"], f"{path}.not", errors)
+        _check_condition(schema["not"], under(path, ".not"), errors)
     pattern = schema.get("pattern")
     if pattern and (error := pattern_error(pattern)):
         errors.invalid(f"{path}.pattern", pattern, error)
@@ -152,10 +153,10 @@ def _check_condition(schema: Obj, path: str, errors: Errors, *, skip_any_of: boo
     """A schema below anyOf, allOf, oneOf or not: it may restrict values, and nothing else."""
     _check_conditions(schema, path, errors, skip_any_of=skip_any_of)
     if isinstance(schema.get("items"), dict):
-        _check_condition(schema["items"], f"{path}.items", errors)
+        _check_condition(schema["items"], under(path, ".items"), errors)
     properties = schema.get("properties") or {}
     for key, below in properties.items():
-        _check_condition(below, f"{path}.properties[{key}]", errors)
+        _check_condition(below, under(path, f".properties[{key}]"), errors)
     for key, detail in _FORBIDDEN_IN_CONDITIONS.items():
         if _says(schema, key, detail):
             errors.forbidden(f"{path}.{key}", detail)
@@ -166,10 +167,10 @@ def _check_condition(schema: Obj, path: str, errors: Errors, *, skip_any_of: boo
 def _check_complete(schema: Obj, structure: Obj, where: str, path: str, errors: Errors) -> None:
     """Every field that a condition at the root names must be a field of the structure too."""
     if schema.get("not") is not None:
-        _check_named(schema["not"], structure, where, f"{path}.not", errors)
+        _check_named(schema["not"], structure, where, under(path, ".not"), errors)
     for key in ("allOf", "anyOf", "oneOf"):
         for index, one in enumerate(schema.get(key) or ()):
-            _check_named(one, structure, where, f"{path}.{key}[{index}]", errors)
+            _check_named(one, structure, where, under(path, f".{key}[{index}]"), errors)
 
 
 def _check_named(schema: Obj, structure: Obj | None, where: str, path: str, errors: Errors) -> None:
@@ -178,13 +179,13 @@ def _check_named(schema: Obj, structure: Obj | None, where: str, path: str, erro
         return
     _check_complete(schema, structure, where, path, errors)
     if isinstance(schema.get("items"), dict):
-        _check_named(schema["items"], structure.get("items"), f"{where}.items", f"{path}.items", errors)
+        _check_named(schema["items"], structure.get("items"), under(where, ".items"), under(path, ".items"), errors)
     for key, below in (schema.get("properties") or {}).items():
         found = (structure.get("properties") or {}).get(key)
-        _check_named(below, found, f"{where}.properties[{key}]", f"{path}.properties[{key}]", errors)
+        _check_named(below, found, under(where, f".properties[{key}]"), under(path, f".properties[{key}]"), errors)
 
 
-def _check_defaults(schema: Obj, node: Node, path: str, errors: Errors) -> None:
+def _check_defaults(schema: Obj, node: Node, check: Check, path: str, errors: Errors) -> None:
     if node.default is not ABSENT:
         pruned = copied(node.default)
         if prune(pruned, node, is_resource=node.is_embedded):
@@ -192,11 +193,11 @@ def _check_defaults(schema: Obj, node: Node, path: str, errors: Errors) -> None:
             errors.append(Cause("FieldValueInvalid", text, f"{path}.default"))
         wrong = Problems(f"{path}.default")
         check_embedded(node.default, node, wrong)
-        errors.extend(wrong or validate(Check(schema), node.default, f"{path}.default"))
-    if isinstance(schema.get("items"), dict) and node.items is not None:
-        _check_defaults(schema["items"], node.items, f"{path}.items", errors)
+        errors.extend(wrong or validate(check, node.default, f"{path}.default"))
+    if node.items is not None and check.items is not None:
+        _check_defaults(schema["items"], node.items, check.items, under(path, ".items"), errors)
     for key, below in (schema.get("properties") or {}).items():
-        _check_defaults(below, node.properties[key], f"{path}.properties[{key}]", errors)
+        _check_defaults(below, node.properties[key], check.properties[key], under(path, f".properties[{key}]"), errors)
 
 
 def _says(schema: Obj, key: str, detail: str) -> bool:

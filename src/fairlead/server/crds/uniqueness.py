@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.fields import under
 from fairlead.server.crds.schema import Node
 from fairlead.server.crds.values import Problems, printed
 
@@ -23,16 +24,16 @@ def check_unique(value: Any, node: Node | None, found: Problems, path: str = "")
         for key, one in value.items():
             if isinstance(one, dict | list):
                 if (below := node.properties.get(key)) is not None:
-                    check_unique(one, below, found, f"{path}.{key}")
+                    check_unique(one, below, found, under(path, f".{key}"))
                 elif node.values is not None:
-                    check_unique(one, node.values, found, f"{path}[{key}]")
+                    check_unique(one, node.values, found, under(path, f"[{key}]"))
     elif isinstance(value, list):
         if node.list_type == "set":
             _report(value, path, found)
         elif node.list_type == "map":
             _check_map(value, node.list_map_keys, path, found)
         for index, one in enumerate(value):
-            check_unique(one, node.items, found, f"{path}[{index}]")
+            check_unique(one, node.items, found, under(path, f"[{index}]"))
 
 
 def _check_map(items: list[Any], keys: tuple[str, ...], path: str, found: Problems) -> None:

@@ -8,16 +8,15 @@ A change is validated with ratcheting (KEP-4008): a part that equals the same pa
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.errors import Cause
-from fairlead.api.fields import HTML, go_quote
+from fairlead.api.errors import Cause, Causes
+from fairlead.api.fields import HTML, go_quote, under
 from fairlead.server.crds import formats
-from fairlead.server.crds.patterns import compile_pattern
+from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.schema import ABSENT
 
 _INT32 = range(-(2**31), 2**31)
@@ -36,21 +35,57 @@ def number_text(value: float) -> str:
     return repr(value)
 
 
-class Problems(list[Cause]):
+#: How many things a value is asked in one validation: conditions of a schema multiply with the items of a list.
+_MOST_STEPS: Final = 1_000_000
+#: What trying an alternative costs more than other steps do.
+_STEPS_OF_A_TRY: Final = 9
+#: How many instructions of a pattern are tried at characters in the time of a step.
+_MATCHES_OF_A_STEP: Final = 256
+
+
+#: Stands for what there is no room for.
+_UNTOLD: Final = Cause("FieldValueInvalid", "", "")
+
+
+class _TooCostlyError(Exception):
+    """A validation takes too many steps."""
+
+
+class _Steps:
+    """How many steps a validation may still take."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = _MOST_STEPS
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise _TooCostlyError
+
+
+class Problems(Causes):
     """What is wrong with a value, each thing once, named by its field."""
 
-    def __init__(self, base: str = "") -> None:
+    def __init__(self, base: str = "", steps: _Steps | None = None) -> None:
         super().__init__()
         self.base = base
+        self.steps = steps or _Steps()
+        self._known: set[Cause] = set()
 
     def report(self, reason: str, path: str, message: str) -> None:
+        if not self.has_room:
+            self.append(_UNTOLD)
+            return
         below = path.removeprefix(".")
         # Go prints the path of an error that belongs to no field as "<nil>".
         field = f"{self.base}.{below}" if self.base and below else self.base or below or "<nil>"
         self.merge([Cause(reason, message, field)])
 
     def invalid(self, path: str, value: Any, text: str) -> None:
-        self.report("FieldValueInvalid", path, f"Invalid value: {printed('' if value is None else value)}: {text}")
+        shown = printed("" if value is None else value) if self.has_room else ""
+        self.report("FieldValueInvalid", path, f"Invalid value: {shown}: {text}")
 
     def wrong_type(self, path: str, value: str, wanted: str) -> None:
         text = f"{path} in body must be of type {wanted}: {go_quote(value)}"
@@ -65,7 +100,11 @@ class Problems(list[Cause]):
         self.report("FieldValueTooMany", path, f"Too many: {actual}: must have at most {limit} {noun}")
 
     def merge(self, others: Iterable[Cause]) -> None:
-        self.extend(one for one in others if one not in self)
+        for one in others:
+            if one not in self._known:
+                if self.has_room:
+                    self._known.add(one)
+                self.append(one)
 
 
 class Check:
@@ -77,10 +116,12 @@ class Check:
         self.format = _format(schema)
         self.format_check = formats.STRING_FORMATS.get(self.format.replace("-", "")) if self.format else None
         self.enum: Sequence[Any] = schema.get("enum") or ()
+        self.enum_members = frozenset(map(_identity, self.enum))
         self.max_length: int | None = schema.get("maxLength")
         self.min_length: int | None = schema.get("minLength")
         self.pattern: str = schema.get("pattern") or ""
-        self.matches = compile_pattern(self.pattern).search if self.pattern else None
+        self.instructions = 0
+        self.matches: Callable[[str], bool] | None = self._compile_pattern() if self.pattern else None
         self.bounds = _Bounds(schema) if _Bounds.KEYS & schema.keys() or "int32" in self.format else None
         self.max_items: int | None = schema.get("maxItems")
         self.min_items: int | None = schema.get("minItems")
@@ -95,10 +136,22 @@ class Check:
         self.is_closed = additional is False
         self.values = Check(additional) if isinstance(additional, dict) else None
         self.alternatives = _Alternatives(schema) if _Alternatives.KEYS & schema.keys() else None
+        self.steps = 1 + len(self.properties) + len(self.required)
+
+    def _compile_pattern(self) -> Callable[[str], bool]:
+        """A definition that was stored when its pattern was still taken stays; nothing matches it any more."""
+        try:
+            compiled = compile_pattern(self.pattern)
+            self.instructions = compiled.instructions
+            return compiled.matches
+        except BadPattern as error:
+            self.pattern = f"{self.pattern}, but pattern is invalid: {error}"
+            return lambda _: False
 
     def run(self, value: Any, path: str, found: Problems, old: Any = ABSENT) -> int:
         if old is not ABSENT and old == value:
             return 0
+        found.steps.take(self.steps)
         if value is None:
             return self._check_null(path, found)
         passed = 2  # alternatives and enum are always asked
@@ -148,18 +201,26 @@ class Check:
             found.report("FieldValueTooLong", path, f"Too long: may not be more than {self.max_length} {noun}")
         elif self.min_length is not None and len(value) < self.min_length:
             found.invalid(path, value, f"{path} in body should be at least {self.min_length} chars long")
-        elif self.matches is not None and not self.matches(value):
+        elif self.matches is not None and not self._is_match(value, found):
             found.invalid(path, value, f"{path} in body should match '{self.pattern}'")
         if self.format_check is not None and not self.format_check(value):
             text = f"{path} in body must be of type {self.format}: {go_quote(value)}"
             found.report("FieldValueTypeInvalid", path, f"Invalid value: {go_quote(value)}: {text}")
 
+    def _is_match(self, value: str, found: Problems) -> bool:
+        """RE2 looks at each character once, at worst for each instruction of the pattern."""
+        assert self.matches is not None
+        found.steps.take(self.instructions * len(value) // _MATCHES_OF_A_STEP)
+        return self.matches(value)
+
     def _check_enum(self, value: Any, path: str, found: Problems) -> None:
         # A null matches no enum, not even one that lists it: upstream compares types first.
-        if self.enum and (value is None or not any(_equal(value, one) for one in self.enum)):
-            allowed = [one if isinstance(one, str) else printed(one) for one in self.enum]
-            choices = ", ".join(go_quote(one) for one in allowed)
-            text = f"Unsupported value: {printed(value)}: supported values: {choices}"
+        if self.enum and (value is None or _identity(value) not in self.enum_members):
+            text = ""
+            if found.has_room:
+                allowed = (one if isinstance(one, str) else printed(one) for one in self.enum)
+                choices = ", ".join(go_quote(one) for one in allowed)
+                text = f"Unsupported value: {printed(value)}: supported values: {choices}"
             found.report("FieldValueNotSupported", path, text)
 
     def _check_list(self, value: list[Any], path: str, found: Problems, old: Any) -> int:
@@ -167,7 +228,7 @@ class Check:
         if self.items is not None:
             before = self._correlated(old)
             for index, one in enumerate(value):
-                passed += self.items.run(one, f"{path}[{index}]", found, before(one))
+                passed += self.items.run(one, under(path, f"[{index}]"), found, before(one))
         if self.min_items is not None and len(value) < self.min_items:
             text = f"{path} in body should have at least {self.min_items} items"
             found.invalid(path, len(value), text)
@@ -197,12 +258,12 @@ class Check:
                 if key in self.properties:
                     continue
                 if self.values is not None:
-                    passed += self.values.run(one, f"{path}.{key}", found, before.get(key, ABSENT))
+                    passed += self.values.run(one, under(path, f".{key}"), found, before.get(key, ABSENT))
                 else:
                     found.invalid(path, key, f"{path}.{key} in body is a forbidden property")
         for key, check in self.properties.items():
             if key in value:
-                below = f"{path}.{key}" if path else key
+                below = under(path, f".{key}") if path else key
                 passed += check.run(value[key], below, found, before.get(key, ABSENT))
         for key in self.required:
             if key not in value:
@@ -252,7 +313,7 @@ class _Alternatives:
     def run(self, value: Any, path: str, found: Problems, old: Any) -> int:
         passed = 0
         if self.any_of:
-            tried = [_try(check, value, path, found.base, old) for check in self.any_of]
+            tried = [_try(check, value, path, found, old) for check in self.any_of]
             best = next((one for one in tried if not one[1]), None) or _best(tried)
             if best[1]:
                 found.rule(f'"{path}" must validate at least one schema (anyOf)')
@@ -261,19 +322,19 @@ class _Alternatives:
         if self.one_of:
             passed += self._run_one_of(value, path, found, old)
         if self.all_of:
-            tried = [_try(check, value, path, found.base, old) for check in self.all_of]
+            tried = [_try(check, value, path, found, old) for check in self.all_of]
             for _, problems in tried:
                 found.merge(problems)
             valid = sum(not problems for _, problems in tried)
             if valid != len(tried):
                 found.rule(f'"{path}" must validate all the schemas (allOf){"" if valid else ". None validated"}')
             passed += sum(count for count, _ in tried)
-        if self.forbidden is not None and not _try(self.forbidden, value, path, found.base, old)[1]:
+        if self.forbidden is not None and not _try(self.forbidden, value, path, found, old)[1]:
             found.rule(f'"{path}" must not validate the schema (not)')
         return passed
 
     def _run_one_of(self, value: Any, path: str, found: Problems, old: Any) -> int:
-        tried = [_try(check, value, path, found.base, old) for check in self.one_of]
+        tried = [_try(check, value, path, found, old) for check in self.one_of]
         valid = [one for one in tried if not one[1]]
         if len(valid) == 1:
             return valid[0][0]
@@ -286,8 +347,9 @@ class _Alternatives:
         return best[0]
 
 
-def _try(check: Check, value: Any, path: str, base: str, old: Any) -> tuple[int, Problems]:
-    problems = Problems(base)
+def _try(check: Check, value: Any, path: str, found: Problems, old: Any) -> tuple[int, Problems]:
+    found.steps.take(_STEPS_OF_A_TRY)
+    problems = Problems(found.base, found.steps)
     return check.run(value, path, problems, old), problems
 
 
@@ -317,9 +379,13 @@ def _type_of(value: Any) -> str:
 _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
-def _equal(value: Any, other: Any) -> bool:
-    """JSON equality: true is not 1."""
-    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
+def _identity(value: Any) -> Any:
+    """What two JSON values have in common exactly if they are equal: true is not 1, but 1.0 is."""
+    if isinstance(value, dict):
+        return frozenset((key, _identity(one)) for key, one in value.items())
+    if isinstance(value, list):
+        return tuple(map(_identity, value))
+    return frozenset((value,)) if isinstance(value, bool) else value
 
 
 def _exceeds(value: float, limit: float, excludes: bool) -> bool:
@@ -336,7 +402,10 @@ def _is_multiple(value: float, factor: float) -> bool:
 def validate(check: Check, value: Any, base: str = "", old: Any = ABSENT) -> Problems:
     """Everything wrong with a value. `base` is put before every field, but not into the texts."""
     found = Problems(base)
-    check.run(value, "", found, old)
+    try:
+        check.run(value, "", found, old)
+    except _TooCostlyError:
+        found.rule(f"validation takes more than {_MOST_STEPS} steps")
     return found
 
 
@@ -344,6 +413,6 @@ def pattern_error(pattern: str) -> str:
     """Why a pattern does not compile, or nothing."""
     try:
         compile_pattern(pattern)
-    except re.error as error:
-        return f"must be a valid regular expression, but isn't: error parsing regexp: {error.msg}: `{pattern}`"
+    except BadPattern as error:
+        return f"must be a valid regular expression, but isn't: {error}"
     return ""

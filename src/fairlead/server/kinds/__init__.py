@@ -11,6 +11,7 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
+from fairlead.server.kinds.certificates import CertificateSigningRequestStrategy
 from fairlead.server.kinds.config import ConfigMapStrategy, SecretStrategy
 from fairlead.server.kinds.cronjobs import CronJobStrategy
 from fairlead.server.kinds.daemonsets import DaemonSetStrategy
@@ -24,10 +25,10 @@ from fairlead.server.kinds.namespaces import NamespaceStrategy
 from fairlead.server.kinds.networking import IngressStrategy, NetworkPolicyStrategy
 from fairlead.server.kinds.nodes import NodeStrategy
 from fairlead.server.kinds.others import (
-    CertificateSigningRequestStrategy,
     CountedStrategy,
     PodTemplateStrategy,
     ReportedStrategy,
+    ResourceSliceStrategy,
     RuntimeClassStrategy,
     VersionedStrategy,
 )
@@ -106,6 +107,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
     "resourceclaims.resource.k8s.io": ReportedStrategy(),
     "deviceclasses.resource.k8s.io": CountedStrategy(),
+    "resourceslices.resource.k8s.io": ResourceSliceStrategy(),
 }
 
 #: Kinds that are stored as another one.

@@ -6,16 +6,11 @@ github.com/robfig/cron/v3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
-from fairlead.api.fields import go_quote
-
-_DURATION: Final = re.compile(r"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
-_NUMBER: Final = re.compile("[+-]?[0-9]+").fullmatch
+from fairlead.api.gonumbers import atoi, parse_duration
 
 
 class _Wrong(ValueError):
@@ -54,9 +49,10 @@ def _check(schedule: str) -> None:
 
 def _check_descriptor(schedule: str) -> None:
     if schedule.startswith(EVERY):
-        duration = schedule.removeprefix(EVERY)
-        if not _DURATION.fullmatch(duration):
-            raise _Wrong(f"failed to parse duration {schedule}: time: invalid duration {go_quote(duration)}")
+        try:
+            parse_duration(schedule.removeprefix(EVERY))
+        except ValueError as wrong:
+            raise _Wrong(f"failed to parse duration {schedule}: {wrong}") from None
     elif schedule not in DESCRIPTORS:
         raise _Wrong(f"unrecognized descriptor: {schedule}")
 
@@ -92,9 +88,10 @@ def _value(text: str, names: Mapping[str, int]) -> int:
     named = names.get(text.lower())
     if named is not None:
         return named
-    if not _NUMBER(text):
-        raise _Wrong(f"failed to parse int from {text}: strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
-    number = int(text)
+    try:
+        number = atoi(text)
+    except ValueError as wrong:
+        raise _Wrong(f"failed to parse int from {text}: {wrong}") from None
     if number < 0:
         raise _Wrong(f"negative number ({number}) not allowed: {text}")
     return number

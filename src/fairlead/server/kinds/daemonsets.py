@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
+from fairlead.api.gonumbers import parse_int
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.selectors import validate_structured
 from fairlead.server.kinds.podspec.defaults import default_pod_template
@@ -76,6 +78,11 @@ class DaemonSetStrategy(Strategy):
         is_changed = not is_same(obj["spec"]["template"], old["spec"]["template"])
         _set_template_generation(obj, _template_generation(old) + is_changed)
 
+    def prepare_status(self, obj: Obj, old: Obj) -> None:
+        """Upstream the number is part of the spec, which a status does not change."""
+        super().prepare_status(obj, old)
+        _set_template_generation(obj, _template_generation(old))
+
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         selector, template = spec.get("selector"), spec["template"]
@@ -110,8 +117,12 @@ class DaemonSetStrategy(Strategy):
 
 
 def _template_generation(obj: Obj) -> int:
-    text = (metadata(obj).get("annotations") or {}).get(TEMPLATE_GENERATION, "")
-    return int(text) if text.isdecimal() else 0
+    """Upstream keeps it as a number in the spec, so an annotation that is none cannot be converted."""
+    text = (metadata(obj).get("annotations") or {}).get(TEMPLATE_GENERATION)
+    try:
+        return parse_int(text) if text is not None else 0
+    except ValueError as error:
+        raise BadRequest(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}') from None
 
 
 def _set_template_generation(obj: Obj, generation: int) -> None:

@@ -5,14 +5,10 @@ Source: `validateIndexesFormat` of pkg/apis/batch/validation (1.36).
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from fairlead.api.fields import go_quote
+from fairlead.api.gonumbers import known_int
 
 Interval = tuple[int, int]
-
-_NUMBER: Final = re.compile("[+-]?[0-9]+").fullmatch
 
 
 class IndexesError(ValueError):
@@ -71,8 +67,9 @@ def _interval(part: str, completions: int) -> Interval:
 
 
 def _index(text: str, completions: int) -> int:
-    if not _NUMBER(text):
+    number = known_int(text)
+    if number is None:
         raise IndexesError(f"cannot convert string to integer for index: {go_quote(text)}")
-    if int(text) >= completions:
+    if number >= completions:
         raise IndexesError(f"too large index: {go_quote(text)}")
-    return int(text)
+    return number

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from functools import lru_cache
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -21,16 +20,20 @@ from ipaddress import (
 from typing import Final, TypeAlias
 
 from fairlead.api.fields import Errors, go_quote
+from fairlead.api.gonumbers import known_int
+from fairlead.api.remembered import remembered
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 IPV4, IPV6 = "IPv4", "IPv6"
 
+#: An IPv4 address as it should be written, as nearly all are: nothing is wrong with it.
+_PLAIN: Final = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(?:\.(?!\Z)|\Z)){4}")
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def parse_ip(text: str) -> Address | None:
     """`ParseIPSloppy`: an IPv4-mapped IPv6 address counts as IPv4."""
     if "%" in text or not text.isascii():
@@ -47,9 +50,9 @@ def parse_network(text: str) -> tuple[Address, Network] | None:
     """`ParseCIDRSloppy`: the address that was written and the network it is in."""
     host, slash, length = text.partition("/")
     address = parse_ip(host)
-    if not slash or address is None or not length.isdecimal():
+    bits = known_int(length)
+    if not slash or address is None or bits is None or not length.isdecimal():
         return None
-    bits = int(length)
     if ":" in host and isinstance(address, IPv4Address):
         bits -= 96
     try:
@@ -64,7 +67,7 @@ def family_of(text: str) -> str:
 
 
 def validate_ip(text: str, path: str, errors: Errors, existing: Container[str] = ()) -> None:
-    if text in existing:
+    if text in existing or _PLAIN.fullmatch(text):
         return
     if parse_ip(text) is None:
         errors.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
@@ -107,6 +110,8 @@ def validate_endpoint_ip(text: str, path: str, errors: Errors) -> None:
 
 def ip_warnings(text: str, path: str) -> list[str]:
     """For fields that tolerate unusual forms."""
+    if _PLAIN.fullmatch(text):
+        return []
     address = parse_ip(text)
     if address is None:
         return []

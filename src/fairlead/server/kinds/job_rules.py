@@ -206,11 +206,13 @@ def _validate_exit_codes(codes: Obj, containers: set[str | None], path: str, err
         errors.invalid(f"{path}.values", None, "at least one value is required")
     elif len(values) > _MOST_EXIT_CODES:
         errors.too_many(f"{path}.values", len(values), _MOST_EXIT_CODES)
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             errors.invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
-        if value in values[:index]:
+        if value in seen:
             errors.duplicate(f"{path}.values[{index}]", value)
+        seen.add(value)
     if values != sorted(values):
         errors.invalid(f"{path}.values", values, "must be ordered")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api import names
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, go_quote
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.selectors import validate_structured
 from fairlead.server.kinds.job_rules import (
@@ -65,6 +65,9 @@ class JobStrategy(Strategy):
     has_status = True
     has_generation = True
     selectable = {"status.successful": status_count("succeeded")}
+
+    def unknown_field(self, field: str) -> str:
+        return f"field label {go_quote(field)} not supported for batchv1.Job"
 
     def default(self, obj: Obj) -> None:
         default_job_spec(obj["spec"])

@@ -165,15 +165,16 @@ def _validate_namespace(namespace: str, namespaced: bool, errors: Errors) -> Non
 
 
 def _validate_owners(owners: Sequence[Obj], path: str, errors: Errors) -> None:
-    controller = ""
+    controller, forms = "", None
     for owner in owners:
         _validate_owner(owner, path, errors)
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
+                forms = forms or [_owner_form(one) for one in owners]
                 errors.invalid(
                     path,
-                    [_owner_form(one) for one in owners],
+                    forms,
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}",
                 )

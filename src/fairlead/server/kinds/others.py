@@ -38,8 +38,14 @@ class VersionedStrategy(Strategy):
     allows_unconditional_update = False
 
 
-class CertificateSigningRequestStrategy(ReportedStrategy):
-    selectable = {"spec.signerName": lambda request: str((request.get("spec") or {}).get("signerName", ""))}
+class ResourceSliceStrategy(CountedStrategy):
+    selectable = {
+        "spec.nodeName": lambda slice_: str((slice_.get("spec") or {}).get("nodeName", "")),
+        "spec.driver": lambda slice_: str((slice_.get("spec") or {}).get("driver", "")),
+    }
+
+    def unknown_field(self, field: str) -> str:
+        return f"field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}"
 
 
 class PodTemplateStrategy(Strategy):

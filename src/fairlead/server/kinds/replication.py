@@ -40,7 +40,6 @@ class _Replicas(Strategy):
 
     has_status = True
     has_generation = True
-    selectable = {"status.replicas": status_count("replicas")}
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """Upstream checks the new object as such and once more as a change, so all is told twice."""
@@ -59,6 +58,7 @@ class _Replicas(Strategy):
 
 class ReplicationControllerStrategy(_Replicas):
     orphans_by_default = True
+    selectable = {"status.replicas": status_count("replicas")}  # a ReplicaSet cannot be selected by it
 
     def default(self, obj: Obj) -> None:
         spec = obj["spec"]

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, validate_choice
+from fairlead.api.gonumbers import clamped_int
 from fairlead.api.objects import Obj
 from fairlead.api.selectors import SelectorError, of_structured
 
@@ -86,7 +87,7 @@ def validate_int_or_percent(value: int | str, path: str, errors: Errors) -> None
 
 
 def validate_at_most_all(value: int | str, path: str, errors: Errors) -> None:
-    if isinstance(value, str) and not names.percent(value) and int(value[:-1]) > 100:
+    if isinstance(value, str) and not names.percent(value) and clamped_int(value[:-1]) > 100:
         errors.invalid(path, value, "must not be greater than 100%")
 
 
@@ -94,8 +95,7 @@ def int_or_percent(value: int | str) -> int:
     """The number in front, whatever it counts; a text that is none counts as 0."""
     if isinstance(value, int):
         return value
-    number = value.removesuffix("%")
-    return int(number) if number.isdecimal() else 0
+    return clamped_int(value.removesuffix("%"))
 
 
 # label selectors -----------------------------------------------------------------------------------------------

@@ -26,11 +26,13 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
         return
     ips, families = spec.get("clusterIPs") or [], spec.get("ipFamilies") or []
     _validate_both_spellings(spec.get("clusterIP", ""), ips, errors)
+    seen: set[str] = set()
     for index, family in enumerate(families):
         if family not in FAMILIES:
             errors.not_supported(f"spec.ipFamilies[{index}]", family, FAMILIES)
-        if family in families[:index]:
+        if family in seen:
             errors.duplicate(f"spec.ipFamilies[{index}]", family)
+        seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in POLICIES:
         errors.not_supported("spec.ipFamilyPolicy", policy, POLICIES)
@@ -57,14 +59,14 @@ def _validate_both_spellings(first: str, ips: list[str], errors: Errors) -> None
 
 def _validate_ips(ips: list[str], existing: list[str] | tuple[str, ...], errors: Errors) -> bool:
     """Each address for itself; False if one of them is so wrong that no more can be said about all."""
-    before = len(errors)
+    before = errors.added
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
                 errors.invalid("spec.clusterIPs", ips, "'None' must be the first and only value")
             continue
         validate_ip(ip, f"spec.clusterIPs[{index}]", errors, existing)
-    is_fine = len(errors) == before
+    is_fine = errors.added == before
     if len(ips) > 2:
         errors.invalid("spec.clusterIPs", ips, "may only hold up to 2 values")
     return is_fine

@@ -179,9 +179,9 @@ def _validate_affinity(spec: Obj, errors: Errors) -> None:
 
 
 def _validate_external_ip(ip: str, path: str, existing: Container[str], errors: Errors) -> None:
-    before = len(errors)
+    before = errors.added
     validate_ip(ip, path, errors, existing)
-    if len(errors) == before:
+    if errors.added == before:
         validate_endpoint_ip(ip, path, errors)
 
 

@@ -101,11 +101,11 @@ class PersistentVolumeClaimStrategy(Strategy):
 
 def _validate_claimed_name(name: str, path: str, errors: Errors) -> bool:
     """Of Kubernetes' own resources only storage is claimed."""
-    before = len(errors)
+    before = errors.added
     check(errors, path, name, names.qualified_name)
-    if len(errors) == before and is_native(name) and name != "storage":
+    if errors.added == before and is_native(name) and name != "storage":
         errors.not_supported(path, name, ("storage",))
-    return len(errors) == before
+    return errors.added == before
 
 
 def _settle_data_sources(spec: Obj, was: Obj) -> None:

@@ -2,36 +2,43 @@
 
     definitions.py  built-in types in the forms of OpenAPI v3 and v2     facts.py   enums and defaults
     custom.py       the same for custom kinds                            paths.py   operations
-    documents.py    putting documents together
+    documents.py    putting documents together                           gnostic.py v2 as protobuf
 
 Nothing is built before somebody asks for it: a group-version takes a few milliseconds, v2 as a whole some hundred.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fairlead.api.errors import NotAcceptable
-from fairlead.server.openapi import documents
-from fairlead.server.served import Catalogue
+from fairlead.server.openapi import documents, gnostic
+from fairlead.server.openapi.documents import Kinds
 
 JSON = "application/json"
-_ACCEPTED = (JSON, "application/*", "*/*")
+_JSON = {JSON: JSON, "application/*": JSON, "*/*": JSON}
+_PROTOBUF = dict.fromkeys((gnostic.MEDIA_TYPE, gnostic.OLD_MEDIA_TYPE), gnostic.MEDIA_TYPE)
 
 
-def document(catalogue: Catalogue, parts: tuple[str, ...], accept: str) -> tuple[bytes, str] | None:
+def document(kinds: Kinds, parts: tuple[str, ...], media_types: Iterable[str]) -> tuple[bytes, str] | None:
     """The document at `/openapi/PARTS` with its media type, or None if there is none.
 
-    Only JSON is made. kubectl asks for v2 in protobuf where v3 cannot help it (`apply` of a custom kind), takes 406
-    for "no schema", and does without.
+    `media_types` are those that the client takes, what it wants most first. All documents are there as JSON, v2 as
+    protobuf as well. Raises NotAcceptable if it takes none of these.
     """
-    if accept and not any(one.split(";")[0].strip() in _ACCEPTED for one in accept.split(",")):
-        raise NotAcceptable(f"only the following media types are accepted: {JSON}")
+    made = _JSON | _PROTOBUF if parts == ("v2",) else _JSON
+    media_type = next((made[wanted] for wanted in media_types if wanted in made), None)
+    if media_type is None:
+        raise NotAcceptable(f"only the following media types are accepted: {', '.join(dict.fromkeys(made.values()))}")
     match parts:
+        case ("v2",) if media_type == gnostic.MEDIA_TYPE:
+            body: bytes | None = documents.v2_as_protobuf(kinds)
         case ("v2",):
-            body: bytes | None = documents.v2(catalogue)
+            body = documents.v2(kinds)
         case ("v3",):
-            body = documents.v3_index(catalogue)
+            body = documents.v3_index(kinds)
         case ("v3", *path):
-            body = documents.v3(catalogue, tuple(path))
+            body = documents.v3(kinds, tuple(path))
         case _:
             body = None
-    return None if body is None else (body, JSON)
+    return None if body is None else (body, media_type)

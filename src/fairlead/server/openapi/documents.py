@@ -7,7 +7,8 @@ again when a CRD has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -16,7 +17,7 @@ from fairlead import __version__
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.server.openapi import custom
+from fairlead.server.openapi import custom, gnostic
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, closure, references
 from fairlead.server.openapi.paths import paths_of
 from fairlead.server.served import Catalogue
@@ -40,49 +41,63 @@ _ROOTS: dict[tuple[str, ...], tuple[str, str, str]] = {
 _Source = tuple[Resource, bytes]
 
 
-def v3_index(catalogue: Catalogue) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """What is served at a moment; documents may be made from it in another thread."""
+
+    rows: Sequence[Resource]
+    crds: Mapping[str, Obj]  # by `Resource.qualified`
+
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> Kinds:
+        return cls(catalogue.rows(), {served.resource.qualified: served.crd for served in catalogue if served.crd})
+
+    def source(self, row: Resource) -> _Source:
+        """What documents depend on of one kind: of a CRD its spec."""
+        crd = self.crds.get(row.qualified)
+        return row, encode({"spec": crd["spec"]}) if crd else b""
+
+
+def v3_index(kinds: Kinds) -> bytes:
     """`/openapi/v3`: where the documents are. The hash changes with what is behind it, so clients may keep them."""
-    rows = catalogue.rows()
+    rows = kinds.rows
     keys: list[tuple[str, ...]] = list(_ROOTS)
     keys += [("apis", group) for group in dict.fromkeys(row.group for row in rows) if group]
     keys += list(dict.fromkeys(tuple(row.root.strip("/").split("/")) for row in rows))
     paths = {}
     for key in sorted(keys):
         path = "/".join(key)
-        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(_sources(catalogue, key))}"}
+        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(_sources(kinds, key))}"}
     return encode({"paths": paths})
 
 
-def v3(catalogue: Catalogue, path: tuple[str, ...]) -> bytes | None:
+def v3(kinds: Kinds, path: tuple[str, ...]) -> bytes | None:
     """`/openapi/v3/PATH`, or None if nothing is there."""
     if path in _ROOTS:
         return _root(*_ROOTS[path])
     if len(path) == 2 and path[0] == "apis":
-        is_served = any(row.group == path[1] for row in catalogue.rows())
+        is_served = any(row.group == path[1] for row in kinds.rows)
         name = f"{META}.APIGroup"
         return (
             _root(f"/apis/{path[1]}/", f"get{path[1].partition('.')[0].title()}APIGroup", name) if is_served else None
         )
-    sources = _sources(catalogue, path)
+    sources = _sources(kinds, path)
     return _v3(sources) if sources else None
 
 
-def v2(catalogue: Catalogue) -> bytes:
+def v2(kinds: Kinds) -> bytes:
     """`/openapi/v2`."""
-    crds = _crds(catalogue)
-    return _v2(tuple((row, crds.get(row.qualified, b"")) for row in catalogue.rows()))
+    return _v2(tuple(map(kinds.source, kinds.rows)))
 
 
-def _sources(catalogue: Catalogue, path: tuple[str, ...]) -> tuple[_Source, ...]:
+def v2_as_protobuf(kinds: Kinds) -> bytes:
+    """`/openapi/v2` for Go clients."""
+    return _v2_as_protobuf(tuple(map(kinds.source, kinds.rows)))
+
+
+def _sources(kinds: Kinds, path: tuple[str, ...]) -> tuple[_Source, ...]:
     root = "/" + "/".join(path)
-    rows = [row for row in catalogue.rows() if row.root == root]
-    crds = _crds(catalogue) if any(not row.definition for row in rows) else {}
-    return tuple((row, crds.get(row.qualified, b"")) for row in rows)
-
-
-def _crds(catalogue: Catalogue) -> dict[str, bytes]:
-    """The part of each CRD that documents depend on."""
-    return {served.resource.qualified: encode({"spec": served.crd["spec"]}) for served in catalogue if served.crd}
+    return tuple(kinds.source(row) for row in kinds.rows if row.root == root)
 
 
 def _hash(sources: tuple[_Source, ...]) -> str:
@@ -124,6 +139,11 @@ def _v2(sources: tuple[_Source, ...]) -> bytes:
             "security": [{"BearerToken": []}],
         }
     )
+
+
+@lru_cache(maxsize=2)
+def _v2_as_protobuf(sources: tuple[_Source, ...]) -> bytes:
+    return gnostic.document(_v2(sources))
 
 
 def _content(sources: Iterable[_Source], version: str) -> tuple[Obj, Obj]:

@@ -7,10 +7,11 @@ PATCH knows `fieldValidation`, and whether it takes strategic merge patches.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
-from fairlead.server.openapi.definitions import PREFIX, V2, V3
+from fairlead.server.openapi.definitions import PREFIX, V2, V3, definition
 from fairlead.server.wire import META
 
 _PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
@@ -28,6 +29,23 @@ _TYPES = {
     "sendInitialEvents": "boolean",
     "timeoutSeconds": "integer",
     "watch": "boolean",
+}
+_TEXTS = {
+    "allowWatchBookmarks": "Whether a watch may send BOOKMARK events, which say how far it has come.",
+    "continue": "The token of the answer before, for the next page of a list.",
+    "fieldManager": "Who makes these changes, as managedFields will say; at most 128 printable characters.",
+    "fieldSelector": "Restricts the objects by their fields.",
+    "fieldValidation": "What becomes of unknown and repeated fields: Ignore, Warn or Strict.",
+    "force": "Whether an apply takes over fields that others own.",
+    "labelSelector": "Restricts the objects by their labels.",
+    "limit": "How many objects a list answers at most; the rest is there by its continue token.",
+    "namespace": "object name and auth scope, such as for teams and projects",
+    "pretty": "If 'true', the answer is printed with indentation.",
+    "resourceVersion": "How new the answer has to be, or from where on a watch begins.",
+    "resourceVersionMatch": "How resourceVersion is meant for a list: Exact or NotOlderThan.",
+    "sendInitialEvents": "Whether a watch begins with an event for every object that is there.",
+    "timeoutSeconds": "How long a list or watch may take.",
+    "watch": "Whether to be told of changes instead of being sent a list.",
 }
 _LIST = (
     "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
@@ -189,16 +207,28 @@ class _Maker:
         return {"parameters": [*in_path, self._parameter("pretty")]}
 
     def _parameter(self, name: str) -> Obj:
-        return {"name": name, "in": "query", "uniqueItems": True} | self._typed(_TYPES.get(name, "string"))
+        where = {"name": name, "in": "query", "description": _described(name, self.version), "uniqueItems": True}
+        return where | self._typed(_TYPES.get(name, "string"))
 
     def _in_path(self, name: str) -> Obj:
-        return {"name": name, "in": "path", "required": True, "uniqueItems": True} | self._typed("string")
+        told = f"name of the {self.row.kind}" if name == "name" else _TEXTS[name]
+        where = {"name": name, "in": "path", "description": told, "required": True, "uniqueItems": True}
+        return where | self._typed("string")
 
     def _typed(self, type_: str) -> Obj:
         return {"schema": {"type": type_, "uniqueItems": True}} if self.version == V3 else {"type": type_}
 
     def _scope(self) -> str:
         return "Namespaced" if self.row.namespaced else ""
+
+
+@cache
+def _described(name: str, version: str) -> str:
+    """What a parameter of the query means; those of a deletion are described with its options."""
+    if (told := _TEXTS.get(name)) is not None:
+        return told
+    described: str = definition(DELETE_OPTIONS, version)["properties"][name]["description"]
+    return described
 
 
 def _gvk(row: Resource) -> Obj:

@@ -139,10 +139,12 @@ def _is_near(company: Company, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.ones(len(rows), dtype=np.bool_)
     if not company.near:
         return mask
-    meant = snapshot.crowd.meant_by_all(company.near)
+    crowd = snapshot.crowd
+    meant = crowd.meant_by_all(company.near)
     columns: list[Codes[str]] = [snapshot.labels(term.topology_key) for term in company.near]
     sums = [column.sums(meant.counts) for column in columns]
-    is_first = meant.counts_in(company) and not any(one.any() for one in sums)
+    is_alone = not any(one.any() for one in sums)
+    is_first = is_alone and all(term.matches(company, crowd.namespace_labels) for term in company.near)
     for column, found in zip(columns, sums, strict=True):
         codes = column.codes[rows]
         mask &= codes >= 0

@@ -43,16 +43,17 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A constraint, and the pods that it counts."""
+    """A constraint, whom it is about, and how many of those are counted where."""
 
     rule: TopologySpreadConstraint
+    selector: DefaultSelector | None
     tally: Tally
-    #: Its selector is empty: it is about everybody, and yet upstream counts nobody by it, but the newcomer itself and
-    #: who is supposed to come or go (countPodsMatchSelector and updateWithPod).
-    is_about_all: bool
 
-    def counts_itself(self, company: Company) -> int:
-        return int(self.is_about_all or self.tally.counts_in(company))
+    def counts_newcomer(self, company: Company) -> int:
+        """By its labels alone, even if it is going away or the selector is empty: the tally counts no such pods, but
+        upstream asks about them only of those that are there (countPodsMatchSelector).
+        """
+        return int(self.selector is not None and self.selector.matches(company.labels))
 
 
 class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -157,7 +158,7 @@ class PodTopologySpread(CompanyPlugin):
                 least = 0
             codes = places.codes[rows]
             has_label = codes >= 0
-            skew = sums[codes] + one.counts_itself(task.company) - least
+            skew = sums[codes] + one.counts_newcomer(task.company) - least
             judged.append((has_label & (skew <= one.rule.max_skew), has_label))
         return judged
 
@@ -244,7 +245,9 @@ def _place(node: Node | None, rules: Sequence[TopologySpreadConstraint]) -> list
 def _spread(
     rule: TopologySpreadConstraint, snapshot: Snapshot, company: Company, selector: DefaultSelector | None
 ) -> Spread:
-    """The rule, counting pods of the namespace that are not going away."""
+    """The rule, counting pods of the namespace that are not going away. By an empty selector, which is about everybody,
+    upstream counts nobody but the newcomer and who is supposed to come or go (countPodsMatchSelector, updateWithPod).
+    """
     namespace = company.namespace
     is_about_all = selector is not None and selector.is_empty
 
@@ -255,7 +258,7 @@ def _spread(
         return selector.matches(other.labels)
 
     tally = snapshot.crowd.tally((namespace, selector.key if selector else None), matches)
-    return Spread(rule, tally, is_about_all)
+    return Spread(rule, selector, tally)
 
 
 def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:

@@ -6,13 +6,13 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
 
+from fairlead.api.gonumbers import known_int
 from fairlead.api.scheduling import Node, NodeSelectorRequirement, NodeSelectorTerm
 from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
 from fairlead.scheduler.arguments import Arguments
@@ -25,7 +25,6 @@ from fairlead.scheduler.snapshot import Snapshot
 NAME_FIELD: Final = "metadata.name"
 ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 
 Verdict = Callable[[str | None], bool]
 
@@ -134,7 +133,7 @@ def eligible_rows(shape: Shape, snapshot: Snapshot, rows: Rows) -> Rows:
 def _matching(shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.ones(len(rows), dtype=np.bool_)
     for key, value in shape.node_selector.items():
-        mask &= _label_mask(snapshot, rows, key, _in((value,)))
+        mask &= has_label(snapshot, rows, key, (value,))
     terms = _required_terms(shape)
     if terms is not None:
         mask &= any_term(terms, snapshot, rows)
@@ -151,10 +150,24 @@ def any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) 
 def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.full(len(rows), bool(term.match_expressions or term.match_fields))
     for one in term.match_expressions or ():
-        mask &= _label_mask(snapshot, rows, one.key, verdict_of(one))
+        if one.operator == "In":
+            mask &= has_label(snapshot, rows, one.key, one.values or ())
+        else:
+            mask &= _label_mask(snapshot, rows, one.key, verdict_of(one))
     for one in term.match_fields or ():
         verdict = field_verdict_of(one)
         mask &= np.fromiter((verdict(snapshot.names[row]) for row in rows), dtype=np.bool_, count=len(rows))
+    return mask
+
+
+def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -> Mask:
+    """Which rows have one of these values; however many values the label has on other nodes."""
+    column = snapshot.labels(key)
+    here = column.codes[rows]
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for value in values:
+        if (code := column.find(value)) is not None:
+            mask |= here == code
     return mask
 
 
@@ -215,23 +228,17 @@ def _not_in(values: Sequence[str]) -> Verdict:
 
 def _ordered(is_met: Callable[[int, int], bool]) -> Callable[[Sequence[str]], Verdict]:
     def make(values: Sequence[str]) -> Verdict:
-        bound = _integer(values[0]) if len(values) == 1 else None
+        bound = known_int(values[0]) if len(values) == 1 else None
         if bound is None:
             return _never
 
         def verdict(found: str | None) -> bool:
-            value = None if found is None else _integer(found)
+            value = None if found is None else known_int(found)
             return value is not None and is_met(value, bound)
 
         return verdict
 
     return make
-
-
-def _integer(text: str) -> int | None:
-    """An int64, as Go reads it."""
-    value = int(text) if _INTEGER(text) else None
-    return value if value is not None and -(2**63) <= value < 2**63 else None
 
 
 _OPERATORS: Mapping[str, Callable[[Sequence[str]], Verdict]] = {

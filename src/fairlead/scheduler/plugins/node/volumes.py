@@ -1,7 +1,8 @@
 """A pod can run where its volumes are (VolumeBinding).
 
-Claims that are bound hold the pod to the nodes of their volumes. Claims that are not wait for whoever binds them: this
-scheduler provisions nothing, so a claim of a class that waits for its first consumer finds a volume on no node.
+Claims that are bound hold the pod to the nodes of their volumes. Those that are not wait for whoever binds them, unless
+their class waits for its first consumer: then the node decides which volume it will be (`choosing.py`), and once the
+pod has that node, the volume is bound or asked for (`scheduler/volumebinding.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.company import Task
 from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused
-from fairlead.scheduler.plugins.node.affinity import any_term
+from fairlead.scheduler.plugins.node.choosing import choose, reached_from
 from fairlead.scheduler.shape import Shape
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -27,7 +28,7 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 
 
 class VolumeBindingArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """How long to wait for a volume: read and unused, for none is awaited."""
+    """How long to wait for the volumes of a pod that has got its node."""
 
     bind_timeout_seconds: int = 600
     #: Not known to a server without the feature gate StorageCapacityScoring.
@@ -45,7 +46,10 @@ class VolumeBinding(Plugin):
               "invalid BindTimeoutSeconds, should not be a negative value")  # fmt: skip
         check(args.shape is None, "shape", args.shape,
               "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring")  # fmt: skip
-        return cls()
+        return cls(args.bind_timeout_seconds)
+
+    def __init__(self, bind_timeout_seconds: int = 600) -> None:
+        self.bind_timeout_seconds = bind_timeout_seconds
 
     def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Claims that do not exist, or that somebody else has to bind first."""
@@ -64,33 +68,33 @@ class VolumeBinding(Plugin):
             owner = claim.metadata.controller
             if one.owner_key and (owner is None or owner.uid != one.owner_uid):
                 return Refused(f"PVC {one.key} was not created for pod {one.owner_key} (pod is not owner)")
-            has_unbound |= not claim.is_bound and not _is_awaited(claim, snapshot)
+            has_unbound |= not claim.is_bound and not volumes.is_awaited(claim)
         return Refused("pod has unbound immediate PersistentVolumeClaims") if has_unbound else None
 
     def filters(self, shape: Shape) -> bool:
         return bool(shape.claims)
 
     def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        if self.pre_filter(shape, snapshot) is not None or _awaited(shape, snapshot):
+        if self.pre_filter(shape, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
         elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
-        return ~elsewhere & ~lost
+        return ~elsewhere & ~lost & choose(awaited(shape, snapshot), snapshot, rows).possible
 
     def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
         """All that is wrong with a node; evicting pods brings no volume."""
         elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
-        count = len(rows)
+        possible = choose(awaited(shape, snapshot), snapshot, rows).possible
         reasons = Counter(
             {
                 ELSEWHERE: int(elsewhere.sum()),
                 NO_VOLUME: int(lost.sum()),
-                NOTHING_TO_BIND: count * bool(_awaited(shape, snapshot)),
+                NOTHING_TO_BIND: int((~possible).sum()),
             }
         )
-        return Refusals(reasons, np.ones(count, dtype=np.bool_))
+        return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
 
     def helps(self, change: Change, task: Task) -> bool:
-        """Of the claims, the pod's own."""
+        """Of the claims, the pod's own; of the volumes, those that are its claims' or nobody's."""
         return not change.claim or any(one.key == change.claim for one in task.shape.claims)
 
 
@@ -99,14 +103,10 @@ def _bound(shape: Shape, snapshot: Snapshot) -> list[PersistentVolume | None]:
     return [snapshot.volumes.volumes.get(one.spec.volume_name) for one in _claims(shape, snapshot) if one.is_bound]
 
 
-def _awaited(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
-    """The claims that wait for their first consumer."""
-    return [one for one in _claims(shape, snapshot) if _is_awaited(one, snapshot)]
-
-
-def _is_awaited(claim: PersistentVolumeClaim, snapshot: Snapshot) -> bool:
-    """One that names its volume already waits for nobody but the binder."""
-    return not claim.spec.volume_name and snapshot.volumes.waits_for_first_consumer(claim)
+def awaited(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+    """The claims whose volumes are chosen after the node, each once however many volumes of the pod name it."""
+    unbound = (one for one in _claims(shape, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
+    return list({one.metadata.key: one for one in unbound}.values())
 
 
 def _claims(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
@@ -121,9 +121,7 @@ def _out_of_reach(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, 
     for volume in bound:
         if volume is None:
             return elsewhere, undecided
-        affinity = volume.spec.node_affinity
-        if affinity is not None and affinity.required is not None:
-            fits = any_term(affinity.required.node_selector_terms or (), snapshot, rows)
-            elsewhere |= undecided & ~fits
-            undecided &= fits
+        fits = reached_from(volume, snapshot, rows)
+        elsewhere |= undecided & ~fits
+        undecided &= fits
     return elsewhere, np.zeros(len(rows), dtype=np.bool_)

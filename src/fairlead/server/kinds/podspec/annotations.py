@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead.api.fields import Errors, go_quote
+from fairlead.api.gonumbers import known_int
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import MIRROR
 from fairlead.server.kinds.podspec.paths import validate_descending_path
@@ -73,7 +74,8 @@ def validate_pod_annotations(annotations: Mapping[str, str], spec: Obj, path: st
 
 def _is_int32(text: str) -> bool:
     """A plain number: no plus sign, no leading zeros (helper.GetDeletionCostFromPodAnnotations)."""
-    return _INTEGER.fullmatch(text) is not None and -_MAX_INT32 - 1 <= int(text) <= _MAX_INT32
+    number = known_int(text) if _INTEGER.fullmatch(text) else None
+    return number is not None and -_MAX_INT32 - 1 <= number <= _MAX_INT32
 
 
 def _validate_seccomp(profile: str, path: str, errors: Errors) -> None:

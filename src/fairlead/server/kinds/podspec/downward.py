@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from fairlead.api.fields import Errors
 from fairlead.api.names import annotation_key, qualified_name
 from fairlead.api.objects import Obj
@@ -29,7 +27,6 @@ VOLUME_FIELDS = frozenset(
 _KNOWN_FIELDS = ENV_FIELDS | VOLUME_FIELDS | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
 _OLD_NAMES = {"spec.host": "spec.nodeName"}
 _SUBSCRIPTABLE = {"metadata.annotations": annotation_key, "metadata.labels": qualified_name}
-_SUBSCRIPTED = re.compile(r"(?!\[')(?P<path>.+?)\['(?P<key>.*)'\]", re.DOTALL)
 
 _RESOURCES = frozenset(
     {
@@ -66,9 +63,9 @@ def validate_field_reference(reference: Obj, allowed: frozenset[str], path: str,
     if version != "v1":
         text = f"unsupported pod version: {version}"
         return errors.invalid(f"{path}.fieldPath", field_path, f"error converting fieldPath: {text}")
-    subscripted = _SUBSCRIPTED.fullmatch(field_path)
-    if subscripted is not None:
-        return _validate_subscript(field_path, subscripted["path"], subscripted["key"], path, errors)
+    whole, bracket, key = field_path.partition("['")
+    if whole and bracket and key.endswith("']"):
+        return _validate_subscript(field_path, whole, key.removesuffix("']"), path, errors)
     name = _OLD_NAMES.get(field_path, field_path)
     if name not in _KNOWN_FIELDS:
         text = f"field label not supported: {field_path}"

@@ -8,7 +8,8 @@ The grammar is that of github.com/distribution/reference, which upstream parses 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from fairlead.api.remembered import remembered
 
 _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
@@ -20,7 +21,7 @@ _REFERENCE = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def default_pull_policy(image: str) -> str:
     """`Always` for the tag `latest`, given or implied; else `IfNotPresent`."""
     reference = _REFERENCE.fullmatch(image)

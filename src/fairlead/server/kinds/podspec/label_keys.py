@@ -30,8 +30,9 @@ def validate_label_keys(owner: Obj, path: str, errors: Errors) -> None:
             check(errors, f"{path}.{field}[{i}]", key, qualified_name)
     if selector is not None:
         _validate_asked_once(match or (), selector, path, errors)
+    both = set(match or ()).intersection(mismatch or ())
     for i, key in enumerate(match or ()):
-        if key in (mismatch or ()):
+        if key in both:
             errors.invalid(f"{path}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 

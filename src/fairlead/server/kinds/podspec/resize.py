@@ -102,7 +102,7 @@ def _validate_pod_level(spec: Obj, old: Obj, errors: Errors) -> None:
 
 
 def _validate_same_containers(spec: Obj, old: Obj, errors: Errors) -> bool:
-    found = len(errors)
+    found = errors.added
     for kind in ("containers", "initContainers"):
         containers, before = spec.get(kind) or (), old.get(kind) or ()
         if len(containers) != len(before):
@@ -111,7 +111,7 @@ def _validate_same_containers(spec: Obj, old: Obj, errors: Errors) -> bool:
         for i, (container, was) in enumerate(zip(containers, before, strict=True)):
             if container.get("name") != was.get("name"):
                 errors.forbidden(f"spec.{kind}[{i}].name", f"{kind} may not be renamed or reordered on resize")
-    return len(errors) == found
+    return errors.added == found
 
 
 def _validate_nothing_removed(resources: Obj, old: Obj, path: str, what: str, errors: Errors) -> None:

@@ -5,6 +5,7 @@ Reference: validateResourceRequirements, validatePodResources and what they call
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from fairlead.api.fields import Errors
@@ -60,9 +61,9 @@ def validate_pod_resources(spec: Obj, claim_names: frozenset[str], path: str, er
 
 
 def _validate_pod_level_name(name: str, path: str, errors: Errors) -> None:
-    before = len(errors)
+    before = errors.added
     validate_resource_name(name, path, errors)
-    if len(errors) == before and not is_pod_level_resource(name):
+    if errors.added == before and not is_pod_level_resource(name):
         errors.not_supported(path, name, _POD_LEVEL_NAMES)
 
 
@@ -112,19 +113,27 @@ def _validate_against_limit(name: str, amount: str, limit: str | None, path: str
 def _validate_claims(claims: Iterable[Obj], known: frozenset[str], path: str, errors: Errors) -> None:
     """Claims refer to `spec.resourceClaims`, each as a whole or request by request but not both."""
     seen: set[str] = set()
+    requests: Counter[str] = Counter()
     for i, claim in enumerate(claims):
         here = f"{path}[{i}]"
         name = claim.get("name", "")
         if not name:
             errors.required(here)
             continue
-        _validate_claim_is_new(name, claim.get("request", ""), seen, here, errors)
+        _validate_claim_is_new(name, claim.get("request", ""), seen, requests, here, errors)
         if name not in known:
-            choice = f": {', '.join(sorted(known))}" if known else " which is empty"
+            choice = _choice(known) if errors.has_room else ""
             errors.not_found(here, name, f"must be one of the names in pod.spec.resourceClaims{choice}")
 
 
-def _validate_claim_is_new(name: str, request: str, seen: set[str], path: str, errors: Errors) -> None:
+def _choice(known: frozenset[str]) -> str:
+    return f": {', '.join(sorted(known))}" if known else " which is empty"
+
+
+def _validate_claim_is_new(
+    name: str, request: str, seen: set[str], requests: Counter[str], path: str, errors: Errors
+) -> None:
+    """`seen` are claims and requests so far, `requests` counts those of each claim."""
     if name in seen:
         return errors.duplicate(path, name)
     key = f"{name}/{request}" if request else name
@@ -132,8 +141,10 @@ def _validate_claim_is_new(name: str, request: str, seen: set[str], path: str, e
         check(errors, f"{path}.request", request, dns1123_label)
     if key in seen:
         errors.duplicate(path, key)
-    elif not request:
-        for _ in (one for one in seen if one.startswith(f"{name}/")):
+    elif request:
+        requests[name] += 1
+    else:
+        for _ in range(requests[name]):
             errors.duplicate(path, name)
     seen.add(key)
     return None

@@ -13,6 +13,7 @@ _NOT_POSITIVE = "must be greater than zero"
 
 
 def validate_topology_spread(constraints: list[Obj], path: str, errors: Errors) -> None:
+    last = {_pair(constraint): i for i, constraint in enumerate(constraints)}
     for i, constraint in enumerate(constraints):
         here = f"{path}[{i}]"
         topology_key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
@@ -22,7 +23,7 @@ def validate_topology_spread(constraints: list[Obj], path: str, errors: Errors) 
             errors.required(f"{here}.topologyKey", "can not be empty")
         if action not in _ACTIONS:
             errors.not_supported(f"{here}.whenUnsatisfiable", action, _ACTIONS)
-        if any(_pair(other) == (topology_key, action) for other in constraints[i + 1 :]):
+        if last[topology_key, action] > i:
             errors.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{topology_key}, {action}}}")
         _validate_min_domains(constraint.get("minDomains"), action, f"{here}.minDomains", errors)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

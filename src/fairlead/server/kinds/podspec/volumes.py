@@ -66,7 +66,7 @@ def validate_volumes(
     faultless: dict[str, Obj] = {}
     created = {f"{pod_name}-{volume.get('name', '')}" for volume in volumes if pod_name and "ephemeral" in volume}
     for i, volume in enumerate(volumes):
-        before = len(errors)
+        before = errors.added
         name = volume.get("name", "")
         _validate_source(volume, name, pod_name, f"{path}[{i}]", errors, is_pod=is_pod)
         if name:
@@ -75,7 +75,7 @@ def validate_volumes(
             errors.required(f"{path}[{i}].name")
         if name in faultless:
             errors.duplicate(f"{path}[{i}].name", name)
-        if len(errors) == before:
+        if errors.added == before:
             faultless[name] = volume
         if created:
             _validate_claim_is_not_created(volume, created, f"{path}[{i}]", errors)

@@ -6,7 +6,8 @@ pkg/api/node/util.go). Paths start at the pod; those of a template start at `spe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from fairlead.api.fields import go_quote
@@ -16,6 +17,7 @@ from fairlead.api.quantity import is_integer
 from fairlead.server.kinds.ips import ip_warnings
 from fairlead.server.kinds.podspec.affinity import PREFERRED, REQUIRED
 from fairlead.server.kinds.podspec.annotations import APPARMOR, SECCOMP_CONTAINER, SECCOMP_POD
+from fairlead.server.kinds.podspec.overlaps import MOST_CONFLICTS, TakenPorts, overlapping
 from fairlead.server.kinds.podspec.visiting import each_with_path
 
 _DEPRECATED_LABELS = {
@@ -162,18 +164,20 @@ def _about_files(volume: Obj) -> Iterator[str]:
     start = f"volume {go_quote(volume.get('name', ''))}"
     for kind, name_field in _OBJECTS.items():
         source = volume.get(kind) or {}
-        yield from _overlaps(_files(source, ""), [], f"{start} ({_owner(kind, source.get(name_field))})")
-    seen: list[_File] = []
+        found = _overlaps(_files(source, ""), f"{start} ({_owner(kind, source.get(name_field))})")
+        yield from (text for _, text in found)
+    files: list[_File] = []
+    empty: list[tuple[int, str]] = []
     for projection in (volume.get("projected") or {}).get("sources") or ():
         if not projection:
-            yield f"{start} (Projected) has no sources provided"
-        files: list[_File] = []
+            empty.append((len(files), f"{start} (Projected) has no sources provided"))
         for kind in _OBJECTS:
             source = projection.get(kind) or {}
             files += _files(source, f" ({_owner(kind, source.get('name'))})")
         if token := projection.get("serviceAccountToken"):
             files.append((token.get("path", "").rstrip("/"), " (ServiceAccountToken)"))
-        yield from _overlaps(files, seen, f"{start} (Projected)")
+    found = [*empty, *_overlaps(files, f"{start} (Projected)")]
+    yield from (text for _, text in sorted(found, key=itemgetter(0)))
 
 
 def _owner(kind: str, name: str | None) -> str:
@@ -185,13 +189,14 @@ def _files(source: Obj, owner: str) -> list[_File]:
     return [(item.get("path", "").rstrip("/"), owner) for item in source.get("items") or ()]
 
 
-def _overlaps(files: Iterable[_File], seen: list[_File], start: str) -> Iterator[str]:
-    """Of each file with those before it, in this source and in others."""
-    for path, owner in files:
-        for other, its_owner in seen if path else ():
-            if other and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/")):
-                yield f"{start}: overlapping paths: {go_quote(path)}{owner} with {go_quote(other)}{its_owner}"
-        seen.append((path, owner))
+def _overlaps(files: list[_File], start: str) -> list[tuple[int, str]]:
+    """Of each file with those before it, in this source and in others: the later file, and what is said."""
+    found = []
+    for later, earlier in overlapping([path for path, _ in files]):
+        (path, owner), (other, its_owner) = files[later], files[earlier]
+        text = f"{start}: overlapping paths: {go_quote(path)}{owner} with {go_quote(other)}{its_owner}"
+        found.append((later, text))
+    return found
 
 
 def _about_duplicates(spec: Obj, path: str) -> Iterator[str]:
@@ -254,17 +259,19 @@ def _hides(variable: Obj, name: str) -> bool:
 
 
 def _about_ports(spec: Obj, path: str) -> Iterator[str]:
-    known: dict[tuple[Any, Any], list[tuple[str, Obj]]] = {}
+    known: dict[tuple[Any, Any], TakenPorts] = {}
+    left = MOST_CONFLICTS
     for container, here in each_with_path(spec, path):
         for i, port in enumerate(container.get("ports") or ()):
             where = f"{here}.ports[{i}]"
             if port.get("hostIP") and not port.get("hostPort"):
                 yield f"{where}: hostIP set without hostPort: {_go_port(port)}"
-            others = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-            for other_path, other in others:
-                if text := _port_conflict(port, other):
-                    yield f"{where}: {text} port definition with {other_path}"
-            others.append((where, port))
+            taken = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), TakenPorts())
+            if left > 0:
+                found = taken.conflicts(port)
+                yield from (f"{where}: {text} port definition with {other}" for text, other in found[:left])
+                left -= len(found)
+            taken.add(port, where)
 
 
 def _about_port_names(spec: Obj, path: str) -> Iterator[str]:
@@ -277,16 +284,6 @@ def _about_port_names(spec: Obj, path: str) -> Iterator[str]:
             where = f"{here}.ports[{i}]"
             if (first := known.setdefault(name, where)) != where:
                 yield f"{where}: duplicate port name {go_quote(name)} with {first}, {_BY_NAME} {first}"
-
-
-def _port_conflict(port: Obj, other: Obj) -> str:
-    ip, host_port = port.get("hostIP", ""), port.get("hostPort", 0)
-    other_ip, other_port = other.get("hostIP", ""), other.get("hostPort", 0)
-    if ip == other_ip and host_port == other_port:
-        return "duplicate"
-    if not host_port or not other_port:
-        return "overlapping"
-    return "dangerously ambiguous" if host_port == other_port and bool(ip) != bool(other_ip) else ""
 
 
 def _go_port(port: Obj) -> str:

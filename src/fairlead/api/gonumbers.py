@@ -1,4 +1,7 @@
-"""Numbers, booleans and times in queries as Go reads them: Python's `int` takes more, and says it in other words."""
+"""Numbers, booleans and times that users write as texts, as Go reads them.
+
+Python's `int` takes more, says it in other words, and raises another error for a number of thousands of digits.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,27 @@ def parse_int(text: str) -> int:
     return _parsed("ParseInt", text, _INT, -(2**63), 2**63 - 1)
 
 
+def atoi(text: str) -> int:
+    """`strconv.Atoi(text)`; ValueError in Go's words."""
+    return _parsed("Atoi", text, _INT, -(2**63), 2**63 - 1)
+
+
+def known_int(text: str) -> int | None:
+    """A 64-bit integer; None for anything else."""
+    try:
+        return atoi(text)
+    except ValueError:
+        return None
+
+
+def clamped_int(text: str) -> int:
+    """What `strconv.Atoi` returns beside its error: the nearest number that there is, 0 for a text that is none."""
+    found = known_int(text)
+    if found is None and _INT.fullmatch(text):
+        return -(2**63) if text.startswith("-") else 2**63 - 1
+    return found or 0
+
+
 def parse_uint(text: str) -> int:
     """`strconv.ParseUint(text, 10, 64)`; ValueError in Go's words."""
     return _parsed("ParseUint", text, _UINT, 0, 2**64 - 1)
@@ -29,19 +53,19 @@ def parse_bool(text: str) -> bool:
     return text != "0" and text.lower() != "false"
 
 
-def check_duration(text: str) -> None:
-    """Whether `time.ParseDuration` takes it; ValueError in Go's words."""
-    rest = text[1:] if text[:1] in ("+", "-") else text
-    if rest == "0":
-        return
-    if not rest:
+def parse_duration(text: str) -> float:
+    """What `time.ParseDuration` takes, in seconds; ValueError in Go's words."""
+    at = 1 if text[:1] in ("+", "-") else 0
+    if text[at:] == "0":
+        return 0.0
+    if at == len(text):
         raise ValueError(f"time: invalid duration {go_quote(text)}")
     nanoseconds = 0.0
-    while rest:
-        number = _AMOUNT.match(rest)
+    while at < len(text):
+        number = _AMOUNT.match(text, at)
         if number is None or number[0] == ".":
             raise ValueError(f"time: invalid duration {go_quote(text)}")
-        unit = _NO_AMOUNT.match(rest, number.end())
+        unit = _NO_AMOUNT.match(text, number.end())
         if unit is None:
             raise ValueError(f"time: missing unit in duration {go_quote(text)}")
         if unit[0] not in _NANOSECONDS:
@@ -49,7 +73,8 @@ def check_duration(text: str) -> None:
         nanoseconds += float(number[0]) * _NANOSECONDS[unit[0]]
         if nanoseconds > 2.0**63:
             raise ValueError(f"time: invalid duration {go_quote(text)}")
-        rest = rest[unit.end() :]
+        at = unit.end()
+    return (-nanoseconds if text[0] == "-" else nanoseconds) / 1e9
 
 
 def _parsed(function: str, text: str, form: re.Pattern[str], smallest: int, largest: int) -> int:

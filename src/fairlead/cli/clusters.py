@@ -1,0 +1,220 @@
+"""The clusters of this machine: where each keeps its data, whether it runs, and how to reach it.
+
+`fairlead up` holds a lock on its data directory for as long as it lives, with its process id in it; once it is ready it
+leaves a record beside it. So the other commands need no registry and no daemon: the lock says whether a cluster runs,
+however the last one ended, and the record says how to reach it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from fairlead.api.names import dns1123_label
+from fairlead.cli.failures import Failure, WrongUsage
+from fairlead.client import kubeconfig as kubeconfigs
+from fairlead.server.auth.certificates import write_private
+from fairlead.store import directory
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_DATA_DIR: Final = Path(".fairlead")
+#: The context of a cluster without a name, and how that of a named one begins.
+CONTEXT: Final = "fairlead"
+POLL_SECONDS: Final = 0.05
+#: How long a process may have the lock before its id is in it.
+_START_SECONDS: Final = 2.0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a cluster leaves in its data directory when it is ready."""
+
+    pid: int
+    address: str
+    kubeconfig: str  # the one that it was told to write, which others may share
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """A cluster of this machine, running or not."""
+
+    data_dir: Path
+    name: str = ""  # empty: known by its directory alone
+
+    @property
+    def context(self) -> str:
+        return f"{CONTEXT}-{self.name}" if self.name else CONTEXT
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+        return self.name or str(self.data_dir)
+
+    @property
+    def option(self) -> str:
+        """The option that names it, for what a person is told to type; empty for the cluster of this directory."""
+        if self.name:
+            return f"--name {self.name}"
+        return f"--data-dir {self.data_dir}" if self.data_dir != DEFAULT_DATA_DIR else ""
+
+    @property
+    def exists(self) -> bool:
+        return self.lock.exists()
+
+    @property
+    def lock(self) -> Path:
+        return directory.lock_in(self.data_dir)
+
+    @property
+    def log(self) -> Path:
+        """What a cluster in the background says."""
+        return directory.log_in(self.data_dir)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The one that leads to this cluster and to no other."""
+        return directory.kubeconfig_in(self.data_dir)
+
+    @property
+    def _record(self) -> Path:
+        return directory.record_in(self.data_dir)
+
+    def pid(self) -> int | None:
+        """The process that runs it; None if none does."""
+        try:
+            lock = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if until(lambda: bool(os.pread(lock, 32, 0)), _START_SECONDS):
+                return _number(os.pread(lock, 32, 0))
+            raise Failure(f"{self.title} is just starting; try again") from None
+        finally:
+            os.close(lock)
+        return None
+
+    def record(self) -> Record | None:
+        """What the last process that was ready left; None if there was none."""
+        try:
+            return msgspec.json.decode(self._record.read_bytes(), type=Record)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def ready(self) -> Record | None:
+        """How to reach it, if it runs and is ready."""
+        pid, record = self.pid(), self.record()
+        return record if record is not None and record.pid == pid else None
+
+    def keep_record(self, address: str, kubeconfig: Path) -> None:
+        """Say that this process is ready."""
+        record = Record(os.getpid(), address, str(kubeconfig.absolute()), self.context)
+        write_private(self._record, msgspec.json.encode(record))
+
+    def stop(self, seconds: float) -> bool:
+        """End it and wait until it has ended; False if nothing ran. Raises Failure if it does not end in time."""
+        pid = self.pid()
+        if pid is None:
+            return False
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(pid, signal.SIGTERM)
+        if not until(lambda: self.pid() != pid, seconds):
+            raise Failure(f"{self.title} (process {pid}) did not end within {seconds:g} s. End it with: kill -9 {pid}")
+        return True
+
+    def delete(self) -> None:
+        """Remove what a cluster that does not run has left: its files, and its context in the kubeconfig it wrote."""
+        record = self.record()
+        if record is not None:
+            _forget(Path(record.kubeconfig), record)
+        self.log.unlink(missing_ok=True)
+        directory.discard(self.data_dir)
+
+
+def _number(text: bytes) -> int:
+    if not text.isdigit() or int(text) < 2:  # signals to 0, 1 and negative numbers reach others
+        raise Failure(f"the lock is held by something else than fairlead: {text!r} is no process id")
+    return int(text)
+
+
+def _forget(path: Path, record: Record) -> None:
+    """Take the cluster out of a kubeconfig, unless its context leads elsewhere by now."""
+    try:
+        if kubeconfigs.load(path, record.context).server != record.address:
+            return
+        rest = kubeconfigs.without(kubeconfigs.read(path), record.context)
+    except (OSError, ValueError):
+        return  # it is not there any more, or somebody made something else of it
+    write_private(path.resolve(), kubeconfigs.dump(rest).encode())
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something holds, at most that long; whether it did."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def which_cluster(command: Command) -> Command:
+    """The options that name a cluster of this machine."""
+    for option in (
+        click.option(
+            "--data-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Where its data is.  [default: .fairlead]",
+        ),
+        click.option("--name", help="A cluster by its name instead: its data is in ~/.local/share/fairlead/NAME."),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen(data_dir: Path | None, name: str | None) -> LocalCluster:
+    """The cluster that those options name. Raises WrongUsage if they make no sense."""
+    if name is None:
+        return LocalCluster(data_dir or DEFAULT_DATA_DIR)
+    if data_dir is not None:
+        raise WrongUsage("--name and --data-dir both say where the data is: give one of them")
+    if errors := dns1123_label(name):
+        raise WrongUsage(f"--name {name!r}: {errors[0]}")
+    return LocalCluster(home() / name, name)
+
+
+def home() -> Path:
+    """Where named clusters live."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fairlead"
+
+
+def known() -> list[LocalCluster]:
+    """The cluster of this directory and those with names."""
+    here = LocalCluster(DEFAULT_DATA_DIR)
+    named = [LocalCluster(folder, folder.name) for folder in sorted(home().glob("*"))]
+    return [cluster for cluster in (here, *named) if cluster.exists]
+
+
+def running(cluster: LocalCluster) -> Record:
+    """How to reach a cluster; Failure if it does not run."""
+    if (record := cluster.ready()) is None:
+        state = "is starting" if cluster.pid() else "is not running"
+        raise Failure(f"{cluster.title} {state}. Start it with: {start_command(cluster)}")
+    return record
+
+
+def start_command(cluster: LocalCluster) -> str:
+    """What to type to start it."""
+    return f"fairlead up {cluster.option}".rstrip()

@@ -1,0 +1,11 @@
+"""What is raised when no API server answers, for those who tell people: the HTTP client itself is slow to import."""
+
+from __future__ import annotations
+
+
+class Unreachable(ConnectionError):
+    """The API server does not answer."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(f"{server}: {why}")
+        self.server, self.why = server, why

@@ -1,0 +1,82 @@
+"""Whether a container that ended runs again, and when (S0-64).
+
+    ended ─▶ restarted at once ─▶ ended ─▶ 10 s ─▶ … ─▶ ended ─▶ 20 s ─▶ … ─▶ 300 s, and so on
+
+A run that ends more than twice the longest delay after the last restart begins the series anew.
+Sources: pkg/kubelet/kuberuntime (doBackOff), client-go/util/flowcontrol/backoff.go, pkg/api/v1/pod/util.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.pods import Container, Pod
+
+FIRST_SECONDS: Final = 10.0
+LONGEST_SECONDS: Final = 300.0
+#: What happens again and again (restarts, pulls) has its longest delay from the sixth time on.
+STEADY_AFTER: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long something that failed again and again has to wait, as of its latest try."""
+
+    seconds: float
+    tried_at: float
+    longest: float = LONGEST_SECONDS
+
+    def allowed_at(self, failed_at: float) -> float:
+        """When it may be tried again after it failed (a container: ended) at that moment."""
+        return failed_at if self._is_forgotten(failed_at) else failed_at + self.seconds
+
+    def tried(self, failed_at: float, now: float) -> BackOff:
+        """It was tried again now, after it had failed at that moment."""
+        if self._is_forgotten(failed_at):
+            return first_try(now, self.longest)
+        return BackOff(min(self.seconds * 2, self.longest), now, self.longest)
+
+    def _is_forgotten(self, failed_at: float) -> bool:
+        return failed_at - self.tried_at > 2 * self.longest
+
+
+def first_try(now: float, longest: float = LONGEST_SECONDS) -> BackOff:
+    """What is in force after the first failure, which is made good at once."""
+    return BackOff(min(FIRST_SECONDS, longest), now, longest)
+
+
+def runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
+    """Whether a container that ended so is to run again."""
+    for rule in container.restart_policy_rules:
+        if rule.action == "Restart" and rule.exit_codes is not None and rule.exit_codes.match(exit_code):
+            return True
+    policy = container.restart_policy or pod_policy
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def init_runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
+    """The same of an init container: one that came through has done its work, unless it is a sidecar."""
+    if exit_code == 0 and container.restart_policy != "Always":
+        return False
+    if not container.restart_policy and pod_policy == "Always":
+        return True
+    return runs_again(container, pod_policy, exit_code)
+
+
+def crash_loop_message(seconds: float, container: str, pod: Pod) -> str:
+    return f"back-off {_go_seconds(seconds)} restarting failed container={container} pod={_told(pod)}"
+
+
+def back_off_event(container: str, pod: Pod) -> str:
+    return f"Back-off restarting failed container {container} in pod {_told(pod)}"
+
+
+def _told(pod: Pod) -> str:
+    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
+
+
+def _go_seconds(seconds: float) -> str:
+    """A Go duration of whole seconds: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

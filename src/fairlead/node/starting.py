@@ -1,0 +1,214 @@
+"""What must be there before a container of a pod can start, and what is said when it is not.
+
+Volumes hold up the whole pod, images and environment one container. Sources: makeEnvironmentVariables of
+pkg/kubelet/kubelet_pods.go, pkg/volume/{configmap,secret,projected}, pkg/kubelet/images/image_manager.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fairlead.api.configmaps import ROOT_CERTIFICATES
+from fairlead.api.meta import View
+from fairlead.api.pods import Pod
+
+#: What a spec that refers to a ConfigMap or Secret says somewhere; hardly any spec does.
+_MARKS: Final = (b'"configMap', b'"secret')
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A ConfigMap or a Secret of the pod's namespace."""
+
+    kind: str
+    name: str
+
+    @property
+    def not_found(self) -> str:
+        return f'{self.kind.lower()} "{self.name}" not found'
+
+
+#: The keys of every source that is there; None for one that is not.
+Found = Mapping[Source, frozenset[str] | None]
+NOTHING: Found = {}
+
+
+class Need(NamedTuple):
+    """Something of a source: all of it, or the keys that are named."""
+
+    source: Source
+    keys: tuple[str, ...] = ()
+    is_optional: bool = False
+
+
+class Needs(NamedTuple):
+    """What the start of a pod takes: by name of the volume, and of the container whose environment it is."""
+
+    volumes: tuple[tuple[str, Need], ...] = ()
+    environments: Mapping[str, tuple[Need, ...]] = MappingProxyType({})
+    sources: frozenset[Source] = frozenset()
+
+
+_NONE: Final = Needs()
+
+
+class _Ref(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    key: str = ""
+    optional: bool | None = None
+
+
+class _EnvFrom(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    config_map_ref: _Ref | None = None
+    secret_ref: _Ref | None = None
+
+
+class _ValueFrom(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    config_map_key_ref: _Ref | None = None
+    secret_key_ref: _Ref | None = None
+
+
+class _Env(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    value: str | None = None
+    value_from: _ValueFrom | None = None
+
+
+class _Environment(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    env_from: tuple[_EnvFrom, ...] | None = None
+    env: tuple[_Env, ...] | None = None
+
+
+class _Item(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    key: str = ""
+
+
+class _Projection(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    secret_name: str = ""
+    items: tuple[_Item, ...] | None = None
+    optional: bool | None = None
+
+    def need(self, kind: str) -> Need:
+        keys = tuple(item.key for item in self.items or ())
+        return Need(Source(kind, self.name or self.secret_name), keys, bool(self.optional))
+
+
+class _Mounted(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    """What a volume shows, or one source of a projected volume."""
+
+    config_map: _Projection | None = None
+    secret: _Projection | None = None
+
+    def needs(self) -> Iterator[Need]:
+        if self.config_map is not None and self.config_map.name != ROOT_CERTIFICATES:  # nobody waits for these
+            yield self.config_map.need("ConfigMap")
+        if self.secret is not None:
+            yield self.secret.need("Secret")
+
+
+class _Projected(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    sources: tuple[_Mounted, ...] | None = None
+
+
+class _Volume(_Mounted, frozen=True, rename="camel", gc=False, kw_only=True):
+    name: str = ""
+    projected: _Projected | None = None
+
+
+_environments = msgspec.json.Decoder(tuple[_Environment, ...]).decode
+_volumes = msgspec.json.Decoder(tuple[_Volume, ...]).decode
+
+
+def _refers(raw: msgspec.Raw) -> bool:
+    told = bytes(raw)
+    return any(mark in told for mark in _MARKS)
+
+
+def needs_of(pod: Pod) -> Needs:
+    """What the pod refers to. It never changes: both parts of a spec are immutable."""
+    spec = pod.spec
+    volumes = _volume_needs(spec.raw_volumes) if _refers(spec.raw_volumes) else ()
+    parts = [raw for raw in (spec.raw_init_containers, spec.raw_containers) if _refers(raw)]
+    if not volumes and not parts:
+        return _NONE
+    environments = {one.name: tuple(_needs_of(one)) for raw in parts for one in _environments(raw)}
+    needs = [need for _, need in volumes] + [need for part in environments.values() for need in part]
+    return Needs(volumes, environments, frozenset(need.source for need in needs))
+
+
+def _volume_needs(raw: msgspec.Raw) -> tuple[tuple[str, Need], ...]:
+    needs = []
+    for volume in _volumes(raw):
+        parts: tuple[_Mounted, ...] = (volume.projected.sources or ()) if volume.projected else (volume,)
+        needs += [(volume.name, need) for part in parts for need in part.needs()]
+    return tuple(needs)
+
+
+def _needs_of(container: _Environment) -> Iterator[Need]:
+    for whole in container.env_from or ():
+        for kind, ref in (("ConfigMap", whole.config_map_ref), ("Secret", whole.secret_ref)):
+            if ref is not None:
+                yield Need(Source(kind, ref.name), (), bool(ref.optional))
+    for variable in container.env or ():
+        if variable.value or variable.value_from is None:
+            continue
+        origin = variable.value_from
+        for kind, ref in (("ConfigMap", origin.config_map_key_ref), ("Secret", origin.secret_key_ref)):
+            if ref is not None:
+                yield Need(Source(kind, ref.name), (ref.key,), bool(ref.optional))
+
+
+def environment_problem(needs: Iterable[Need], namespace: str, found: Found) -> str:
+    """Why the environment cannot be made, in the kubelet's words; empty if it can."""
+
+    def missing(source: Source, key: str) -> str:
+        return f"couldn't find key {key} in {source.kind} {namespace}/{source.name}"
+
+    return next(_problems(needs, found, missing), "")
+
+
+def volume_problem(needs: Iterable[tuple[str, Need]], found: Found) -> str:
+    """Why a volume cannot be mounted, as its event says it; empty if all can."""
+    for name, need in needs:
+        for problem in _problems([need], found, _missing_in_volume):
+            return f'MountVolume.SetUp failed for volume "{name}" : {problem}'
+    return ""
+
+
+def _missing_in_volume(source: Source, key: str) -> str:
+    if source.kind == "ConfigMap":
+        return f"configmap references non-existent config key: {key}"
+    return f"references non-existent secret key: {key}"
+
+
+def _problems(needs: Iterable[Need], found: Found, missing: Callable[[Source, str], str]) -> Iterator[str]:
+    for need in needs:
+        if need.is_optional:
+            continue
+        keys = found.get(need.source)
+        if keys is None:
+            yield need.source.not_found
+            continue
+        yield from (missing(need.source, key) for key in need.keys if key not in keys)
+
+
+def not_found_at_registry(image: str) -> str:
+    """What containerd says of an image that its registry does not have."""
+    return (
+        f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": '
+        f'failed to resolve reference "{image}": {image}: not found'
+    )
+
+
+def back_off_pulling(image: str) -> str:
+    return f'Back-off pulling image "{image}"'
+
+
+def never_pulled(image: str) -> str:
+    return f'Container image "{image}" is not present with pull policy of Never'

@@ -1,0 +1,55 @@
+"""Being told to stop, and stopping in any case: a turn that never ends must not keep the process alive.
+
+    signal ──▶ the event is set: everything ends in order ──▶ 0
+       └─────▶ not over after 4 s, or another Ctrl-C: the process ends at once
+
+What was acknowledged is on disk by then, so ending by force loses nothing but the farewell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, NoReturn
+
+#: Within five seconds, with some to spare for a machine that is busy.
+LONGEST_SECONDS: Final = 4.0
+
+
+@contextmanager
+def stop_signals() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set while the block runs.
+
+    The handlers are the interpreter's, not the event loop's: they run even while a turn holds the loop.
+    """
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    is_asked = False
+
+    def asked(signum: int, frame: FrameType | None) -> None:
+        nonlocal is_asked
+        if not is_asked:
+            is_asked = True
+            loop.call_soon_threadsafe(stopping.set)
+            threading.Thread(target=_end_later, args=(signum,), name="stopping", daemon=True).start()
+        elif signum == signal.SIGINT:  # `timeout` and others send SIGTERM twice without meaning it
+            os._exit(128 + signum)
+
+    before = {one: signal.signal(one, asked) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopping
+    finally:
+        if not is_asked:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def _end_later(signum: int) -> NoReturn:
+    time.sleep(LONGEST_SECONDS)
+    os.write(2, b"Stopped by force: something did not end in time. What was acknowledged is kept.\n")
+    os._exit(128 + signum)

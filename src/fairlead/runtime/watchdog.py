@@ -1,0 +1,159 @@
+"""Who holds the event loop: everything here shares one, so a turn that takes long keeps everybody waiting.
+
+The loop beats twenty times a second, and a thread looks as often at which task runs. A gap between two beats in which
+every look found the same task is a turn that held the loop: it is counted, and logged by the name of its task, which
+is the component and the object that it works on (`statefulset-controller default/web`). Nothing is measured per turn,
+so nobody pays for it, and under virtual time there is no watchdog at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+#: A turn is to be shorter than this.
+LONGEST_SECONDS: Final = 0.2
+#: From then on it is told of even before it ends.
+_ENDLESS_SECONDS: Final = 2.0
+_BEAT_SECONDS: Final = 0.05
+#: The same task is not told of more often than that, nor more tasks.
+_QUIET_SECONDS: Final = 60.0
+_MOST_TOLD: Final = 20
+
+log = logging.getLogger(__name__)
+
+_Task = asyncio.Task[Any] | None
+
+
+def working_on(component: str, name: str) -> None:
+    """Say what the present task is about to do: a hold is told by it."""
+    if (task := asyncio.current_task()) is not None:
+        task.set_name(f"{component} {name}")
+
+
+def current_name() -> str | None:
+    """What the present task is called, for others that it starts on its own behalf."""
+    task = asyncio.current_task()
+    return task.get_name() if task is not None else None
+
+
+class Holds:
+    """How often, and for how long, each component has held the loop of this process."""
+
+    def __init__(self) -> None:
+        self.count: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+
+    def add(self, component: str, seconds: float) -> None:
+        self.count[component] = self.count.get(component, 0) + 1
+        self.seconds[component] = self.seconds.get(component, 0.0) + seconds
+
+
+#: Of this process.
+HOLDS: Final = Holds()
+
+
+@contextmanager
+def watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Watch the loop, which runs in this thread, while the block runs."""
+    dog = _Watchdog(loop, threading.get_ident())
+    dog.beat()
+    thread = threading.Thread(target=dog.watch, name="watchdog", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        dog.stop()
+        thread.join()
+
+
+class _Watchdog:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+        self._loop, self._thread = loop, thread
+        self._stopped = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._beat_at, self._worked = time.monotonic(), time.process_time()
+        self._seen: list[_Task] = []  # the tasks of this gap, each once
+        self._looks = 0  # in this gap
+        self._where = ""  # the last look saw the loop there
+        self._told: dict[str, float] = {}  # when each name was last told of
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- on the loop
+
+    def beat(self) -> None:
+        """The loop is free."""
+        now, worked = time.monotonic(), time.process_time()
+        gap = now - self._beat_at - _BEAT_SECONDS
+        if gap > LONGEST_SECONDS:
+            self._report(gap, worked - self._worked)
+        self._beat_at, self._worked, self._seen, self._looks = now, worked, [], 0
+        self._timer = self._loop.call_later(_BEAT_SECONDS, self.beat)
+
+    def _report(self, gap: float, worked: float) -> None:
+        seen = self._seen
+        if len(seen) > 1:
+            return  # many short turns: nobody held it
+        if worked < gap / 2 and self._looks * _BEAT_SECONDS < gap / 2:
+            return  # nothing ran, not even the looks: the process stood still, or the machine had no time for it
+        name = _name(seen[0]) if seen else "unknown"
+        HOLDS.add(name.partition(" ")[0], gap)
+        self._tell(name, "%s held the event loop for %.1f s (%.1f s of CPU), %s", name, gap, worked, self._where)
+
+    # -- in the thread
+
+    def watch(self) -> None:
+        """Look until stopped."""
+        while not self._stopped.wait(_BEAT_SECONDS):
+            since = self._beat_at
+            if time.monotonic() - since > 2 * _BEAT_SECONDS:
+                self._look(since)
+
+    def _look(self, since: float) -> None:
+        task = asyncio.current_task(self._loop)
+        frame = sys._current_frames().get(self._thread)
+        if since != self._beat_at:
+            return  # it has ended meanwhile
+        self._looks += 1
+        if task not in self._seen:
+            self._seen.append(task)
+        self._where = _location(frame)
+        if time.monotonic() - since > _ENDLESS_SECONDS and len(self._seen) == 1:
+            name = _name(task)
+            self._tell(name, "%s has been holding the event loop for %.1f s, %s", name, _ENDLESS_SECONDS, self._where)
+
+    def _tell(self, name: str, text: str, *values: object) -> None:
+        now = time.monotonic()
+        self._told = {one: at for one, at in self._told.items() if now - at < _QUIET_SECONDS}
+        if name not in self._told and len(self._told) < _MOST_TOLD:
+            self._told[name] = now
+            log.warning(text, *values)
+
+
+def _name(task: _Task) -> str:
+    """The component and, if there is one, the object; a task that nobody named is called after its function."""
+    if task is None:
+        return "callback"
+    name = task.get_name()
+    return name if not name.startswith("Task-") else getattr(task.get_coro(), "__qualname__", "task")
+
+
+def _location(frame: FrameType | None) -> str:
+    """Our innermost line that runs."""
+    while frame is not None:
+        package, _, module = frame.f_code.co_filename.rpartition("/fairlead/")
+        if package:
+            return f"in {module}:{frame.f_lineno} ({frame.f_code.co_name})"
+        frame = frame.f_back
+    return "in other people's code"

@@ -1,0 +1,57 @@
+"""What the claims of a pod wait for, told to people: for `fairlead why`."""
+
+from __future__ import annotations
+
+from fairlead.api.binding import NO_PROVISIONER, is_kept_for
+from fairlead.api.claims import PersistentVolumeClaim, StorageClass
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.volumes import Volumes
+
+
+def claim_waits(shape: Shape, volumes: Volumes) -> list[str]:
+    """A line for each claim of the pod that has no volume yet."""
+    told = []
+    for one in shape.claims:
+        name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
+        if claim is None:
+            if not one.owner_key:
+                told.append(f'claim "{name}" does not exist: create it')
+        elif not claim.is_bound and claim.status.phase != "Lost":
+            told.append(f'claim "{name}" {_wait(claim, volumes)}')
+    return told
+
+
+def _wait(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
+    if claim.metadata.is_terminating:
+        return "is being deleted"
+    if claim.spec.volume_name:
+        return _named(claim, volumes)
+    if not claim.class_name:
+        modes = ", ".join(claim.spec.access_modes or ())
+        asked = f"{claim.requested} and {modes}"
+        return f"names no storage class, and no class is the default: it waits for a free volume of {asked}"
+    found = volumes.classes.get(claim.class_name)
+    if found is None:
+        return f'waits for the storage class "{claim.class_name}", which does not exist'
+    return _provisioned(claim, found, volumes)
+
+
+def _named(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
+    name = claim.spec.volume_name
+    volume = volumes.volumes.get(name)
+    if volume is None:
+        return f'asks for the volume "{name}", which does not exist'
+    if volume.claimant and not is_kept_for(volume, claim):
+        return f'asks for the volume "{name}", which is kept for {volume.claimant}'
+    return f'waits for the PersistentVolume controller to give it the volume "{name}"'
+
+
+def _provisioned(claim: PersistentVolumeClaim, found: StorageClass, volumes: Volumes) -> str:
+    of_class = f'of storage class "{found.metadata.name}"'
+    node = volumes.selected_node(claim)
+    if found.waits_for_first_consumer and not node:
+        return f"gets its volume, {of_class}, once the pod has a node"
+    if found.provisioner in ("", NO_PROVISIONER):
+        return f"waits for somebody to make a volume {of_class}: nothing makes them by itself"
+    near = f" for {node}" if node else ""
+    return f'waits for "{found.provisioner}" to make its volume{near}, {of_class}'

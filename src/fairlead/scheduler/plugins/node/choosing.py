@@ -1,0 +1,127 @@
+"""Which volumes the claims of a pod would get on which node, where that is chosen after the node.
+
+Sources: FindPodVolumes of pkg/scheduler/framework/plugins/volumebinding/binder.go. A claim gets, of the volumes that
+the node can reach, one that is kept for it, else the smallest that does; small claims choose first. Where there is
+none, its class must be able to make one near that node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.api.binding import NO_PROVISIONER, may_have, offers_access
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, TopologyTerm
+from fairlead.api.quantity import Quantity
+from fairlead.scheduler.columns import Mask, Rows
+from fairlead.scheduler.plugins.node.affinity import any_term, has_label
+from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.volumes import Plan
+
+
+@dataclass(slots=True)
+class Choice:
+    """Row by row of those asked about."""
+
+    #: Where every claim gets a volume.
+    possible: Mask
+    #: Which claim gets which volume, and where.
+    given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = field(default_factory=list)
+    #: Which claim has its volume made, and where.
+    made: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
+
+
+def plan_for(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, row: int) -> Plan:
+    """What the claims get on that one node, which is possible."""
+    choice = choose(claims, snapshot, np.array([row], dtype=np.intp))
+    return Plan(
+        snapshot.names[row],
+        [(claim, volume) for claim, volume, mask in choice.given if mask[0]],
+        [claim for claim, mask in choice.made if mask[0]],
+    )
+
+
+def choose(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, rows: Rows) -> Choice:
+    """The volumes of claims that wait for their first consumer."""
+    choice = Choice(np.ones(len(rows), dtype=np.bool_))
+    taken: dict[str, Mask] = {}
+    free = [claim for claim in claims if not snapshot.volumes.selected_node(claim)]
+    for claim in sorted(free, key=lambda one: one.requested):
+        left = _give(claim, choice, taken, snapshot, rows)
+        if left.any():
+            _make(claim, left, choice, snapshot, rows)
+    for claim in claims:
+        if node := snapshot.volumes.selected_node(claim):
+            row = snapshot.row_of(node)
+            here = rows == (-1 if row is None else row)
+            choice.possible &= here
+            _make(claim, here, choice, snapshot, rows)
+    return choice
+
+
+def _give(claim: PersistentVolumeClaim, choice: Choice, taken: dict[str, Mask], snapshot: Snapshot, rows: Rows) -> Mask:
+    """Give the claim a volume wherever one will do; returns where none does."""
+    left = np.ones(len(rows), dtype=np.bool_)
+    for volume in _candidates(claim, snapshot):
+        fits = left & reached_from(volume, snapshot, rows)
+        if (others := taken.get(volume.metadata.name)) is not None:
+            fits &= ~others
+        if fits.any():
+            choice.given.append((claim, volume, fits))
+            taken[volume.metadata.name] = fits if others is None else fits | others
+            left &= ~fits
+        if not left.any():
+            break
+    return left
+
+
+def _candidates(claim: PersistentVolumeClaim, snapshot: Snapshot) -> list[PersistentVolume]:
+    """The best first. One that is kept for the claim is all that it may have."""
+    key, kept, free = claim.metadata.key, [], []
+    for volume in snapshot.volumes.of_class(claim.class_name):
+        promised = snapshot.volumes.promised_to(volume)
+        if promised not in ("", key) or not may_have(volume, claim):
+            continue
+        if promised or volume.spec.claim_ref is not None:
+            kept.append(volume)
+        elif offers_access(volume, claim):
+            free.append(volume)
+    return sorted(kept, key=_size)[:1] or sorted(free, key=_size)
+
+
+def _size(volume: PersistentVolume) -> tuple[Quantity, str]:
+    return volume.capacity, volume.metadata.name
+
+
+def _make(claim: PersistentVolumeClaim, where: Mask, choice: Choice, snapshot: Snapshot, rows: Rows) -> None:
+    """Have the claim's volume made on those rows, as far as its class can."""
+    found = snapshot.volumes.classes.get(claim.class_name)
+    if found is None or found.provisioner in ("", NO_PROVISIONER):
+        choice.possible &= ~where
+        return
+    able = where
+    if found.allowed_topologies:
+        able = where & _within(found.allowed_topologies, snapshot, rows)
+    choice.possible &= able | ~where
+    choice.made.append((claim, able))
+
+
+def reached_from(volume: PersistentVolume, snapshot: Snapshot, rows: Rows) -> Mask:
+    """The rows that the volume can be used on."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    return any_term(affinity.required.node_selector_terms or (), snapshot, rows)
+
+
+def _within(terms: Sequence[TopologyTerm], snapshot: Snapshot, rows: Rows) -> Mask:
+    """The rows that a class makes volumes for."""
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        one = np.full(len(rows), bool(term.match_label_expressions))
+        for wanted in term.match_label_expressions or ():
+            one &= has_label(snapshot, rows, wanted.key, wanted.values)
+        mask |= one
+    return mask

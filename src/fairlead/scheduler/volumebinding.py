@@ -1,0 +1,176 @@
+"""Gives the claims of a pod their volumes, once the pod has its node: what VolumeBinding does at reserve and preBind.
+
+Sources: AssumePodVolumes, BindPodVolumes of pkg/scheduler/framework/plugins/volumebinding/binder.go. A volume that is
+there is kept for its claim; for one that is to be made, the claim is told the node (by an annotation), which is what
+provisioners wait for. The rest is the PersistentVolume controller's, and waited for: not by asking every second, as
+upstream does, but by what the informers tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairlead.api.binding import SELECTED_NODE, keeping
+from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
+from fairlead.api.errors import ApiError
+from fairlead.api.meta import Object
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.scheduling import Pod
+from fairlead.api.verbs import Api
+from fairlead.scheduler.framework import Profile
+from fairlead.scheduler.plugins.node.choosing import plan_for, reached_from
+from fairlead.scheduler.plugins.node.volumes import VolumeBinding, awaited
+from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.volumes import Plan
+
+_SAID = 'running PreBind plugin "VolumeBinding": '
+
+
+class NotBound(Exception):
+    """The pod's claims did not get their volumes; says why."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """The versions that our own writes have made: what is older says nothing of them."""
+
+    volumes: dict[str, int] = field(default_factory=dict)
+    claims: dict[str, int] = field(default_factory=dict)
+
+
+class VolumeBinder:
+    """Carries plans out. Pods without claims never come here."""
+
+    def __init__(self, api: Api, snapshot: Snapshot, pod: Callable[[str], Pod | None]) -> None:
+        """`pod` finds a pod by `namespace/name`."""
+        self._api, self._snapshot, self._pod = api, snapshot, pod
+        self._volumes = snapshot.volumes
+
+    def assume(self, pod: Pod, shape: Shape, row: int, profile: Profile) -> None:
+        """Count the volumes that the pod is to get on that node as given."""
+        if _plugin(profile) is None:
+            return
+        claims = awaited(shape, self._snapshot)
+        if claims:
+            self._volumes.assume(pod.metadata.uid, plan_for(claims, self._snapshot, row))
+
+    def is_due(self, pod: Pod) -> bool:
+        """Whether the pod's claims still have to get volumes."""
+        return self._volumes.plan(pod.metadata.uid) is not None
+
+    def release(self, pod: Pod) -> None:
+        """Assume no longer what was planned for the pod."""
+        self._volumes.release(pod.metadata.uid)
+
+    async def bind(self, pod: Pod, profile: Profile) -> None:
+        """Return once the pod's claims have their volumes. Raises NotBound."""
+        plan, plugin = self._volumes.plan(pod.metadata.uid), _plugin(profile)
+        if plan is None or plugin is None:
+            return
+        try:
+            written = await self._write(plan)
+        except (ApiError, OSError) as error:
+            raise NotBound(f"{_SAID}{error}") from None
+        try:
+            async with asyncio.timeout(plugin.bind_timeout_seconds):
+                while not self._is_done(pod, plan, written):
+                    plan.changed.clear()
+                    await plan.changed.wait()
+        except TimeoutError:
+            raise NotBound(f"{_SAID}binding volumes: context deadline exceeded") from None
+        except NotBound as why:
+            raise NotBound(f"{_SAID}binding volumes: {why}") from None
+        finally:
+            self.release(pod)
+
+    async def _write(self, plan: Plan) -> _Written:
+        written = _Written()
+        for claim, volume in plan.bindings:
+            if (patch := keeping(volume, claim)) is not None:
+                version = await self._patch(PERSISTENT_VOLUMES, volume, patch)
+                written.volumes[volume.metadata.name] = version
+        for claim in plan.provisions:
+            if claim.metadata.annotations.get(SELECTED_NODE) != plan.node:
+                patch = {"metadata": {"annotations": {SELECTED_NODE: plan.node}}}
+                written.claims[claim.metadata.key] = await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, patch)
+        return written
+
+    async def _patch(self, resource: Resource, target: Object, patch: Obj) -> int:
+        """Change exactly the version that was decided on; returns the new version."""
+        meta = target.metadata
+        known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        guarded = patch | {"metadata": patch.get("metadata", {}) | known}
+        done = await self._api.patch(resource, meta.name, meta.namespace, guarded)
+        return _version(done.view(Object))
+
+    # --- waiting ----------------------------------------------------------------------------------------------------
+
+    def _is_done(self, pod: Pod, plan: Plan, written: _Written) -> bool:
+        """Whether all claims have their volumes (checkBindings). Raises NotBound where they never will."""
+        current = self._pod(pod.metadata.key)
+        if current is None or current.metadata.uid != pod.metadata.uid:
+            raise NotBound(f'pod does not exist any more: pod "{pod.metadata.name}" not found')
+        return all(self._has_volume(plan, claim, volume, written) for claim, volume in plan.bindings) and all(
+            self._is_made(plan, claim, written) for claim in plan.provisions
+        )
+
+    def _has_volume(
+        self, plan: Plan, claim: PersistentVolumeClaim, volume: PersistentVolume, written: _Written
+    ) -> bool:
+        name = volume.metadata.name
+        known = self._volumes.volumes.get(name)
+        if known is None:
+            raise NotBound(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+        current = self._claim(claim, "binding")
+        if _version(known) < written.volumes.get(name, 0):
+            return False
+        self._check_reach(plan, known)
+        if known.spec.claim_ref is None or not known.spec.claim_ref.uid:
+            raise NotBound(f'ClaimRef got reset for pv "{name}"')
+        return current.is_bound
+
+    def _is_made(self, plan: Plan, claim: PersistentVolumeClaim, written: _Written) -> bool:
+        current = self._claim(claim, "provisioning pvc")
+        if _version(current) < written.claims.get(claim.metadata.key, 0):
+            return False
+        if current.metadata.annotations.get(SELECTED_NODE) != plan.node:
+            raise NotBound(f'provisioning failed for PVC "{claim.metadata.name}"')
+        if current.spec.volume_name:
+            volume = self._volumes.volumes.get(current.spec.volume_name)
+            if volume is None:
+                return False
+            self._check_reach(plan, volume)
+        return current.is_bound
+
+    def _claim(self, claim: PersistentVolumeClaim, what: str) -> PersistentVolumeClaim:
+        current = self._volumes.claims.get(claim.metadata.key)
+        if current is None or current.metadata.uid != claim.metadata.uid:
+            missing = f'could not find v1.PersistentVolumeClaim "{claim.metadata.key}"'
+            raise NotBound(f"failed to check {what}: {missing}")
+        return current
+
+    def _check_reach(self, plan: Plan, volume: PersistentVolume) -> None:
+        row = self._snapshot.row_of(plan.node)
+        if row is None:
+            raise NotBound(f'failed to get node "{plan.node}": node "{plan.node}" not found')
+        if not reached_from(volume, self._snapshot, np.array([row], dtype=np.intp))[0]:
+            name = volume.metadata.name
+            raise NotBound(
+                f'pv "{name}" node affinity doesn\'t match node "{plan.node}": no matching NodeSelectorTerms'
+            )
+
+
+def _version(obj: Object) -> int:
+    return int(obj.metadata.resource_version)
+
+
+def _plugin(profile: Profile) -> VolumeBinding | None:
+    """The plugin of the profile, unless it does without."""
+    return next((one.plugin for one in profile.plugins if isinstance(one.plugin, VolumeBinding)), None)

@@ -1,0 +1,92 @@
+"""What the watch cache holds and tells: versions of objects, and the changes from one to the next.
+
+A change is turned into bytes once, however many are told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import EventType
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _LabelView(msgspec.Struct):
+    metadata: _Labels
+
+
+_labels_of = msgspec.json.Decoder(_LabelView).decode
+
+
+class Entry(Encoded):
+    """One version of one object in the cache."""
+
+    __slots__ = ("_fields", "_labels", "name", "namespace", "revision")
+
+    def __init__(self, raw: bytes, namespace: str, name: str, revision: int) -> None:
+        super().__init__(raw)
+        self.namespace, self.name, self.revision = namespace, name, revision
+        self._labels: dict[str, str] | None = None
+        self._fields: dict[str, str] | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        if self._labels is None:
+            self._labels = _labels_of(self.raw).metadata.labels
+        return self._labels
+
+    def field(self, name: str, read: Callable[[Obj], str]) -> str:
+        """A selectable field, read off the object once however many watchers ask for it."""
+        if self._fields is None:
+            self._fields = {}
+        found = self._fields.get(name)
+        if found is None:
+            found = self._fields[name] = read(self.obj())
+        return found
+
+
+class Change:
+    """One event of a kind: what was there before (None: nothing) and after (None: nothing)."""
+
+    __slots__ = ("_lines", "new", "old", "revision", "size", "tombstone")
+
+    def __init__(self, revision: int, old: Entry | None, new: Entry | None) -> None:
+        self.revision, self.old, self.new = revision, old, new
+        last = new or old
+        self.size = len(last.raw) if last else 0  # of what is told of it, about
+        self.tombstone = None if new or not old else _tombstone(old, revision)
+        self._lines: dict[EventType, bytes] = {}
+
+    def line(self, type_: EventType) -> bytes:
+        """The event as a line of a JSON watch stream, encoded once for all watchers."""
+        line = self._lines.get(type_)
+        if line is None:
+            line = self._lines[type_] = event_line(type_, self.carried(type_).raw)
+        return line
+
+    def carried(self, type_: EventType) -> Entry:
+        """The object that an event of this type carries: the last state, at the revision of the event."""
+        if type_ is not EventType.DELETED:
+            assert self.new is not None
+            return self.new
+        if self.tombstone is None:  # it still exists, but a selector no longer matches
+            assert self.old is not None
+            self.tombstone = _tombstone(self.old, self.revision)
+        return self.tombstone
+
+
+def _tombstone(last: Entry, revision: int) -> Entry:
+    """The last state of an object under the revision of its deletion, as etcd's watch gives it."""
+    raw = last.raw.replace(b'"resourceVersion":"%d"' % last.revision, b'"resourceVersion":"%d"' % revision, 1)
+    return Entry(raw, last.namespace, last.name, revision)
+
+
+def event_line(type_: EventType, raw: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), raw)

@@ -1,0 +1,90 @@
+"""Says what is stored and not done: whoever puts up a guard must not believe that it stands there.
+
+Every kind is served, but Fairlead does not act on all of them yet. A write that asks for something which is not done
+is accepted, as the API demands, and answered with a `Warning` that says so. docs/compatibility.md lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+
+_POD_SECURITY: Final = "pod-security.kubernetes.io/"
+
+AUTHORIZATION: Final = "authorization is not enforced: whoever gets in may do everything"
+POLICIES: Final = "admission policies are not enforced"
+WEBHOOKS: Final = "admission webhooks are not called"
+POD_SECURITY: Final = f"Pod Security admission is not enforced: labels {_POD_SECURITY}* have no effect"
+SIGNING: Final = "certificate signing requests are not signed, nor approved by anybody but users"
+AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
+FAIRNESS: Final = "API priority and fairness is not enforced"
+CLAIMS: Final = "dynamic resources are not allocated"
+TOKENS: Final = "service account tokens are not issued"
+CEL: Final = "CEL rules (x-kubernetes-validations) are not evaluated"
+CONVERSION: Final = "conversion webhooks are not called"
+
+#: The kinds that ask for something by being there, by group and kind.
+_BY_KIND: Final[Mapping[tuple[str, str], str]] = {
+    **dict.fromkeys(
+        [("rbac.authorization.k8s.io", kind) for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")],
+        AUTHORIZATION,
+    ),
+    **dict.fromkeys(
+        [
+            ("admissionregistration.k8s.io", f"{verb}AdmissionPolicy{part}")
+            for verb in ("Validating", "Mutating")
+            for part in ("", "Binding")
+        ],
+        POLICIES,
+    ),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
+    ("certificates.k8s.io", "CertificateSigningRequest"): SIGNING,
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): FAIRNESS,
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): FAIRNESS,
+    ("resource.k8s.io", "ResourceClaim"): CLAIMS,
+    ("resource.k8s.io", "ResourceClaimTemplate"): CLAIMS,
+}
+
+
+def _of_namespace(obj: Obj) -> list[str]:
+    return [POD_SECURITY] if any(key.startswith(_POD_SECURITY) for key in metadata(obj).get("labels") or ()) else []
+
+
+def _of_secret(obj: Obj) -> list[str]:
+    return [TOKENS] if obj.get("type") == "kubernetes.io/service-account-token" else []
+
+
+def _of_api_service(obj: Obj) -> list[str]:
+    return [AGGREGATION] if obj["spec"].get("service") else []
+
+
+def _of_definition(obj: Obj) -> list[str]:
+    spec = obj["spec"]
+    converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+    has_rules = b'"x-kubernetes-validations"' in msgspec.json.encode(spec["versions"])
+    return [text for text, asked in ((CEL, has_rules), (CONVERSION, converts)) if asked]
+
+
+#: The kinds of which some objects ask for something.
+_BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
+    ("", "Namespace"): _of_namespace,
+    ("", "Secret"): _of_secret,
+    ("apiregistration.k8s.io", "APIService"): _of_api_service,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _of_definition,
+}
+
+
+def unenforced(resource: Resource, obj: Obj) -> list[str]:
+    """What this valid object asks for and does not get, as texts for `Warning` headers."""
+    key = resource.group, resource.kind
+    if (text := _BY_KIND.get(key)) is not None:
+        return [f"Fairlead stores this {resource.kind}, but {text}"]
+    if (look := _BY_OBJECT.get(key)) is not None:
+        return [f"Fairlead stores this {resource.kind}, but {text}" for text in look(obj)]
+    return []

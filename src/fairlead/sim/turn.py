@@ -1,0 +1,167 @@
+"""One look at the containers of a pod: which of them end now, which start, which have to wait, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from fairlead.api.pods import Container, Pod
+from fairlead.client.events import NORMAL, WARNING
+from fairlead.node.containers import Record, Running, Terminated, Waiting
+from fairlead.node.restarts import (
+    BackOff,
+    back_off_event,
+    crash_loop_message,
+    first_try,
+    init_runs_again,
+    runs_again,
+)
+from fairlead.node.starting import Found, Needs, back_off_pulling, environment_problem, never_pulled
+from fairlead.sim.behaviour import Behaviour, behaviour_of
+
+#: How long a failed pull is shown as such, before it is shown as being put off.
+PULL_FAILURE_SECONDS: Final = 1.0
+
+
+class Note(NamedTuple):
+    """An event to record: of the pod, or of the part of it that the path names."""
+
+    type: str
+    reason: str
+    message: str
+    path: str = ""
+
+
+class Pull(NamedTuple):
+    """The latest failed pull of a container's image, and how long until the next."""
+
+    image: str
+    back_off: BackOff
+
+
+def path_of(container: Container, *, is_init: bool) -> str:
+    return f"spec.{'initContainers' if is_init else 'containers'}{{{container.name}}}"
+
+
+@dataclass(slots=True)
+class Turn:
+    """`tick` every container that may go on; what came of it is in the fields."""
+
+    pod: Pod
+    now: float
+    needs: Needs
+    found: Found
+    pulls: dict[str, Pull]
+    notes: list[Note]
+    has_changed: bool = False
+    wake_at: float | None = None
+
+    def tick(self, container: Container, record: Record, *, is_init: bool = False) -> None:
+        """Let the container end if its time is over, and start (again) if it is to and may."""
+        behaviour = behaviour_of(self.pod, container, is_init=is_init)
+        if isinstance(record.state, Running) and not self._has_ended(record, behaviour):
+            return
+        if isinstance(record.state, Terminated):
+            again = init_runs_again if is_init else runs_again
+            if not again(container, self.pod.spec.restart_policy, record.state.exit_code):
+                return
+        allowed_at = record.allowed_at()
+        if self.now >= allowed_at:
+            self._start(container, record, behaviour, is_init=is_init)
+            return
+        self._wake(allowed_at)
+        if isinstance(record.state, Terminated):
+            assert record.state.finished_at is not None
+            seconds = allowed_at - record.state.finished_at
+            waiting = Waiting("CrashLoopBackOff", crash_loop_message(seconds, container.name, self.pod))
+            path = path_of(container, is_init=is_init)
+            self._wait(record, waiting, Note(WARNING, "BackOff", back_off_event(container.name, self.pod), path))
+
+    def _has_ended(self, record: Record, behaviour: Behaviour) -> bool:
+        assert isinstance(record.state, Running)
+        if behaviour.lifetime is None:
+            return False
+        ends_at = record.state.started_at + behaviour.lifetime
+        if self.now < ends_at:
+            self._wake(ends_at)
+            return False
+        record.end(behaviour.exit_code, self.now)
+        self.has_changed = True
+        return True
+
+    def _start(self, container: Container, record: Record, behaviour: Behaviour, *, is_init: bool) -> None:
+        path = path_of(container, is_init=is_init)
+        if behaviour.pull_error:
+            self._fail_to_pull(container, record, behaviour.pull_error, path)
+            return
+        self.pulls.pop(container.name, None)
+        needs = self.needs.environments.get(container.name, ())
+        if problem := environment_problem(needs, self.pod.metadata.namespace, self.found):
+            note = Note(WARNING, "Failed", f"Error: {problem}", path)
+            self._wait(record, Waiting("CreateContainerConfigError", problem), note)
+            return
+        record.start(self.pod.metadata.uid, container, self.now)
+        self.has_changed = True
+        pulled = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+        self.notes += (
+            Note(NORMAL, "Pulled", pulled, path),
+            Note(NORMAL, "Created", "Container created", path),
+            Note(NORMAL, "Started", "Container started", path),
+        )
+        if behaviour.lifetime == 0.0:
+            record.end(behaviour.exit_code, self.now)
+            if behaviour.exit_code or not is_init:
+                self._wake(self.now)
+        elif behaviour.lifetime is not None:
+            self._wake(self.now + behaviour.lifetime)
+
+    def _fail_to_pull(self, container: Container, record: Record, error: str, path: str) -> None:
+        image, failed = container.image, self.pulls.get(container.name)
+        if container.image_pull_policy == "Never":
+            told = never_pulled(image)
+            self._wait(
+                record,
+                Waiting("ErrImageNeverPull", told),
+                Note(WARNING, "ErrImageNeverPull", told, path),
+                Note(WARNING, "Failed", "Error: ErrImageNeverPull", path),
+            )
+        elif failed is None or failed.image != image:
+            self._pull(container, record, error, path, first_try(self.now))
+        else:
+            tried_at = failed.back_off.tried_at
+            due = failed.back_off.allowed_at(tried_at)
+            if self.now >= due:
+                self._pull(container, record, error, path, failed.back_off.tried(tried_at, self.now))
+            elif self.now < tried_at + PULL_FAILURE_SECONDS:
+                self._wake(tried_at + PULL_FAILURE_SECONDS)
+            else:
+                self._wake(due)
+                told = back_off_pulling(image)
+                self._wait(
+                    record,
+                    Waiting("ImagePullBackOff", f"{told}: ErrImagePull: {error}"),
+                    Note(NORMAL, "BackOff", told, path),
+                    Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
+                )
+
+    def _pull(self, container: Container, record: Record, error: str, path: str, back_off: BackOff) -> None:
+        self.pulls[container.name] = Pull(container.image, back_off)
+        self._wake(self.now + PULL_FAILURE_SECONDS)
+        self._wait(
+            record,
+            Waiting("ErrImagePull", error),
+            Note(NORMAL, "Pulling", f'Pulling image "{container.image}"', path),
+            Note(WARNING, "Failed", f'Failed to pull image "{container.image}": {error}', path),
+            Note(WARNING, "Failed", "Error: ErrImagePull", path),
+        )
+
+    def _wait(self, record: Record, waiting: Waiting, *notes: Note) -> None:
+        """The container waits for that from now on; if it is not what it waits for already, that is told."""
+        if record.state == waiting:
+            return
+        record.wait(waiting)
+        self.has_changed = True
+        self.notes += notes
+
+    def _wake(self, at: float) -> None:
+        self.wake_at = at if self.wake_at is None else min(self.wake_at, at)

@@ -1,0 +1,190 @@
+"""What all embedded drivers share: the newest state in a dict, revisions from a counter, and commits in groups.
+
+An embedded store lives in one process. Writes take their revision at once and are committed in groups: while a group
+is being made durable (`_persist`, which is all that a driver adds), the next one gathers. So a thousand writers pay for
+a few commits, and the order of revisions is the order of commits. Should a commit fail, everything that was not yet
+durable is undone in memory and refused: what came later was written in the belief that it would be.
+
+    put ─▶ _gathering ──(nothing being persisted)──▶ _persist ──▶ delivered ──▶ put returns
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from fairlead.store.base import Change, Deliver, Head, Record, RevisionMismatch, StoreUnavailable, stamp
+
+log = logging.getLogger(__name__)
+
+#: While several write at once, a group waits this long for more to come: fewer, larger commits cost far less.
+LINGER_SECONDS = 0.002
+
+
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """A change to commit, and what it replaced, so that it can be undone."""
+
+    change: Change
+    replaced: Record | None
+
+
+class _Group:
+    """Writes that are committed together, each with whoever waits for it, and whether they were."""
+
+    __slots__ = ("commit", "waiting", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[Write] = []
+        self.waiting: list[asyncio.Future[None]] = []
+        self.commit: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+
+def _nobody(changes: object) -> None:
+    raise RuntimeError("the store is not open")
+
+
+class EmbeddedStore:
+    """A store without a place to keep anything; drivers implement `_persist`."""
+
+    def __init__(self) -> None:
+        self._head: dict[str, Record] = {}
+        self._last = 0  # the newest revision given out
+        self._committed = 0
+        self._deliver: Deliver = _nobody
+        self._persisting: _Group | None = None
+        self._gathering: _Group | None = None
+        self._under_way: dict[str, _Group] = {}  # where the newest write of a key is, until it is committed
+        self._writer: asyncio.Task[None] | None = None
+        self.trouble = ""
+
+    @property
+    def revision(self) -> int:
+        return self._committed
+
+    async def open(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        deliver([Change(key, record.revision, record) for key, record in sorted(self._head.items())])
+
+    async def head(self, key: str) -> Head:
+        group = self._under_way.get(key)
+        return Head(self._head.get(key), group.commit if group else None)
+
+    async def scan(self, prefix: str) -> list[tuple[str, Record]]:
+        state = {key: record for key, record in self._head.items() if key.startswith(prefix)}
+        for group in (self._gathering, self._persisting):
+            if group is not None:
+                _undo(state, [write for write in group.writes if write.change.key.startswith(prefix)])
+        return sorted(state.items(), key=lambda item: item[0])
+
+    async def put(self, key: str, value: bytes, expected: int) -> Record:
+        replaced = self._check(key, expected)
+        self._last += 1
+        record = self._head[key] = Record(stamp(value, self._last), self._last)
+        await self._commit(Write(Change(key, self._last, record), replaced))
+        return record
+
+    async def delete(self, key: str, expected: int) -> int:
+        replaced = self._check(key, expected)
+        self._last += 1
+        revision = self._last
+        self._head.pop(key, None)
+        await self._commit(Write(Change(key, revision, None), replaced))
+        return revision
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    def _check(self, key: str, expected: int) -> Record | None:
+        found = self._head.get(key)
+        current = found.revision if found else 0
+        if current != expected:
+            raise RevisionMismatch(key, current)
+        return found
+
+    async def _persist(self, changes: list[Change]) -> None:
+        """Make all of these durable, or raise and leave everything as it was."""
+        raise NotImplementedError
+
+    async def _commit(self, write: Write) -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        group = self._gathering
+        if group is None:
+            group = self._gathering = _Group()
+        group.writes.append(write)
+        group.waiting.append(done)
+        self._under_way[write.change.key] = group
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_groups(), name="store writer")
+        await done
+
+    async def _write_groups(self) -> None:
+        try:
+            is_rush = False
+            while self._gathering is not None:
+                if is_rush:
+                    await asyncio.sleep(LINGER_SECONDS)
+                group, self._gathering = self._gathering, None
+                is_rush = len(group.writes) > 1
+                await self._write_group(group)
+        finally:
+            self._writer = None
+
+    async def _write_group(self, group: _Group) -> None:
+        """Commit, deliver, answer. Whatever goes wrong, no writer may be left waiting."""
+        self._persisting = group
+        try:
+            await self._persist([write.change for write in group.writes])
+        except Exception as error:
+            self._persisting = None
+            self._give_up(group, str(error))
+            return
+        self._persisting = None
+        for write in group.writes:
+            if self._under_way.get(write.change.key) is group:
+                del self._under_way[write.change.key]
+        failure: Exception | None = None
+        try:
+            self._publish(group.writes)
+        except Exception as error:
+            failure = error
+        group.commit.set_result(True)
+        for done in group.waiting:
+            if done.done():  # its request was cancelled meanwhile
+                continue
+            if failure:
+                done.set_exception(failure)
+            else:
+                done.set_result(None)
+
+    def _publish(self, writes: list[Write]) -> None:
+        self.trouble = ""
+        self._committed = writes[-1].change.revision
+        self._deliver([write.change for write in writes])
+
+    def _give_up(self, group: _Group, why: str) -> None:
+        """Undo and refuse this group and what gathered behind it."""
+        if why != self.trouble:  # while it lasts, once is enough
+            log.error("cannot write: %s", why)
+            self.trouble = why
+        behind, self._gathering = self._gathering, None
+        for undone in (behind, group):  # newest first, so that the oldest state wins
+            if undone is None:
+                continue
+            _undo(self._head, undone.writes)
+            undone.commit.set_result(False)
+            for done in undone.waiting:
+                if not done.done():
+                    done.set_exception(StoreUnavailable(why))
+        self._under_way.clear()
+
+
+def _undo(state: dict[str, Record], writes: list[Write]) -> None:
+    for write in reversed(writes):
+        if write.replaced is None:
+            state.pop(write.change.key, None)
+        else:
+            state[write.change.key] = write.replaced

@@ -1,0 +1,19 @@
+"""The part of google-re2 that Fairlead uses."""
+
+from typing import Any, Generic, TypeVar
+
+_T = TypeVar("_T", str, bytes)
+
+class error(Exception): ...
+
+class Options:
+    max_mem: int
+    log_errors: bool
+    never_capture: bool
+
+class _Regexp(Generic[_T]):
+    @property
+    def programsize(self) -> int: ...
+    def search(self, text: _T) -> Any | None: ...
+
+def compile(pattern: str, options: Options | None = None) -> _Regexp[str]: ...

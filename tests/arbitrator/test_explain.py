@@ -1,0 +1,42 @@
+"""What the share of its namespace has to do with a pod, in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.explain import notes
+from fairlead.arbitrator.objects import Allocation
+
+Obj = dict[str, Any]
+
+
+def pod(**requests: str) -> Pod:
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    return msgspec.convert({"metadata": {"name": "p", "namespace": "a"}, "spec": spec}, Pod)
+
+
+def allocation(granted: Obj, deserved: Obj, used: Obj, **status: Any) -> Allocation:
+    told: Obj = {"granted": granted, "deserved": deserved, "used": used, "bottleneck": "cpu"} | status
+    return msgspec.convert({"metadata": {"namespace": "a"}, "status": told}, Allocation)
+
+
+def test_the_resource_that_binds_is_named_though_the_namespace_lacks_another_most() -> None:
+    amounts: Obj = {"requests.cpu": "4", "requests.memory": "1Gi"}
+    used: Obj = {"requests.cpu": "1", "requests.memory": "1Gi"}
+    said = notes(pod(cpu="1", memory="1Gi"), [allocation(amounts, amounts, used)])
+    assert said == [
+        "namespace a uses 1Gi of the 1Gi requests.memory that it may use now, and the pod needs 1Gi",
+        "it deserves 1Gi requests.memory: what others want of memory is their share",
+    ]
+
+
+def test_that_taking_back_did_not_help_is_told_to_whom_it_was_to_help() -> None:
+    futile = {"type": "ReclaimFutile", "status": "True", "message": "others took it"}
+    granted: Obj = {"requests.cpu": "0"}
+    assert notes(pod(cpu="1"), [allocation(granted, {"requests.cpu": "4"}, {}, conditions=[futile])])[1:] == [
+        "it deserves 4 requests.cpu; the rest is not free yet",
+        "others took it",
+    ]

@@ -1,0 +1,120 @@
+"""`fairlead simulate --import`: a dump goes on from the moment at which it was taken, and the report adds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from fairlead.api.objects import Obj
+from fairlead.cli.main import main
+
+TAKEN = "2031-05-06T07:08:09Z"
+
+
+def node(name: str, cpu: str = "4") -> Obj:
+    capacity = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    meta = {"name": name, "uid": name, "creationTimestamp": "2031-01-01T00:00:00Z"}
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": TAKEN, "lastTransitionTime": TAKEN}
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+
+
+def pod(name: str, cpu: str, on: str = "") -> Obj:
+    spec: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
+    status: Obj = {"phase": "Running" if on else "Pending"}
+    meta = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": TAKEN}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": spec | ({"nodeName": on} if on else {}),
+        "status": status,
+    }
+
+
+def dump(folder: Path, *objects: Obj) -> str:
+    path = folder / "dump.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def simulated(*options: str, stdin: str = "") -> Result:
+    found = CliRunner().invoke(main, ["simulate", *options], input=stdin)
+    assert "Traceback" not in found.output
+    return found
+
+
+def summary(*options: str, stdin: str = "") -> Obj:
+    found = simulated(*options, "-q", "-o", "json", stdin=stdin)
+    assert found.exit_code == 0, found.output
+    decoded: Obj = msgspec.json.decode(found.stdout)
+    return decoded
+
+
+def test_a_settled_cluster_is_as_full_as_it_is(tmp_path: Path) -> None:
+    path = dump(tmp_path, node("a"), pod("p", "3", on="a"))
+    told = summary("--import", path)
+    assert (told["seconds"], told["began"]) == (0.0, TAKEN)
+    assert told["utilisation"]["cpu"]["mean"] == told["utilisation"]["cpu"]["peak"] == 0.75
+    assert "Nothing happens to 1 node, 1 pod: settled from the start" in simulated("--import", path).stdout
+
+
+def test_what_was_on_a_node_that_is_missing_counts_for_nothing(tmp_path: Path) -> None:
+    """Two thirds of the cpu are requested there; on the nodes that are left, never more than there is."""
+    path = dump(tmp_path, node("a"), pod("p", "4", on="a"), pod("q", "4", on="lost"), pod("r", "4", on="lost"))
+    cpu = summary("--import", path, "--until", "1h")["utilisation"]["cpu"]
+    assert (cpu["mean"], cpu["peak"]) == (1.0, 1.0)
+
+
+def test_time_goes_on_where_the_dump_was_taken_so_that_a_cron_job_fires(tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    job: Obj = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "hourly", "namespace": "default", "uid": "h", "creationTimestamp": "2031-01-01T00:00:00Z"},
+        "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": template}}},
+        "status": {"lastScheduleTime": "2031-05-06T07:00:00Z"},
+    }
+    told = summary("--import", dump(tmp_path, node("a"), job), "--until", "3h")
+    assert (told["began"], told["placed"]) == (TAKEN, 3)
+    assert "stopping after 24h" in simulated("--import", dump(tmp_path, node("a"), job)).stderr
+
+
+def test_whoever_waits_at_the_end_is_listed_with_the_reason(tmp_path: Path) -> None:
+    path = dump(tmp_path, node("a"), pod("big", "5"))
+    (waiting,) = summary("--import", path, "--until", "10m")["waitingPods"]
+    assert (waiting["pod"], waiting["since"], waiting["seconds"]) == ("default/big", TAKEN, 600)
+    assert waiting["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert "10m  default/big: 0/1 nodes are available" in simulated("--import", path, "--until", "10m").stdout
+
+
+def test_unknown_kinds_are_skipped_and_named_and_the_rest_is_loaded(tmp_path: Path) -> None:
+    unknown = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "a"}}
+    found = simulated("--import", dump(tmp_path, unknown, node("a"), pod("p", "1"), dict(unknown)))
+    assert found.exit_code == 0
+    assert "import: loaded 1 Node, 1 Pod\n" in found.stderr
+    assert "import: skipped 2 Certificate (cert-manager.io/v1): not served here\n" in found.stderr
+
+
+def test_a_dump_may_come_from_standard_input(tmp_path: Path) -> None:
+    text = Path(dump(tmp_path, node("a"), pod("p", "1"))).read_text()
+    assert summary("--import", "-", stdin=text)["placed"] == 1
+
+
+@pytest.mark.parametrize("source", ["--import", "--nodes-from"])
+def test_two_sayings_of_how_many_nodes_there_are_contradict_each_other(tmp_path: Path, source: str) -> None:
+    found = simulated(source, dump(tmp_path, node("a")), "--nodes", "4")
+    assert (found.exit_code, "leave out one of them" in found.stderr) == (2, True)
+
+
+def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> None:
+    far, broken = pod("p", "1", on="a"), pod("q", "1", on="a")
+    far["metadata"]["creationTimestamp"] = "9999-12-31T23:59:59Z"
+    broken["status"]["startTime"] = "2031-02-30T00:00:00+99:99"
+    assert summary("--import", dump(tmp_path, node("a"), far))["began"] == TAKEN
+    found = simulated("--import", dump(tmp_path, node("a"), broken))
+    assert (found.exit_code, "q" in found.stderr) == (2, True)

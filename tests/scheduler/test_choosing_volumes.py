@@ -1,0 +1,123 @@
+"""Which volumes claims get on which node, compared with the plain way: node after node, claim after claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from fairlead.api.encoded import encoded
+from fairlead.scheduler.plugins.node.choosing import choose, plan_for
+from tests.scheduler.scheduler_world import Cluster, node
+
+SELECTED = "volume.kubernetes.io/selected-node"
+NODES = ("n1", "n2", "n3")
+MODES = ("ReadWriteOnce", "ReadOnlyMany")
+
+sizes = st.integers(1, 4)
+modes = st.sets(st.sampled_from(MODES), min_size=1).map(sorted)
+
+
+@st.composite
+def volumes(draw: st.DrawFn) -> dict[str, Any]:
+    reach = draw(st.none() | st.sets(st.sampled_from(NODES), min_size=1).map(sorted))
+    spec: dict[str, Any] = {
+        "capacity": {"storage": f"{draw(sizes)}Gi"},
+        "accessModes": draw(modes),
+        "storageClassName": draw(st.sampled_from(["local", "made", "other"])),
+    }
+    if reach is not None:
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": reach}]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    if kept := draw(st.sampled_from(["", "", "c0", "c1"])):
+        spec["claimRef"] = {"namespace": "default", "name": kept}
+    return {"spec": spec, "status": {"phase": draw(st.sampled_from(["Available", "Available", "Bound"]))}}
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> dict[str, Any]:
+    told = draw(st.sampled_from([None, None, None, *NODES]))
+    return {
+        "metadata": {"annotations": {SELECTED: told} if told else {}},
+        "spec": {
+            "storageClassName": draw(st.sampled_from(["local", "made"])),
+            "accessModes": draw(modes),
+            "resources": {"requests": {"storage": f"{draw(sizes)}Gi"}},
+        },
+    }
+
+
+@given(st.lists(volumes(), max_size=6), st.lists(claims(), min_size=1, max_size=3), st.sets(st.sampled_from(NODES)))
+def test_all_nodes_at_once_and_one_by_one_choose_the_same(
+    drawn: list[dict[str, Any]], asked: list[dict[str, Any]], zones: set[str]
+) -> None:
+    """`zones`: the nodes where the class "made" may make volumes."""
+    cluster = Cluster(*(node(name) for name in NODES))
+    known = cluster.snapshot.volumes
+    there = [{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": sorted(zones) or ["nowhere"]}]}]
+    for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
+        made = {"metadata": {"name": name}, "provisioner": provisioner, "allowedTopologies": there}
+        known.classes[name] = encoded(made).view(StorageClass)
+    for number, one in enumerate(drawn):
+        known.set_volume(None, encoded({"metadata": {"name": f"v{number}"}} | one).view(PersistentVolume))
+    found = []
+    for number, one in enumerate(asked):
+        meta = one["metadata"] | {"name": f"c{number}", "namespace": "default", "uid": f"u{number}"}
+        found.append(encoded(one | {"metadata": meta}).view(PersistentVolumeClaim))
+    rows = cluster.snapshot.rows()
+    possible = choose(found, cluster.snapshot, rows).possible
+    for index, row in enumerate(rows.tolist()):
+        name = cluster.snapshot.names[row]
+        wanted = plainly(found, drawn, name, zones)
+        assert bool(possible[index]) == (wanted is not None)
+        if wanted is not None:
+            plan = plan_for(found, cluster.snapshot, row)
+            told = {claim.metadata.name: volume.metadata.name for claim, volume in plan.bindings}
+            told |= dict.fromkeys((claim.metadata.name for claim in plan.provisions), "")
+            assert told == wanted
+
+
+def plainly(
+    asked: list[PersistentVolumeClaim], drawn: list[dict[str, Any]], name: str, zones: set[str]
+) -> dict[str, str] | None:
+    """Claim → volume, empty where one is made; None where some claim gets nothing."""
+    given_away: dict[str, str] = {}
+    for claim in sorted(asked, key=lambda one: one.requested):
+        selected = claim.metadata.annotations.get(SELECTED)
+        if selected is not None and selected != name:
+            return None
+        best = None if selected else _best(claim, drawn, name, set(given_away.values()))
+        if best is None and (claim.class_name != "made" or name not in zones):
+            return None
+        given_away[claim.metadata.name] = best or ""
+    return given_away
+
+
+def _best(claim: PersistentVolumeClaim, drawn: list[dict[str, Any]], name: str, taken: set[str]) -> str | None:
+    free = []
+    for number, one in enumerate(drawn):
+        spec = one["spec"]
+        size = int(spec["capacity"]["storage"][:-2])
+        kept = spec.get("claimRef", {}).get("name")
+        if (
+            spec["storageClassName"] != claim.class_name
+            or f"v{number}" in taken
+            or kept not in (None, claim.metadata.name)
+        ):
+            continue
+        if size < claim.requested.units >> 30:
+            continue
+        terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms")
+        reaches = terms is None or name in terms[0]["matchExpressions"][0]["values"]
+        if kept:  # of several, the smallest
+            free.append((0, size, number, reaches))
+        elif (
+            one["status"]["phase"] == "Available"
+            and reaches
+            and set(claim.spec.access_modes or ()) <= set(spec["accessModes"])
+        ):
+            free.append((1, size, number, True))
+    best = min(free, default=None)
+    return f"v{best[2]}" if best is not None and best[3] else None

@@ -1,0 +1,143 @@
+"""Certificate signing requests: who asks, what is refused, and who may say yes or no."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fairlead.api.objects import Obj
+from tests.server.http_world import TOKEN, Reply, Server, check_status, serving_in_a_thread
+
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+MERGE = {"content-type": "application/merge-patch+json"}
+_NUMBERS = count()
+
+
+def _pem() -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+    request = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)
+
+
+PEM = _pem()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving_in_a_thread() as server:
+        yield server
+
+
+def _csr(**spec: Any) -> Obj:
+    return {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": f"r{next(_NUMBERS)}"},
+        "spec": {
+            "request": base64.b64encode(PEM).decode(),
+            "signerName": "example.com/door",
+            "usages": ["client auth"],
+            **spec,
+        },
+    }
+
+
+def _made(server: Server) -> str:
+    reply = server.ask("POST", REQUESTS, _csr())
+    assert reply.code == 201, reply.body
+    return str(reply.obj["metadata"]["name"])
+
+
+def _condition(kind: str, status: str = "True") -> Obj:
+    return {"type": kind, "status": status, "reason": "r", "message": "m"}
+
+
+def _say(server: Server, name: str, *conditions: Obj, endpoint: str = "approval") -> Reply:
+    return server.ask("PATCH", f"{REQUESTS}/{name}/{endpoint}", {"status": {"conditions": list(conditions)}}, MERGE)
+
+
+def test_the_server_writes_down_who_asks(server: Server) -> None:
+    lie = _csr(username="root", uid="0", groups=["system:masters"], extra={"a": ["b"]})
+    headers = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
+    spec = server.ask("POST", REQUESTS, lie, headers, server.guarded_port).obj["spec"]
+    assert spec["username"] == "kubernetes-admin"
+    assert spec["groups"] == ["system:masters", "system:authenticated"]
+    assert "uid" not in spec and "extra" not in spec
+
+
+def test_what_was_asked_for_stays_as_it_is(server: Server) -> None:
+    name = _made(server)
+    reply = server.ask("PATCH", f"{REQUESTS}/{name}", {"spec": {"username": "me", "usages": ["any"]}}, MERGE)
+    assert reply.code == 200
+    assert reply.obj["spec"]["usages"] == ["client auth"] and reply.obj["spec"]["username"] == "system:admin"
+
+
+@pytest.mark.parametrize("verdict", ["Approved", "Denied"])
+def test_a_verdict_is_given_once(server: Server, verdict: str) -> None:
+    name = _made(server)
+    reply = _say(server, name, _condition(verdict))
+    assert reply.code == 200, reply.body
+    (said,) = server.ask("GET", f"{REQUESTS}/{name}").obj["status"]["conditions"]
+    assert said["type"] == verdict and said["lastUpdateTime"] and said["lastTransitionTime"]
+
+    other = {"Approved": "Denied", "Denied": "Approved"}[verdict]
+    both = check_status(_say(server, name, said, _condition(other)), 422, "Invalid")
+    assert "Approved and Denied conditions are mutually exclusive" in both
+    assert f'may not remove a condition of type "{verdict}"' in check_status(_say(server, name), 422, "Invalid")
+
+
+def test_a_verdict_is_not_given_by_the_way(server: Server) -> None:
+    name = _made(server)
+    text = check_status(_say(server, name, _condition("Approved"), endpoint="status"), 422, "Invalid")
+    assert 'updates may not add a condition of type "Approved"' in text
+    assert _say(server, name, _condition("Failed"), endpoint="status").code == 200
+
+
+def test_approval_changes_conditions_alone(server: Server) -> None:
+    name = _made(server)
+    status = {"certificate": base64.b64encode(b"x").decode(), "conditions": [_condition("Approved")]}
+    body = {"spec": {"usages": ["any"]}, "status": status}
+    found = server.ask("PATCH", f"{REQUESTS}/{name}/approval", body, MERGE).obj
+    assert found["spec"]["usages"] == ["client auth"] and "certificate" not in found["status"]
+
+
+def test_a_condition_says_true_or_nothing(server: Server) -> None:
+    text = check_status(_say(server, _made(server), _condition("Approved", "False")), 422, "Invalid")
+    assert 'status.conditions[0].status: Unsupported value: "False": supported values: "True"' in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"request": base64.b64encode(b"hello").decode()}, "PEM block type must be CERTIFICATE REQUEST"),
+        ({"usages": []}, "spec.usages: Required value"),
+        ({"usages": ["client auth", "client auth"]}, 'spec.usages[1]: Duplicate value: "client auth"'),
+        ({"usages": ["fun"]}, 'spec.usages[0]: Unsupported value: "fun": supported values: "any", "cert sign"'),
+        ({"signerName": "door"}, "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+        ({"signerName": "com/door"}, "should be a domain with at least two segments separated by dots"),
+        ({"signerName": "example.com/Do_or"}, 'validating label "Do_or": a lowercase RFC 1123 subdomain'),
+        ({"signerName": "kubernetes.io/legacy-unknown"}, "the legacy signerName is not allowed via this API version"),
+        ({"expirationSeconds": 599}, "may not specify a duration less than 600 seconds (10 minutes)"),
+    ],
+)
+def test_a_request_that_nobody_could_sign_is_refused(server: Server, wrong: Obj, text: str) -> None:
+    assert text in check_status(server.ask("POST", REQUESTS, _csr(**wrong)), 422, "Invalid")
+
+
+def test_a_request_is_signed_with_its_own_key(server: Server) -> None:
+    lines = PEM.decode().splitlines()
+    der = bytearray(base64.b64decode("".join(lines[1:-1])))
+    der[-1] ^= 1
+    body = base64.b64encode(bytes(der)).decode()
+    forged = f"{lines[0]}\n{body}\n{lines[-1]}\n".encode()
+    reply = server.ask("POST", REQUESTS, _csr(request=base64.b64encode(forged).decode()))
+    assert "spec.request: Invalid value" in check_status(reply, 422, "Invalid")

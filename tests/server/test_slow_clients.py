@@ -1,0 +1,185 @@
+"""Lists and watches leave at the pace of who reads them: whole if it reads, and cheap for everybody if it does not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import yaml
+
+from fairlead.api.objects import Obj
+from fairlead.server.asgi import answers, pieces, streams
+from fairlead.server.asgi.transforms import Presenter
+from tests.server.http_world import CONFIG_MAPS, Complaints, Server, answer_on, serving_in_a_thread
+
+LARGE = "x" * 500_000
+COUNT = 40
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+PARTIAL = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with serving_in_a_thread() as server:
+        for number in range(COUNT):
+            obj = {"metadata": {"name": f"m{number:02}"}, "data": {"x": LARGE}}
+            assert server.ask("POST", CONFIG_MAPS, obj).code == 201
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Iterator[Server]:
+    running.soon(lambda: running.watchers() == 0)
+    yield running
+
+
+def asking(path: str, accept: str = "application/json") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\r\n".encode()
+
+
+def changed(server: Server, name: str, value: str) -> None:
+    assert server.ask("PUT", f"{CONFIG_MAPS}/{name}", {"metadata": {"name": name}, "data": {"x": value}}).code == 200
+
+
+def created(server: Server, name: str, value: str) -> Obj:
+    reply = server.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}, "data": {"x": value}})
+    assert reply.code == 201
+    return reply.obj
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json", TABLE, PARTIAL, "application/yaml"], ids=["list", "table", "metadata", "yaml"]
+)
+def test_clients_that_do_not_read_a_list_hold_a_few_megabytes(server: Server, accept: str) -> None:
+    """20 clients, 20 MB each; what they leave unread is made when they read it."""
+    path = CONFIG_MAPS + ("?includeObject=Object" if accept == TABLE else "")
+    with ExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        clients = [stack.enter_context(server.raw(asking(path, accept))) for _ in range(20)]
+        for client in clients:
+            assert client.recv(9, socket.MSG_PEEK) == b"HTTP/1.1 "
+        assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
+        assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
+        reply = answer_on(clients[0])
+    told = yaml.load(reply.body, yaml.CSafeLoader) if accept == "application/yaml" else reply.obj
+    assert len(told["rows"] if accept == TABLE else told["items"]) == COUNT
+
+
+def test_clients_that_do_not_read_what_a_watch_begins_with_hold_a_few_megabytes(server: Server) -> None:
+    with ExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        clients = [stack.enter_context(server.raw(asking(f"{CONFIG_MAPS}?watch=1"))) for _ in range(20)]
+        server.soon(lambda: server.watchers() == 20)
+        assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
+        assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
+        for client in clients:
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def lines_of(client: socket.socket) -> Iterator[Obj]:
+    """The events of a watch, as the client comes to read them."""
+    with client.makefile("rb") as file:
+        while file.readline().strip():
+            pass
+        rest = b""
+        while size := int(file.readline(), 16):
+            *lines, rest = (rest + file.read(size)).split(b"\n")
+            file.readline()
+            yield from map(json.loads, lines)
+
+
+def test_who_reads_late_is_told_everything_in_order(server: Server) -> None:
+    """What happens while the beginning is being read comes after it."""
+    with server.raw(asking(f"{CONFIG_MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+                           "&allowWatchBookmarks=true")) as client:  # fmt: skip
+        server.soon(lambda: server.watchers() == 1)
+        for value in ("1", "2"):
+            changed(server, "m00", value)
+        created(server, "late", "1")
+        events = lines_of(client)
+        first = [next(events) for _ in range(COUNT + 1)]
+        assert [one["type"] for one in first] == ["ADDED"] * COUNT + ["BOOKMARK"]
+        assert first[0]["object"]["data"]["x"] == LARGE
+        then = [next(events) for _ in range(3)]
+        assert [(one["type"], one["object"]["metadata"]["name"], one["object"]["data"]["x"]) for one in then] == [
+            ("MODIFIED", "m00", "1"),
+            ("MODIFIED", "m00", "2"),
+            ("ADDED", "late", "1"),
+        ]
+        server.ask("DELETE", f"{CONFIG_MAPS}/late")
+        assert next(events)["type"] == "DELETED"
+    changed(server, "m00", LARGE)
+
+
+@pytest.mark.parametrize("query", ["watch=1", "watch=1&resourceVersion={now}"], ids=["in its beginning", "later"])
+def test_who_does_not_read_its_events_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+    monkeypatch.setattr(streams, "MAX_BACKLOG_BYTES", 2 << 20)
+    now = server.ask("GET", f"{CONFIG_MAPS}?limit=1").obj["metadata"]["resourceVersion"]
+    with server.raw(asking(f"{CONFIG_MAPS}?{query.format(now=now)}")):
+        server.soon(lambda: server.watchers() == 1)
+        for number in range(60):
+            changed(server, "m01", f"{number}{LARGE}")
+            if not server.watchers():
+                break
+        server.soon(lambda: server.watchers() == 0)
+    changed(server, "m01", LARGE)
+
+
+def test_a_connection_that_takes_nothing_for_long_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "STALL_SECONDS", 0.05)
+    with server.raw(asking(f"{CONFIG_MAPS}?watch=1")) as client:
+        server.soon(lambda: server.watchers() == 1)
+        server.soon(lambda: server.watchers() == 0)
+        with client.makefile("rb") as file:
+            assert 0 < len(file.read()) < COUNT * len(LARGE)
+
+
+def test_an_object_that_cannot_be_shown_breaks_an_answer_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{CONFIG_MAPS}?includeObject=Object"
+    monkeypatch.setattr(Presenter, "_beside_cells", lambda self, obj: {} if obj["metadata"]["name"] < "m20" else 1 // 0)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
+    with Complaints() as complaints, server.raw(asking(path, TABLE)) as client, client.makefile("rb") as file:
+        told = file.read()
+        assert told.startswith(b"HTTP/1.1 200") and not told.endswith(b"0\r\n\r\n")
+    assert "ZeroDivisionError" in complaints.texts[0]
+
+
+FORMS = ["application/json", TABLE, PARTIAL, "application/yaml", f"{TABLE},application/yaml"]
+
+
+@pytest.mark.parametrize("accept", FORMS)
+@pytest.mark.parametrize("pretty", ["", "?pretty=true"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        CONFIG_MAPS,
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/default/secrets",
+        "/apis/events.k8s.io/v1/namespaces/default/events",
+        "/apis/discovery.k8s.io/v1/endpointslices",
+    ],
+)
+def test_an_answer_in_pieces_says_the_same(
+    server: Server, monkeypatch: pytest.MonkeyPatch, path: str, accept: str, pretty: str
+) -> None:
+    event = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}
+    server.ask("POST", "/api/v1/namespaces/default/events", event)
+
+    def told(piece_bytes: int) -> tuple[int, bytes]:
+        monkeypatch.setattr(pieces, "PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(answers, "PIECE_BYTES", piece_bytes)
+        reply = server.ask("GET", path + pretty, headers={"accept": accept})
+        return reply.code, reply.body
+
+    server.soon(lambda: told(50) == told(1 << 30))  # a second may begin between the two, and tables tell ages
+    whole = told(50)
+    if accept == "application/yaml":
+        assert yaml.load(whole[1], yaml.CSafeLoader)["items"] == server.ask("GET", path).obj["items"]
+    elif pretty:
+        assert whole[1] == json.dumps(json.loads(whole[1]), indent=2).encode()
