@@ -26,6 +26,7 @@ from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.base import Change
 from fairlead.store.embedded import EmbeddedStore
 from fairlead.store.memory import MemoryStore
+from tests.store.unreliable import UnreliableMemory, Weather
 
 READY = {"type": "Ready", "status": "True"}
 SHAPE = {"cpu": "2", "memory": "4Gi", "pods": "10"}
@@ -180,6 +181,31 @@ def test_what_a_finished_pod_had_is_free_for_the_next_on_its_node() -> None:
             assert await phase(registry, name) == ("Succeeded", "")
 
     simulated(1, check)
+
+
+def test_what_a_stopped_pod_had_is_free_as_soon_as_its_end_is_told() -> None:
+    """A scheduler gives its room away at once, and the pod is not deleted yet."""
+
+    def big(name: str, **spec: object) -> Obj:
+        return pod(name, containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}], **spec)
+
+    async def main() -> None:
+        running = Cluster(server := Server(UnreliableMemory(Weather(1, calm=True))))
+        await server.open()
+        async with components(running, Settings(nodes=tuple(uniform(1, NodeShape())))):
+            registry = server.registry
+            await registry.create(PODS, big("first", nodeName="node-1"), "default")
+            await asyncio.sleep(5)
+            deleting = asyncio.create_task(registry.delete(PODS, "first", "default"))
+            async for event in registry.watch(PODS, "default", WatchQuery()):
+                if event.object.obj()["status"]["phase"] == "Failed":
+                    break
+            await registry.create(PODS, big("second", nodeName="node-1"), "default")
+            await deleting
+            await asyncio.sleep(5)
+            assert await phase(registry, "second") == ("Running", "")
+
+    run_virtual(main())
 
 
 def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:

@@ -235,10 +235,10 @@ class Fleet:
             return
         if new is None:
             self._forget(pod)
-        elif self._is_own_report(new):
-            if new.is_finished:
-                self._release(new)
-        else:
+            return
+        if new.is_finished:  # at once: by now the scheduler may have given its room to another
+            self._release(new)
+        if not self._is_own_report(new):
             self._queue.add(pod.metadata.key)
 
     def _is_own_report(self, pod: Pod) -> bool:
@@ -282,9 +282,7 @@ class Fleet:
             return
         moment = now()
         run = self._run(pod, moment)
-        if pod.is_finished:
-            self._release(pod)
-        elif run.deleted_at is None and await self._refused(pod, run):
+        if not pod.is_finished and run.deleted_at is None and await self._refused(pod, run):
             return
         found = await self._sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
         next_ = run.step(pod, self._place(pod, run), moment, found)
