@@ -15,7 +15,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.whatif import WhatIf
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 NODES, PODS, NAMESPACES = 5_000, 50_000, 100

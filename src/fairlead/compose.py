@@ -35,15 +35,15 @@ from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_h
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.admission.base import AdmissionPlugin
-from fairlead.server.asgi.app import Application
-from fairlead.server.asgi.documents import Documents
-from fairlead.server.asgi.health import Progress
-from fairlead.server.asgi.listener import LOOPBACK, bind, serving
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.certificates import write_private
-from fairlead.server.registry import Registry
-from fairlead.server.restore import Restored, restore
+from fairlead.server.http.app import Application
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.health import Progress
+from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
+from fairlead.server.registry.registry import Registry
+from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
@@ -263,7 +263,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     credentials, own_kubeconfig = directory.credentials_in(folder), directory.kubeconfig_in(folder)
     pki, token = certificates.ensure(credentials), tokens.ensure_token(credentials)
     sock = bind(settings.port)
-    running.address = f"https://{LOOPBACK}:{sock.getsockname()[1]}"
+    running.address = f"https://{LOOPBACK_ADDRESS}:{sock.getsockname()[1]}"
     running.kubeconfig = settings.kubeconfig or own_kubeconfig
     ca = pki.ca_certificate.read_bytes()
     running.ca = ca.decode()
@@ -274,6 +274,6 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
-        running.http_address = f"http://{LOOPBACK}:{plain.getsockname()[1]}"
+        running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
         application = Application(running.registry, documents, tokens.anybody, running.progress)
         await stack.enter_async_context(serving(application, plain))

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.api import builtin
 from fairlead.api.resources import Resource
-from fairlead.server.schemas import definition, definitions
+from fairlead.server.codec.schemas import definition, definitions
 
 
 @pytest.mark.parametrize("row", builtin.RESOURCES, ids=lambda row: f"{row.api_version}/{row.plural}")

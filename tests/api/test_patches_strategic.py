@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.errors import ApiError, BadRequest
-from fairlead.api.golang import printed
 from fairlead.api.patches import (
     PatchDoesNotApply,
     PatchFailed,
@@ -20,6 +19,7 @@ from fairlead.api.patches import (
     decode_strategic_patch,
     undecodable,
 )
+from fairlead.golang.values import printed
 
 
 @dataclass(frozen=True)

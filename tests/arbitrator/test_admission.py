@@ -10,11 +10,11 @@ import pytest
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.resources import Resource
+from fairlead.api.users import User
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
-from fairlead.server.admission.base import User
 from fairlead.server.auth.tokens import ADMIN, ANYBODY
-from fairlead.server.registry import Registry
-from fairlead.server.request import Caller
+from fairlead.server.context import Caller
+from fairlead.server.registry.registry import Registry
 from tests.arbitrator.world import World, scene
 
 Obj = dict[str, Any]

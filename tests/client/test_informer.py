@@ -19,9 +19,9 @@ from fairlead.api.verbs import LIST, WATCH, Listing, ListQuery, WatchEvent, Watc
 from fairlead.client.informer import RETRY_SECONDS, Informer, Informers
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
-from fairlead.server import cache as caches
 from fairlead.server.assembly import Server
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
+from fairlead.server.storage import cache as caches
 from fairlead.store.memory import MemoryStore
 
 #: What a subscriber heard: name@version before and after.

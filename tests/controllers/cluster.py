@@ -18,7 +18,7 @@ from fairlead.controllers.base import Controller
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 
 Made = Callable[[], Controller[Any]]

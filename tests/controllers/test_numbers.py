@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.errors import BadRequest, Invalid
-from fairlead.api.gonumbers import clamped_int, known_int
 from fairlead.api.objects import Obj
 from fairlead.controllers.deployment import Deployments
 from fairlead.controllers.job import Jobs
 from fairlead.controllers.replication import ReplicaSets
+from fairlead.golang.numbers import clamped_int, known_int
 from tests.controllers.cluster import Cluster, run
 
 DIGITS = "9" * 5000

@@ -18,11 +18,11 @@ from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.scheduler.configuration import load as load_configuration
 from fairlead.scheduler.loop import Scheduler
-from fairlead.server.asgi.app import Application
-from fairlead.server.asgi.documents import Documents
-from fairlead.server.asgi.protocol import TRANSPORT, WRITABLE
 from fairlead.server.assembly import Server
 from fairlead.server.auth import tokens
+from fairlead.server.http.app import Application
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.store.memory import MemoryStore
 from tests.conftest import GOLDEN
 

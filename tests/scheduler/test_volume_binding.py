@@ -14,7 +14,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.configuration import load
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -9,7 +9,7 @@ from fairlead.server.apply.forms import copied, form_of_definition
 from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.ownership import apply, track
 from fairlead.server.apply.resets import reset_of
-from fairlead.server.normalise import normalise
+from fairlead.server.codec.normalise import normalise
 
 CONFIG_MAP = "io.k8s.api.core.v1.ConfigMap"
 POD = "io.k8s.api.core.v1.Pod"

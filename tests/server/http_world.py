@@ -17,12 +17,12 @@ from typing import Any
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run
 from fairlead.server import assembly
-from fairlead.server.asgi.app import Application
-from fairlead.server.asgi.documents import Documents
-from fairlead.server.asgi.health import Progress
-from fairlead.server.asgi.listener import LOOPBACK, Limits, bind, serving
 from fairlead.server.auth.tokens import TokenAuthenticator, anybody
-from fairlead.server.registry import Registry
+from fairlead.server.http.app import Application
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.health import Progress
+from fairlead.server.http.listener import LOOPBACK_ADDRESS, Limits, bind, serving
+from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 
 TOKEN = "let-me-in"
@@ -93,7 +93,7 @@ class Server:
     # -- asking
 
     def connection(self, port: int = 0) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(LOOPBACK, port or self.port, timeout=SECONDS)
+        return http.client.HTTPConnection(LOOPBACK_ADDRESS, port or self.port, timeout=SECONDS)
 
     def ask(
         self,
@@ -117,7 +117,7 @@ class Server:
     @contextmanager
     def raw(self, data: bytes, port: int = 0) -> Iterator[socket.socket]:
         """A connection on which these very bytes have been sent."""
-        with socket.create_connection((LOOPBACK, port or self.port), SECONDS) as sock:
+        with socket.create_connection((LOOPBACK_ADDRESS, port or self.port), SECONDS) as sock:
             sock.sendall(data)
             yield sock
 

@@ -14,8 +14,8 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery, WatchEvent, WatchQuery
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.custom_kinds import CustomKinds
-from fairlead.server.registry import Registry
+from fairlead.server.registry.custom_kinds import CustomKinds
+from fairlead.server.registry.registry import Registry
 from fairlead.store.base import Store
 from fairlead.store.memory import MemoryStore
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType
-from fairlead.server import cache as caches
-from fairlead.server.cache import Cache
-from fairlead.server.entries import Change, Entry
-from fairlead.server.watchers import EVERYTHING, Equal, Matches, Selection, Watcher
+from fairlead.server.storage import cache as caches
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.watchers import EVERYTHING, Equal, Matches, Selection, Watcher
 
 Key = tuple[str, str]
 

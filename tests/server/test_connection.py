@@ -13,11 +13,12 @@ import pytest
 
 from fairlead.api import builtin
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.asgi.app import Application as ApiServer
-from fairlead.server.asgi.documents import Documents
-from fairlead.server.asgi.exchange import Application, Receive, Scope, Send
-from fairlead.server.asgi.listener import Limits
-from fairlead.server.asgi.protocol import (
+from fairlead.server.auth.tokens import anybody
+from fairlead.server.http.app import Application as ApiServer
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.exchange import Application, Receive, Scope, Send
+from fairlead.server.http.listener import Limits
+from fairlead.server.http.protocol import (
     HIGH_WATER_BYTES,
     KNOWN,
     MAX_HEAD_BYTES,
@@ -27,7 +28,6 @@ from fairlead.server.asgi.protocol import (
     Connection,
     Patience,
 )
-from fairlead.server.auth.tokens import anybody
 from tests.server import registry_world
 from tests.server.registry_world import NAMESPACE, World
 

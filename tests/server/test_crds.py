@@ -12,7 +12,6 @@ from fairlead.api.errors import BadRequest, InternalError
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.server.crds import naming
-from fairlead.server.crds.columns import Columns
 from fairlead.server.crds.custom import CustomKind, VersionSchema, custom_kind, resources_of
 from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.crds.paths import PathError, compile_path
@@ -20,6 +19,7 @@ from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.pruning import copied, fill_defaults, prune
 from fairlead.server.crds.scale import Scale
 from fairlead.server.crds.schema import compile_schema
+from fairlead.server.tables.columns import Columns
 from tests.server import crd_samples as samples
 from tests.server.crd_samples import STAMP, spec_of, version, widget
 

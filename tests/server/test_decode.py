@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
-from fairlead.server.decode import JSON, PROTOBUF, YAML, decode, decode_options
-from fairlead.server.targets import Target, target_of
+from fairlead.server.codec.body_types import Target, target_of
+from fairlead.server.codec.decode import JSON, PROTOBUF, YAML, decode, decode_options
 
 CONFIG_MAP = target_of(builtin.CONFIG_MAPS)
 WIDGET = Target("example.com", "v1", "Widget", "")

@@ -10,9 +10,9 @@ from fairlead.api.builtin import CONFIG_MAPS
 from fairlead.api.errors import BadRequest, Conflict, Invalid
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
+from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import parse_timestamp, timestamp
-from fairlead.server.deletion import Outcome, check_preconditions, decide, is_finished, options_of
-from fairlead.server.strategies import Strategy
+from fairlead.server.storage.deletion import Outcome, check_preconditions, decide, is_finished, options_of
 
 NOW = 1_767_225_600.0
 REMOVE, MARK, MARK_AND_REMOVE, PENDING = Outcome.REMOVE, Outcome.MARK, Outcome.MARK_AND_REMOVE, Outcome.PENDING

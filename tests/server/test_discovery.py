@@ -8,8 +8,9 @@ import pytest
 
 from fairlead.api.builtin import PODS, RESOURCES
 from fairlead.api.resources import Resource
-from fairlead.server import discovery
+from fairlead.api.versions import by_preference
 from fairlead.server.crds.custom import resources_of
+from fairlead.server.http import discovery
 from tests.server import crd_samples as samples
 
 CUSTOM = resources_of(samples.established(samples.version(subresources={"status": {}, "scale": {
@@ -34,7 +35,7 @@ def test_the_preferred_version_is_the_newest_stable_one() -> None:
 def test_versions_are_ordered_as_kubernetes_orders_them() -> None:
     ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
     shuffled = random.Random(1).sample(ordered, len(ordered))
-    assert sorted(shuffled, key=discovery.by_preference) == ordered
+    assert sorted(shuffled, key=by_preference) == ordered
 
 
 def test_subresources_follow_their_resource_and_name_foreign_kinds() -> None:

@@ -11,8 +11,8 @@ from fairlead.api import builtin
 from fairlead.api.errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
-from fairlead.server.deletion import check_preconditions
-from fairlead.server.eviction import MAX_DISRUPTED_PODS, evict
+from fairlead.server.storage.deletion import check_preconditions
+from fairlead.server.subresources.eviction import MAX_DISRUPTED_PODS, evict
 from tests.server.admission_world import World, run
 
 BUDGETS = "poddisruptionbudgets.policy"

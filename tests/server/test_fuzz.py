@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
-from fairlead.server import wire
+from fairlead.server.codec import wire
 from tests.conftest import GOLDEN
 from tests.server.http_world import (
     JSON,

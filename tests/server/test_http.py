@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 import pytest
 import yaml
 
-from fairlead.server.asgi.listener import Limits
-from fairlead.server.asgi.negotiate import MAX_CLAUSES
-from fairlead.server.asgi.protocol import Patience
+from fairlead.server.http.listener import Limits
+from fairlead.server.http.negotiate import MAX_CLAUSES
+from fairlead.server.http.protocol import Patience
 from tests.server.http_world import (
     CONFIG_MAPS,
     JSON,

@@ -24,8 +24,8 @@ from fairlead.api.errors import (
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery, WatchQuery
 from fairlead.runtime.clock import monotonic
-from fairlead.server import cache as caches
-from fairlead.server.listing import wait_for
+from fairlead.server.storage import cache as caches
+from fairlead.server.storage.listing import wait_for
 from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled
 
 # -- lists

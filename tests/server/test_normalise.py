@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.errors import ApiError, BadRequest
-from fairlead.server import timestamps, wire
-from fairlead.server.normalise import normalise, zero_object
-from fairlead.server.schemas import definition, definitions
+from fairlead.golang import times as timestamps
+from fairlead.server.codec import wire
+from fairlead.server.codec.normalise import normalise, zero_object
+from fairlead.server.codec.schemas import definition, definitions
 
 POD = "io.k8s.api.core.v1.Pod"
 SECRET = "io.k8s.api.core.v1.Secret"

@@ -12,14 +12,15 @@ import pytest
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.errors import NotAcceptable
 from fairlead.api.objects import Obj
-from fairlead.server import openapi, protobuf
-from fairlead.server.cache import Cache
+from fairlead.kinds.strategy import Strategy
+from fairlead.server import openapi
+from fairlead.server.codec import protobuf
+from fairlead.server.codec.versions import Version
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.openapi import gnostic
 from fairlead.server.openapi.documents import Kinds
-from fairlead.server.served import Catalogue, Served
-from fairlead.server.strategies import Strategy
-from fairlead.server.versions import Version
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.catalogue import Catalogue, Served
 from tests.server import crd_samples as samples
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.resources import Resource
-from fairlead.server import wire
-from fairlead.server.decode import PROTOBUF, decode, decode_options
-from fairlead.server.protobuf import MAGIC, MalformedProtobuf, read
-from fairlead.server.targets import target_of
+from fairlead.server.codec import wire
+from fairlead.server.codec.body_types import target_of
+from fairlead.server.codec.decode import PROTOBUF, decode, decode_options
+from fairlead.server.codec.protobuf import MAGIC, MalformedProtobuf, read
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 #: Bodies captured from kubectl 1.36.

@@ -28,7 +28,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WriteOptions
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.request import Caller
+from fairlead.server.context import Caller
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.embedded import Write
 from fairlead.store.memory import MemoryStore

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.api.builtin import JOBS, NODES
 from fairlead.api.objects import Obj
-from fairlead.server.restore import restore
+from fairlead.server.registry.restore import restore
 from tests.server.registry_world import POD_SPEC, World, run
 
 NODE: Obj = {

@@ -15,9 +15,9 @@ from fairlead.api.field_selectors import FieldSelector, Term
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.assembly import Server
-from fairlead.server.entries import Entry
-from fairlead.server.selection import select
-from fairlead.server.watchers import Selection
+from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.selection import select
+from fairlead.server.storage.watchers import Selection
 from fairlead.store.memory import MemoryStore
 from tests.server.registry_world import POD_SPEC, Watching, World, run
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from fairlead.api.objects import Obj
-from fairlead.server.asgi import answers, pieces, streams
-from fairlead.server.asgi.transforms import Presenter
+from fairlead.server.http import answers, pieces, streams
+from fairlead.server.http.transforms import Presenter
 from tests.server.http_world import CONFIG_MAPS, Complaints, Server, answer_on, serving_in_a_thread
 
 LARGE = "x" * 500_000

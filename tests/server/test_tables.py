@@ -12,9 +12,9 @@ from fairlead.api.builtin import RESOURCES
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.runtime.clock import parse_timestamp, timestamp
+from fairlead.server.storage.watching import bookmark
 from fairlead.server.tables import printer_of
 from fairlead.server.tables.text import human_duration
-from fairlead.server.watching import bookmark
 
 NOW = parse_timestamp("2026-01-01T12:00:00Z")
 FIVE_MINUTES_AGO = timestamp(NOW - 300)

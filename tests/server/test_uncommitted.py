@@ -22,7 +22,7 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound, ServiceUnavailable
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions, WriteOptions
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.store.embedded import EmbeddedStore
 from tests.server.registry_world import NAMESPACE, World, scheduled, world
 from tests.store.unreliable import UnreliableMemory, UnreliableSQLite, Weather

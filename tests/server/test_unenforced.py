@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.server import unenforced
+from fairlead.server.admission import unenforced
 from tests.server.http_world import Server, serving_in_a_thread
 
 COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"

@@ -27,7 +27,7 @@ from fairlead.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, F
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, WriteOptions
-from fairlead.server.request import Caller
+from fairlead.server.context import Caller
 from tests.server.registry_world import NAMESPACE, POD_SPEC, World, run
 
 DRY = WriteOptions(dry_run=True)

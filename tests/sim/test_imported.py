@@ -12,7 +12,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.inputs import node_objects
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape
 
 SINCE = "2025-12-31T00:00:00Z"

@@ -16,7 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.compose import COMPONENTS, Settings, cluster, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run, run_virtual
-from fairlead.server.registry import Registry
+from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.api.remembered import remembered
 from fairlead.api.selectors import SelectorError
+from fairlead.caches import remembered
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.errors import Cause, Causes, Invalid
+from fairlead.golang.quoting import go_quote
 
 
 class Errors(Causes):
@@ -116,33 +117,3 @@ def quoted(value: Any) -> str:
 
 #: What Go's JSON never shows as it is, lest somebody takes it for HTML.
 HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-
-
-def go_quote(text: str) -> str:
-    """Go's `%q`: double quotes, with backslash escapes for what is not printable."""
-    out = []
-    for char in text:
-        if (escape := _ESCAPES.get(char)) is not None:
-            out.append(escape)
-        elif char.isprintable():
-            out.append(char)
-        elif ord(char) < 0x80:
-            out.append(f"\\x{ord(char):02x}")
-        elif ord(char) < 0x10000:
-            out.append(f"\\u{ord(char):04x}")
-        else:
-            out.append(f"\\U{ord(char):08x}")
-    return '"' + "".join(out) + '"'
-
-
-_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\v": "\\v",
-}

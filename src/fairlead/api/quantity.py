@@ -17,7 +17,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from fairlead.api.remembered import remembered
+from fairlead.caches import remembered
 
 BAD_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BAD_NUMBER: Final = "unable to parse numeric part of quantity"

@@ -25,8 +25,8 @@ from fairlead.api.podresources import (
 )
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES
-from fairlead.api.remembered import remembered
 from fairlead.api.volumes import storage_class_of
+from fairlead.caches import remembered
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"

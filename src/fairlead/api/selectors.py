@@ -15,9 +15,10 @@ from typing import Any, Final, TypeAlias
 
 from fairlead.api import names
 from fairlead.api.errors import BadRequest
-from fairlead.api.fields import Errors, Word, go_quote, quoted
+from fairlead.api.fields import Errors, Word, quoted
 from fairlead.api.objects import Obj
-from fairlead.api.remembered import remembered
+from fairlead.caches import remembered
+from fairlead.golang.quoting import go_quote
 
 Labels: TypeAlias = Mapping[str, str]
 Test: TypeAlias = Callable[[Labels], bool]

@@ -13,6 +13,7 @@ from fairlead.api.fields import invalid
 from fairlead.api.objects import name_of
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
+from fairlead.api.users import INTERNAL_USER
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -26,7 +27,6 @@ from fairlead.arbitrator.objects import (
 )
 from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader
-from fairlead.server.request import LOOPBACK
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class ArbitrationAdmission(AdmissionPlugin):
         row = attributes.resource
         if not attributes.subresource and attributes.operation is not Operation.DELETE:
             self._review(attributes)  # what makes no sense is told as such (S2-20)
-        if row.kind == ALLOCATIONS.kind and attributes.user != LOOPBACK:
+        if row.kind == ALLOCATIONS.kind and attributes.user != INTERNAL_USER:
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
 
     def _review(self, attributes: Attributes) -> None:

@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
-from fairlead.api.durations import seconds_of
 from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from fairlead.api.meta import Object
 from fairlead.api.quota_scopes import ResourceQuota
@@ -54,6 +53,7 @@ from fairlead.arbitrator.trials import Trials
 from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
+from fairlead.golang.durations import seconds_of
 from fairlead.runtime import clock
 
 #: The policy that counts, of all that there may be.

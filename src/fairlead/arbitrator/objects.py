@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from fairlead.api.durations import seconds_of
 from fairlead.api.meta import Condition, Object, ObjectMeta, View
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
 from fairlead.arbitrator.amounts import LIMITS, REQUESTS
+from fairlead.golang.durations import seconds_of
 
 GROUP: Final = "kube-arbitrator.incubator.k8s.io"
 #: How the documents' manifests spell it (S2-11).

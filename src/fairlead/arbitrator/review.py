@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from fairlead.api.durations import seconds_of
 from fairlead.api.fields import Errors, quoted
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, name_of, namespace_of
@@ -35,6 +34,7 @@ from fairlead.arbitrator.objects import (
     PolicySpec,
     ShareSpec,
 )
+from fairlead.golang.durations import seconds_of
 
 #: The ArbitratorPolicy that counts, of all that there may be.
 POLICY_NAME: Final = "default"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead.api.budgets import PodDisruptionBudget
-from fairlead.api.durations import seconds_of
 from fairlead.api.pods import MIRROR
 from fairlead.api.scheduling import GROUP_LABEL, Pod
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.objects import Consumer, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.fairshare.victims import Budget, Holder, choose
+from fairlead.golang.durations import seconds_of
 from fairlead.runtime import clock
 
 #: Pods that go together, or none of them.

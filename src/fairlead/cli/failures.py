@@ -14,8 +14,8 @@ import click
 
 from fairlead.api.errors import ApiError
 from fairlead.client.unreachable import Unreachable
-from fairlead.server.asgi.listener import LOOPBACK
-from fairlead.server.restore import Unrestorable
+from fairlead.server.http.listener import LOOPBACK_ADDRESS
+from fairlead.server.registry.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
 from fairlead.store.directory import DataDirInUse
@@ -112,7 +112,7 @@ def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((LOOPBACK, port))
+            sock.bind((LOOPBACK_ADDRESS, port))
         except OSError:
             return False
     return True

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fairlead.api import goyaml
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.patches.bodies import copied
+from fairlead.golang import yaml as goyaml
 from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue
-from fairlead.server.restore import Restored, Unrestorable, check
+from fairlead.server.registry.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival

@@ -11,7 +11,6 @@ import click
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from fairlead.api.durations import seconds_of
 from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
@@ -20,13 +19,14 @@ from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
+from fairlead.golang.durations import seconds_of
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.metrics import Metrics
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK_ADDRESS = "127.0.0.1"
 PORT = 10259
 
 
@@ -123,5 +123,5 @@ async def _listen(port: int, metrics: Metrics) -> web.AppRunner:
     application.add_routes([web.get("/metrics", measured)])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, port).start()
+    await web.TCPSite(runner, LOOPBACK_ADDRESS, port).start()
     return runner

@@ -22,7 +22,7 @@ from fairlead.runtime import chance
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
 from fairlead.runtime.memory import tune_collector
-from fairlead.server.restore import Restored
+from fairlead.server.registry.restore import Restored
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival

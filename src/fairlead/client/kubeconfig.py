@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from fairlead.api import goyaml
+from fairlead.golang import yaml as goyaml
 
 #: Where a pod finds its service account.
 POD_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

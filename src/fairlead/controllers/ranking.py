@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.pods import Pod
+from fairlead.golang.numbers import known_int
 from fairlead.runtime.clock import parse_timestamp
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairlead.api.gonumbers import clamped_int
+from fairlead.golang.numbers import clamped_int
 
 
 def rounded_up(value: int | str, total: int) -> int:

@@ -16,12 +16,12 @@ from typing import Any, Final
 import aiohttp
 
 from fairlead.api import builtin
-from fairlead.api.durations import seconds_of
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import Access
+from fairlead.golang.durations import seconds_of
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
 from fairlead.scheduler.preemption import Plan

@@ -7,21 +7,22 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.resources import Resource
+from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
+from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin
-from fairlead.server.bootstrap import bootstrap
-from fairlead.server.cache import Cache
-from fairlead.server.custom_kinds import CustomKinds
-from fairlead.server.expiry import EventExpiry
-from fairlead.server.kinds import CONVERSIONS, STORED_AS, STRATEGIES
-from fairlead.server.kinds.service_addresses import ServiceAddresses
-from fairlead.server.normalise import zero_object
-from fairlead.server.registry import Registry
-from fairlead.server.served import Catalogue, Served
-from fairlead.server.strategies import Strategy
-from fairlead.server.subresources import ACTIONS, VIEWS
-from fairlead.server.targets import target_of
-from fairlead.server.versions import Version, prefix_of
+from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.codec.body_types import target_of
+from fairlead.server.codec.normalise import zero_object
+from fairlead.server.codec.versions import Version, prefix_of
+from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
+from fairlead.server.registry.bootstrap import bootstrap
+from fairlead.server.registry.custom_kinds import CustomKinds
+from fairlead.server.registry.expiry import EventExpiry
+from fairlead.server.registry.registry import Registry
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.catalogue import Catalogue, Served
+from fairlead.server.subresources.table import ACTIONS, VIEWS
 from fairlead.store.base import Store
 
 
@@ -59,6 +60,7 @@ class Server:
 
 
 _ORDINARY = Strategy()
+_BEHAVIOUR = {**STRATEGIES, "customresourcedefinitions.apiextensions.k8s.io": CRD_STRATEGY}
 #: Kinds that are still served but better left alone, and what a client is told of it.
 DEPRECATED: Mapping[str, str] = {
     "componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
@@ -74,7 +76,7 @@ def builtin_catalogue() -> Catalogue:
         grouped.setdefault(STORED_AS.get(row.qualified, row.qualified), []).append(row)
     for qualified, rows in grouped.items():
         stored = next(row for row in rows if row.qualified == qualified and row.version == row.storage_version)
-        served = Served(stored, STRATEGIES.get(qualified, _ORDINARY), Cache(qualified))
+        served = Served(stored, _BEHAVIOUR.get(qualified, _ORDINARY), Cache(qualified))
         served.zero_status = zero_object(stored.definition).get("status")
         served.versions = {row.api_version: _version(row, stored) for row in rows}
         catalogue.add(served)

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.api.durations import seconds_of
 from fairlead.api.pods import Container, Pod
+from fairlead.golang.durations import seconds_of
 from fairlead.node.containers import SIGTERMED
 from fairlead.node.restarts import runs_again
 from fairlead.node.starting import not_found_at_registry

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import NoneType
 
-from fairlead.api import goyaml
 from fairlead.api.objects import Obj, metadata
+from fairlead.golang import yaml as goyaml
 from fairlead.runtime.clock import parse_timestamp
 
 #: What a server writes into metadata: dropped, for this cluster writes its own.

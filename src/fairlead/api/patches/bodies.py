@@ -9,8 +9,8 @@ import msgspec
 
 from fairlead.api.errors import ApiError, BadRequest, Invalid
 from fairlead.api.fields import Errors, invalid
-from fairlead.api.golang import json_error
 from fairlead.api.objects import Obj
+from fairlead.golang.json_errors import json_error
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.api.errors import BadRequest, EntityTooLarge
-from fairlead.api.golang import unmarshal_error
 from fairlead.api.objects import Obj
 from fairlead.api.patches.bodies import Parse, PatchDoesNotApply, copied, read, size_of
+from fairlead.golang.values import unmarshal_error
 
 MAX_OPERATIONS: Final = 10000
 #: What all `copy` operations of a patch together may add (`JSONPatchMaxCopyBytes`).

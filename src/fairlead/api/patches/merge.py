@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.errors import BadRequest
-from fairlead.api.golang import json_error, unmarshal_error
 from fairlead.api.objects import Obj
 from fairlead.api.patches.bodies import ANY_MAP, Parse, copied, decode, encode, read
+from fairlead.golang.json_errors import json_error
+from fairlead.golang.values import unmarshal_error
 
 
 def decode_merge_patch(body: bytes, *, lenient: bool = False, parse: Parse | None = None) -> Obj:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.golang import printed, type_of
 from fairlead.api.patches.bodies import PatchDoesNotApply, PatchFailed
+from fairlead.golang.values import printed, type_of
 
 
 def same_kind(*lists: list[Any]) -> type:

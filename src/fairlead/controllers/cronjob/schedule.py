@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
-from fairlead.api.gonumbers import parse_duration
+from fairlead.golang.durations import parse_duration
 
 #: A schedule that does not fire for so long never will (30 February).
 _YEARS_AHEAD: Final = 5

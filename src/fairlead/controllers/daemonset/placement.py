@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.labels import OPERATORS
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -23,6 +22,7 @@ from fairlead.api.workloads import DaemonSet, template_of
 from fairlead.controllers.actions import Kind
 from fairlead.controllers.history import REVISION_LABEL
 from fairlead.controllers.pods import pod_from
+from fairlead.golang.numbers import known_int
 
 GENERATION_ANNOTATION: Final = "deprecated.daemonset.template.generation"
 GENERATION_LABEL: Final = "pod-template-generation"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
@@ -17,6 +16,7 @@ from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.deployment.sizes import DESIRED, MAXIMUM, max_replicas
 from fairlead.controllers.kinds import DEPLOYMENTS
 from fairlead.controllers.templates import HASH_LABEL, content_hash, with_label, without_hash
+from fairlead.golang.numbers import known_int
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
@@ -18,6 +17,7 @@ from fairlead.controllers.actions import Actions, Emit, Patch
 from fairlead.controllers.deployment.revisions import ROLLBACK, inherited, revision_of
 from fairlead.controllers.kinds import DEPLOYMENTS
 from fairlead.controllers.templates import without_hash
+from fairlead.golang.numbers import known_int
 
 _NOT_FOUND: Final = "DeploymentRollbackRevisionNotFound"
 _UNCHANGED: Final = "DeploymentRollbackTemplateUnchanged"

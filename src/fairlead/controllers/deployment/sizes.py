@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.workloads import Deployment, ReplicaSet, RollingUpdate
 from fairlead.controllers.rounding import rounded_down, rounded_up
+from fairlead.golang.numbers import known_int
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM = "deployment.kubernetes.io/max-replicas"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Final
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.jobs import Job
 from fairlead.api.pods import Pod
+from fairlead.golang.numbers import known_int
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

@@ -16,6 +16,7 @@ from fairlead.api.encoded import Encoded
 from fairlead.api.errors import Cause, Forbidden
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
+from fairlead.api.users import INTERNAL_USER, User
 
 
 class Operation(StrEnum):
@@ -23,15 +24,6 @@ class Operation(StrEnum):
     UPDATE = "UPDATE"
     DELETE = "DELETE"
     CONNECT = "CONNECT"
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks. The loopback identity of Fairlead's own components is in `system:masters`."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
 
 
 @dataclass(slots=True)
@@ -46,7 +38,7 @@ class Attributes:
     old: Obj | None = None
     subresource: str = ""
     dry_run: bool = False
-    user: User = User("system:admin", ("system:masters",))
+    user: User = INTERNAL_USER
     warnings: list[str] = field(default_factory=list)
     #: Undo actions, run if admission refuses or the write fails after it (a quota gives back what it charged).
     on_failure: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fairlead.api.errors import Cause
-from fairlead.api.fields import go_quote
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import is_sidecar, pod_requests
 from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.golang.quoting import go_quote
 from fairlead.server.admission.base import UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
 
 _OS = "kubernetes.io/os"

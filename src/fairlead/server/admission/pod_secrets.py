@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from fairlead.api.fields import go_quote
 from fairlead.api.objects import Obj
+from fairlead.golang.quoting import go_quote
 
 #: Container lists of a pod and what the texts call their members.
 _INIT, _MAIN, _EPHEMERAL = (

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from fairlead.api.fields import go_quote
 from fairlead.api.objects import Obj
+from fairlead.golang.quoting import go_quote
 from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes, Reader
 
 _UNLIKE_CLASS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

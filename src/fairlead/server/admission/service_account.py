@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 
 from fairlead.api.configmaps import ROOT_CERTIFICATES
-from fairlead.api.fields import go_quote
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj, metadata
+from fairlead.golang.quoting import go_quote
+from fairlead.kinds.podspec.annotations import is_mirror
+from fairlead.kinds.serviceaccounts import ENFORCE
 from fairlead.runtime import chance
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
 from fairlead.server.admission.pod_secrets import first_secret_not_allowed, uses_secrets
-from fairlead.server.kinds.podspec.annotations import is_mirror
-from fairlead.server.kinds.serviceaccounts import ENFORCE
 
 DEFAULT_ACCOUNT = "default"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"

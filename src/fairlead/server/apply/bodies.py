@@ -14,9 +14,9 @@ from typing import Final
 from fairlead.api import names
 from fairlead.api.errors import BadRequest, Conflict, Unknown
 from fairlead.api.fields import Errors
-from fairlead.api.goyaml import MalformedYaml, parse, warnings_of
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.golang.yaml import MalformedYaml, parse, warnings_of
 from fairlead.server.apply.forms import Form
 from fairlead.server.apply.validate import problems_of, told
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead.api.errors import Cause, Conflict
-from fairlead.api.fields import go_quote
+from fairlead.golang.quoting import go_quote
 from fairlead.server.apply.entries import UPDATE, Identity
 from fairlead.server.apply.fieldsets import Fields, paths, spelled
 

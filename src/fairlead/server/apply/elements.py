@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.fields import go_quote
-from fairlead.api.gonumbers import atoi
-from fairlead.api.remembered import remembered
+from fairlead.caches import remembered
+from fairlead.golang.numbers import atoi
+from fairlead.golang.quoting import go_quote
 
 _HTML: Final = str.maketrans({
     "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029",

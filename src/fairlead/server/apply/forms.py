@@ -15,10 +15,10 @@ from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.server.apply.fieldsets import Fields
 from fairlead.server.apply.shapes import Atom, Compiler
-from fairlead.server.normalise import zero_object
+from fairlead.server.codec.normalise import zero_object
+from fairlead.server.codec.versions import Convert, Version
 from fairlead.server.openapi import custom
 from fairlead.server.openapi.definitions import V3, definition
-from fairlead.server.versions import Convert, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.fields import go_quote
-from fairlead.api.golang import printed, type_of
+from fairlead.golang.quoting import go_quote
+from fairlead.golang.values import printed, type_of
 from fairlead.server.apply import elements
 from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
 from fairlead.server.apply.typed import kind_of

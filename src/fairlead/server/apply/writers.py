@@ -9,8 +9,8 @@ from fairlead.server.apply.forms import Form, Forms, form_of_definition, forms_o
 from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.resets import Reset, reset_of
 from fairlead.server.apply.scale import SCALE_DEFINITION, SCALE_VERSION
-from fairlead.server.request import Write
-from fairlead.server.served import Served
+from fairlead.server.context import Write
+from fairlead.server.storage.catalogue import Served
 
 
 def writer_of(served: Served, write: Write) -> Writer:

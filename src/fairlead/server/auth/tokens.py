@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairlead.server.admission.base import User
+from fairlead.api.users import User
 from fairlead.server.auth.certificates import write_private
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))

@@ -13,12 +13,18 @@ from typing import Any
 
 from fairlead.api.builtin import SCALE
 from fairlead.api.errors import BadRequest, Cause, TooLargeToStore
-from fairlead.api.fields import Errors, go_quote
+from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
+from fairlead.api.versions import by_preference
+from fairlead.golang.quoting import go_quote
+from fairlead.kinds.strategy import FieldGetter, Strategy
+from fairlead.server.codec.body_types import Target
+from fairlead.server.codec.normalise import Report, walker
+from fairlead.server.codec.versions import Version, prefix_of
+from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
-from fairlead.server.crds.columns import Columns
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
 from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
@@ -27,12 +33,6 @@ from fairlead.server.crds.scale import Scale
 from fairlead.server.crds.schema import ABSENT, compile_schema, each_schema
 from fairlead.server.crds.uniqueness import check_unique
 from fairlead.server.crds.values import Check, Problems, number_text, validate
-from fairlead.server.discovery import by_preference
-from fairlead.server.normalise import Report, walker
-from fairlead.server.strategies import FieldGetter, Strategy
-from fairlead.server.targets import Target
-from fairlead.server.versions import Version, prefix_of
-from fairlead.server.wire import OBJECT_META
 
 _STATUS_VERBS = ("get", "patch", "update")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -105,7 +105,6 @@ class VersionSchema:
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = Scale(subresources["scale"]) if subresources.get("scale") else None
-        self.columns = Columns(version)
         paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
         self.selectable: Mapping[str, FieldGetter] = {path.removeprefix("."): _getter(path) for path in paths}
         self.deprecation = ""  # the warning that every request to this version gets

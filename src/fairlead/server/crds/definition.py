@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.api.fields import Errors, go_quote
+from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
+from fairlead.golang.quoting import go_quote
+from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import timestamp
 from fairlead.server.crds import formats, naming, rules
 from fairlead.server.crds.schema import each_schema
-from fairlead.server.strategies import Strategy
 
 
 class CustomResourceDefinitionStrategy(Strategy):

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from fairlead.api import names
 from fairlead.api.fields import quoted, under
-from fairlead.api.golang import unmarshal_error
+from fairlead.golang.values import unmarshal_error
+from fairlead.server.codec.normalise import Report, walker
+from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds.schema import Node
 from fairlead.server.crds.values import Problems
-from fairlead.server.normalise import Report, walker
-from fairlead.server.wire import OBJECT_META
 
 #: Adds what is wrong with the metadata of the object at a path. Whoever has the rules hands them in: they stand beside
 #: those of the built-in kinds, a CRD among them.

@@ -8,11 +8,11 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.resources import Resource
+from fairlead.kinds.meta import validate_meta
+from fairlead.server.codec.normalise import Report, walker
+from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds.pruning import copied
 from fairlead.server.crds.values import Problems
-from fairlead.server.kinds.meta import validate_meta
-from fairlead.server.normalise import Report, walker
-from fairlead.server.wire import OBJECT_META
 
 #: Stands for whatever is embedded: nobody asks which kind it is.
 _ANY = Resource(group="", version="v1", plural="embedded", kind="")

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from fairlead.api.gonumbers import atoi
 from fairlead.api.objects import Obj
-from fairlead.api.remembered import remembered
+from fairlead.caches import remembered
+from fairlead.golang.numbers import atoi
 
 Step: TypeAlias = Callable[[Any], Iterator[Any]]
 Finder: TypeAlias = Callable[[Any], list[Any]]

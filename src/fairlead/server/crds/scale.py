@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.errors import BadRequest, InternalError
-from fairlead.api.golang import printed, type_of
 from fairlead.api.objects import Obj
+from fairlead.golang.values import printed, type_of
+from fairlead.kinds.scale import new_scale
 from fairlead.server.crds.paths import keys_of
 from fairlead.server.crds.values import Problems
-from fairlead.server.kinds.scale import new_scale
 
 _INT32_MAX = 2**31 - 1
 

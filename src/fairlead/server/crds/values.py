@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.errors import Cause, Causes
-from fairlead.api.fields import HTML, go_quote, under
+from fairlead.api.fields import HTML, under
+from fairlead.golang.quoting import go_quote
 from fairlead.server.crds import formats
 from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.schema import ABSENT

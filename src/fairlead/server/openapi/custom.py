@@ -10,9 +10,9 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.server.codec.wire import META
 from fairlead.server.crds.pruning import copied
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, reference, type_meta
-from fairlead.server.wire import META
 
 _METADATA_TEXT = (
     "Standard object's metadata. More info: "

@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 from fairlead.api.objects import Obj
-from fairlead.server import schemas, wire
+from fairlead.server.codec import schemas, wire
+from fairlead.server.codec.wire import META, Field
 from fairlead.server.crds.schema import ABSENT
 from fairlead.server.openapi.facts import default_of, enum_of
-from fairlead.server.wire import META, Field
 
 V2, V3 = "v2", "v3"
 PREFIX = {V2: "#/definitions/", V3: "#/components/schemas/"}

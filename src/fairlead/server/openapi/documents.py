@@ -17,11 +17,11 @@ from fairlead import __version__
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.server.codec.wire import META
 from fairlead.server.openapi import custom, gnostic
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, closure, references
 from fairlead.server.openapi.paths import paths_of
-from fairlead.server.served import Catalogue
-from fairlead.server.wire import META
+from fairlead.server.storage.catalogue import Catalogue
 
 _decode = msgspec.json.decode
 _INFO = {"title": "Kubernetes", "version": "v1.36.0"}

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from fairlead.server import wire
+from fairlead.server.codec import wire
+from fairlead.server.codec.wire import Field, Shape
 from fairlead.server.crds.schema import ABSENT
-from fairlead.server.wire import Field, Shape
 
 _ZERO: dict[str, Any] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(wire.INTEGERS, 0)}
 

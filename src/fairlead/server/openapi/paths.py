@@ -11,8 +11,8 @@ from functools import cache
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
+from fairlead.server.codec.wire import META
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, definition
-from fairlead.server.wire import META
 
 _PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC = "application/strategic-merge-patch+json"

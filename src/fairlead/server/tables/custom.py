@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fairlead.api.objects import Obj
-from fairlead.server.crds.columns import Columns
 from fairlead.server.tables.base import Subject
+from fairlead.server.tables.columns import Columns
 
 
 class CustomPrinter:

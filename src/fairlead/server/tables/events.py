@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.server.kinds.events import to_core
+from fairlead.kinds.events import to_core
 from fairlead.server.tables.base import NAME, Column, PrinterOf, Subject
 
 

@@ -12,9 +12,9 @@ from typing import Final, Self
 
 import numpy as np
 
-from fairlead.api.gonumbers import known_int
 from fairlead.api.scheduling import Node, NodeSelectorRequirement, NodeSelectorTerm
 from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
+from fairlead.golang.numbers import known_int
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.company import Task

@@ -1,0 +1,82 @@
+"""Kinds about which there is little to say: whether they count changes, and whether users may write their status."""
+
+from __future__ import annotations
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj
+from fairlead.kinds.podspec.defaults import default_pod_template
+from fairlead.kinds.podspec.template import validate_pod_template
+from fairlead.kinds.podspec.warnings import template_warnings
+from fairlead.kinds.resource_names import in_order, round_up, validate_amount, validate_container_resource_name
+from fairlead.kinds.rules import check, validate_unchanged
+from fairlead.kinds.strategy import Strategy
+
+
+class CountedStrategy(Strategy):
+    """Changes are counted in `metadata.generation`."""
+
+    has_generation = True
+
+    def __init__(self, *, has_status: bool = False, allows_unconditional_update: bool = True) -> None:
+        self.has_status = has_status
+        self.allows_unconditional_update = allows_unconditional_update
+
+
+class ReportedStrategy(Strategy):
+    """There is a status, and its own endpoint to write it."""
+
+    has_status = True
+
+    def __init__(self, *, allows_unconditional_update: bool = True) -> None:
+        self.allows_unconditional_update = allows_unconditional_update
+
+
+class VersionedStrategy(Strategy):
+    """Whoever updates it must say which version of it he knows."""
+
+    allows_unconditional_update = False
+
+
+class ResourceSliceStrategy(CountedStrategy):
+    selectable = {
+        "spec.nodeName": lambda slice_: str((slice_.get("spec") or {}).get("nodeName", "")),
+        "spec.driver": lambda slice_: str((slice_.get("spec") or {}).get("driver", "")),
+    }
+
+    def unknown_field(self, field: str) -> str:
+        return f"field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {field}"
+
+
+class PodTemplateStrategy(Strategy):
+    returns_deleted = True
+    has_generation = True
+
+    def default(self, obj: Obj) -> None:
+        default_pod_template(obj["template"])
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        validate_pod_template(obj["template"], "template", errors)
+
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        return template_warnings(obj["template"], "template")
+
+
+class RuntimeClassStrategy(Strategy):
+    """Source: pkg/apis/node/validation, pkg/registry/node/runtimeclass (1.36)."""
+
+    allows_create_on_update = True
+    allows_unconditional_update = False
+
+    def default(self, obj: Obj) -> None:
+        round_up((obj.get("overhead") or {}).get("podFixed"))
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        check(errors, "handler", obj["handler"], names.dns1123_label)
+        for name, amount in in_order((obj.get("overhead") or {}).get("podFixed")):
+            path = f"overhead.podFixed.limits[{name}]"
+            validate_container_resource_name(name, path, errors)
+            validate_amount(name, amount, path, errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        validate_unchanged(obj["handler"], old["handler"], "handler", errors)

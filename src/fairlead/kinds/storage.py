@@ -1,0 +1,206 @@
+"""PersistentVolumeClaim, StorageClass: what is asked of storage, and which kinds of it there are.
+
+Sources: `ValidatePersistentVolumeClaim*` of pkg/apis/core/validation, pkg/api/persistentvolumeclaim, pkg/apis/storage
+(1.36). Volumes themselves are in `persistent_volumes.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api import names
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.podresources import is_native
+from fairlead.api.quantity import ZERO, Quantity, parse
+from fairlead.api.volumes import CLASS_ANNOTATION, class_annotation
+from fairlead.kinds.podspec.claim_template import validate_claim_spec
+from fairlead.kinds.podspec.differences import difference
+from fairlead.kinds.podspec.warnings import claim_warnings
+from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
+from fairlead.kinds.rules import check, validate_unchanged
+from fairlead.kinds.strategy import MetaCheck, Strategy
+
+_RESIZE_STATES: Final = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizePending",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+)
+BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_CLAIM_IS_FIXED: Final = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+#: What the field `dataSource` of a claim may be: (API group, kind).
+_KNOWN_SOURCES: Final = frozenset({("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")})
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    meta_checks = (MetaCheck.WHOLE, MetaCheck.CHANGE, MetaCheck.WHOLE)
+    returns_deleted = True
+    has_status = True
+
+    def default(self, obj: Obj) -> None:
+        spec, status = obj["spec"], obj["status"]
+        spec.setdefault("volumeMode", "Filesystem")
+        status.setdefault("phase", "Pending")
+        for amounts in (spec["resources"].get("requests"), spec["resources"].get("limits"), status.get("capacity")):
+            round_up(amounts)
+        round_up(status.get("allocatedResources"))
+
+    def prepare_create(self, obj: Obj) -> None:
+        obj["status"] = {"phase": "Pending"}
+        _settle_data_sources(obj["spec"], {})
+
+    def prepare_update(self, obj: Obj, old: Obj) -> None:
+        _settle_data_sources(obj["spec"], old["spec"])
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        validate_claim_spec(obj["spec"], "spec", errors)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        """Upstream checks the new claim as such and once more as a change, so all is told twice."""
+        self.validate(obj, errors)
+        self.validate(obj, errors)
+        spec, was = obj["spec"], old["spec"]
+        annotation, before = (class_annotation(one) for one in (obj, old))
+        if (annotation or "") != (before or "") and not _moves_to_the_field(obj, old):
+            errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
+        frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
+        if frozen != before_frozen:
+            errors.forbidden("spec", f"{_CLAIM_IS_FIXED}\n{difference(before_frozen, frozen)}")
+        if _storage(spec) < _storage(was) and _storage(spec) <= _capacity(old):
+            errors.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        validate_unchanged(spec.get("volumeMode"), was.get("volumeMode"), "volumeMode", errors)
+        _validate_attributes_class_update(obj, old, errors)
+
+    def validate_status(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        if not obj["spec"].get("accessModes"):
+            errors.required("Spec.accessModes")
+        status = obj["status"]
+        for name, amount in in_order(status.get("capacity")):
+            validate_basic_amount(amount, f"status.capacity[{name}]", errors)
+        for name, state in in_order(status.get("allocatedResourceStatuses")):
+            _validate_claimed_name(name, "status.allocatedResourceStatuses", errors)
+            if state not in _RESIZE_STATES:
+                errors.not_supported("status.allocatedResourceStatuses", name, _RESIZE_STATES)
+        for name, amount in in_order(status.get("allocatedResources")):
+            if _validate_claimed_name(name, "status.allocatedResources", errors):
+                validate_basic_amount(amount, f"status.allocatedResources[{name}]", errors)
+
+    def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
+        told = []
+        if CLASS_ANNOTATION in (metadata(obj).get("annotations") or {}):
+            told.append(
+                f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute '
+                "instead"
+            )
+        return told + claim_warnings(obj["spec"], "spec")
+
+
+def _validate_claimed_name(name: str, path: str, errors: Errors) -> bool:
+    """Of Kubernetes' own resources only storage is claimed."""
+    before = errors.added
+    check(errors, path, name, names.qualified_name)
+    if errors.added == before and is_native(name) and name != "storage":
+        errors.not_supported(path, name, ("storage",))
+    return errors.added == before
+
+
+def _settle_data_sources(spec: Obj, was: Obj) -> None:
+    """Only what can be is a source; then the old and the new field say the same (pkg/api/persistentvolumeclaim).
+
+    The old field has always ignored what it does not know, and sources in other namespaces (the gate
+    CrossNamespaceVolumeDataSource) are off. What a claim has already, it keeps.
+    """
+    if was.get("dataSourceRef") is None and (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]
+    is_in_use = was.get("dataSource") is not None or was.get("dataSourceRef") is not None
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None and not is_in_use and not _is_known_source(source):
+        del spec["dataSource"]
+        return
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in reference.items() if key != "namespace"}
+
+
+def _is_known_source(source: Obj) -> bool:
+    return (source.get("apiGroup") or "", source.get("kind")) in _KNOWN_SOURCES
+
+
+def _moves_to_the_field(obj: Obj, old: Obj) -> bool:
+    """The storage class, once an annotation, becomes the field of today."""
+    before = class_annotation(old)
+    return (
+        before is not None
+        and old["spec"].get("storageClassName") is None
+        and obj["spec"].get("storageClassName") == before
+        and class_annotation(obj) in (None, before)
+    )
+
+
+def _frozen(obj: Obj, old: Obj, spec: Obj) -> Obj:
+    """The part of a claim's spec that this update may not change."""
+    free = set()
+    if not old["spec"].get("volumeName"):
+        free.add("volumeName")
+    if old["spec"].get("storageClassName") is None and class_annotation(old) in (
+        None,
+        obj["spec"].get("storageClassName"),
+    ):
+        free.add("storageClassName")
+    frozen = {key: value for key, value in spec.items() if key not in free}
+    if (obj.get("status") or {}).get("phase") == "Bound":
+        frozen.pop("volumeAttributesClassName", None)
+        resources = dict(spec["resources"])
+        resources["requests"] = {key: one for key, one in (resources.get("requests") or {}).items() if key != "storage"}
+        frozen["resources"] = resources
+    return frozen
+
+
+def _storage(spec: Obj) -> Quantity:
+    return parse((spec["resources"].get("requests") or {}).get("storage", "0"))
+
+
+def _capacity(obj: Obj) -> Quantity:
+    text = ((obj.get("status") or {}).get("capacity") or {}).get("storage")
+    return parse(text) if text else ZERO
+
+
+def _validate_attributes_class_update(obj: Obj, old: Obj, errors: Errors) -> None:
+    wanted = obj["spec"].get("volumeAttributesClassName")
+    is_applied = (old.get("status") or {}).get("currentVolumeAttributesClassName") is not None
+    if is_applied and not wanted and wanted != old["spec"].get("volumeAttributesClassName"):
+        what = "nil" if wanted is None else "empty string"
+        errors.forbidden(
+            "spec.volumeAttributesClassName",
+            f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil",
+        )
+
+
+class StorageClassStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        provisioner = obj["provisioner"]
+        if not provisioner:
+            errors.required("provisioner", provisioner)
+        else:
+            check(errors, "provisioner", provisioner.lower(), names.qualified_name)
+        if obj["reclaimPolicy"] not in ("Delete", "Retain"):
+            errors.not_supported("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
+        if obj["volumeBindingMode"] not in BINDING_MODES:
+            errors.not_supported("volumeBindingMode", obj["volumeBindingMode"], BINDING_MODES)
+
+    def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
+        if (obj.get("parameters") or {}) != (old.get("parameters") or {}):
+            errors.forbidden("parameters", "updates to parameters are forbidden.")
+        for field in ("provisioner", "reclaimPolicy"):
+            if obj[field] != old[field]:
+                errors.forbidden(field, f"updates to {field} are forbidden.")
+        validate_unchanged(obj["volumeBindingMode"], old["volumeBindingMode"], "volumeBindingMode", errors)

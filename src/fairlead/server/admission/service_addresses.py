@@ -1,0 +1,290 @@
+"""Gives every Service its cluster address, its families and its node ports, and takes them back.
+
+It runs as the last mutating admission step, because the rules of a Service want to see the addresses, and because a
+request that fails afterwards is undone through `Attributes.on_failure`. What is in use follows from the stored
+services (`observe`) plus what unfinished requests hold. Sources: pkg/registry/core/service/storage/alloc.go,
+ipallocator, portallocator (1.36). One family is configured, as in a default cluster.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from typing import Final, TypeVar
+
+import msgspec
+
+from fairlead.api.errors import ApiError, InternalError
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.kinds.ips import IPV4, IPV6, family_of, parse_ip
+from fairlead.kinds.service_ips import REQUIRE_DUAL, SINGLE, validate_address_fields
+from fairlead.kinds.service_kinds import (
+    EXTERNAL_NAME,
+    HEADLESS,
+    LOAD_BALANCER,
+    WITH_NODE_PORTS,
+    is_headless,
+    needs_health_check,
+)
+from fairlead.runtime import chance
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+
+#: The default of kube-apiserver's --service-cluster-ip-range.
+SERVICE_NETWORK: Final = IPv4Network("10.0.0.0/24")
+NODE_PORTS: Final = range(30000, 32768)
+
+#: The lower part of the node ports is left to users who choose for themselves (KEP-3668).
+_STATIC_PORTS: Final = 86
+_ATTEMPTS: Final = 64
+
+Port = int
+Address = str
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Held:
+    """What one service has."""
+
+    addresses: set[Address] = field(default_factory=set)
+    ports: set[Port] = field(default_factory=set)
+
+    def is_part_of(self, other: Held) -> bool:
+        return self.addresses <= other.addresses and self.ports <= other.ports
+
+
+class ServiceAddresses(AdmissionPlugin):
+    """The addresses and node ports of one cluster."""
+
+    name = "ServiceAddresses"
+
+    def __init__(self, network: IPv4Network = SERVICE_NETWORK) -> None:
+        self._network = network
+        #: The address of the kubernetes service of the default namespace, which the server itself keeps there.
+        self._kubernetes = str(network[1])
+        #: The lower part of the network is left to users who choose for themselves (KEP-3070).
+        self._first_offered = min(max(16, network.num_addresses // 16), 256)
+        self._stored: dict[str, Held] = {}
+        #: Of requests under way. A request cannot be told by its name, which may be generated later.
+        self._pending: list[Held] = []
+        #: How many hold each address and port; a reservation and the stored service overlap for a moment.
+        self._addresses: Counter[Address] = Counter({self._kubernetes: 1})
+        self._ports: Counter[Port] = Counter()
+
+    def observe(self, namespace: str, name: str, raw: bytes | None) -> None:
+        """A service was stored, or removed."""
+        key = f"{namespace}/{name}"
+        held = held_by(msgspec.json.decode(raw)["spec"]) if raw is not None else Held()
+        self._count(held)
+        self._release(self._stored.pop(key, Held()))
+        if raw is not None:
+            self._stored[key] = held
+            for pending in [one for one in self._pending if one.is_part_of(held)]:
+                self._forget(pending)
+
+    async def admit(self, attributes: Attributes) -> None:
+        is_write = attributes.operation in (Operation.CREATE, Operation.UPDATE)
+        if attributes.resource.qualified != "services" or attributes.subresource or not is_write:
+            return
+        taken = self.complete(attributes.obj, attributes.old)
+        if attributes.dry_run:
+            self._release(taken)
+            return
+        self._pending.append(taken)
+
+        async def give_back() -> None:
+            self._forget(taken)
+
+        attributes.on_failure.append(give_back)
+
+    def complete(self, obj: Obj, old: Obj | None) -> Held:
+        """Fill in families, addresses and ports; returns what was newly taken. Raises `Invalid`."""
+        spec, was = obj["spec"], old["spec"] if old else {}
+        taken = Held()
+        try:
+            if old is None and spec.get("clusterIP") and not spec.get("clusterIPs"):
+                spec["clusterIPs"] = [spec["clusterIP"]]
+            _complete_families(obj, was)
+            self._complete_addresses(obj, held_by(was), taken)
+            self._complete_ports(obj, held_by(was), taken)
+        except ApiError:
+            self._release(taken)
+            raise
+        return taken
+
+    def _complete_addresses(self, obj: Obj, had: Held, taken: Held) -> None:
+        spec = obj["spec"]
+        if spec["type"] == EXTERNAL_NAME or is_headless(spec):
+            return
+        ips: list[Address] = spec.setdefault("clusterIPs", [])
+        for index in range(len(spec["ipFamilies"])):
+            if index == len(ips):
+                ips.append("")
+            if not ips[index]:
+                ips[index] = self._free_address(obj)
+            elif ips[index] in had.addresses:
+                continue
+            else:
+                self._claim_address(obj, ips[index])
+            taken.addresses.add(ips[index])
+            self._addresses[ips[index]] += 1
+        spec["clusterIP"] = ips[0]
+
+    def _claim_address(self, obj: Obj, ip: Address) -> None:
+        if parse_ip(ip) not in self._network:
+            why = "the provided network does not match the current range"
+        elif ip in self._addresses and not (ip == self._kubernetes and _is_kubernetes(obj)):
+            why = "provided IP is already allocated"
+        else:
+            return
+        _refuse(obj, "spec.clusterIPs", obj["spec"]["clusterIPs"], f"failed to allocate IP {ip}: {why}")
+
+    def _free_address(self, obj: Obj) -> Address:
+        if _is_kubernetes(obj):
+            return self._kubernetes
+        last = self._network.num_addresses - 1
+        for _ in range(_ATTEMPTS):
+            ip = str(self._network[chance.source().randrange(self._first_offered, last)])
+            if ip not in self._addresses:
+                return ip
+        for number in (*range(self._first_offered, last), *range(1, self._first_offered)):
+            if (ip := str(self._network[number])) not in self._addresses:
+                return ip
+        raise InternalError(f'failed to allocate a serviceIP for Service "{name_of(obj)}": range is full')
+
+    def _complete_ports(self, obj: Obj, had: Held, taken: Held) -> None:
+        spec = obj["spec"]
+        ports: list[Obj] = spec.get("ports") or []
+        allocates = spec.get("allocateLoadBalancerNodePorts") is not False or spec["type"] != LOAD_BALANCER
+        chosen: dict[Port, Port] = {}
+        for index, port in enumerate(ports) if spec["type"] in WITH_NODE_PORTS else ():
+            asked = port.get("nodePort") or _asked_elsewhere(port["port"], ports, chosen)
+            if not asked and not allocates:
+                continue
+            port["nodePort"] = asked or self._free_port()
+            if not {port["nodePort"]} & (had.ports | taken.ports):
+                self._claim_port(obj, port["nodePort"], f"spec.ports[{index}].nodePort", taken)
+            chosen.setdefault(port["port"], port["nodePort"])
+        if needs_health_check(spec):
+            number = spec.setdefault("healthCheckNodePort", 0) or self._free_port()
+            if number not in had.ports:
+                self._claim_port(obj, number, "spec.healthCheckNodePort", taken)
+            spec["healthCheckNodePort"] = number
+
+    def _claim_port(self, obj: Obj, port: Port, path: str, taken: Held) -> None:
+        if port not in NODE_PORTS:
+            known = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            _refuse(obj, path, port, f"provided port is not in the valid range. The range of valid ports is {known}")
+        if port in self._ports:
+            _refuse(obj, path, port, "provided port is already allocated")
+        taken.ports.add(port)
+        self._ports[port] += 1
+
+    def _free_port(self) -> Port:
+        free = [port for port in NODE_PORTS[_STATIC_PORTS:] if port not in self._ports]
+        free = free or [port for port in NODE_PORTS if port not in self._ports]
+        if not free:
+            raise InternalError("failed to allocate a nodePort: range is full")
+        return chance.source().choice(free)
+
+    def _count(self, held: Held) -> None:
+        self._addresses.update(held.addresses)
+        self._ports.update(held.ports)
+
+    def _release(self, held: Held) -> None:
+        _take_off(self._addresses, held.addresses)
+        _take_off(self._ports, held.ports)
+
+    def _forget(self, pending: Held) -> None:
+        """A request has ended, one way or the other."""
+        before = len(self._pending)
+        self._pending = [one for one in self._pending if one is not pending]
+        if len(self._pending) < before:
+            self._release(pending)
+
+
+def _take_off(count: Counter[_T], what: set[_T]) -> None:
+    count.subtract(what)
+    for one in what:
+        if not count[one]:
+            del count[one]
+
+
+def held_by(spec: Obj) -> Held:
+    """The addresses and ports that a service has."""
+    addresses = {ip for ip in spec.get("clusterIPs") or () if ip != HEADLESS}
+    ports = {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
+    if health_port := spec.get("healthCheckNodePort"):
+        ports.add(health_port)
+    return Held(addresses, ports)
+
+
+def _is_kubernetes(obj: Obj) -> bool:
+    meta = metadata(obj)
+    return meta.get("namespace") == "default" and meta.get("name") == "kubernetes"
+
+
+def _asked_elsewhere(port: Port, ports: list[Obj], chosen: dict[Port, Port]) -> Port:
+    """The same port of another protocol gets the same node port."""
+    if port in chosen:
+        return chosen[port]
+    return next((one["nodePort"] for one in ports if one["port"] == port and one.get("nodePort")), 0)
+
+
+def _complete_families(obj: Obj, old: Obj) -> None:
+    """`initIPFamilyFields`: a policy, and as many families as it wants and the cluster has."""
+    spec = obj["spec"]
+    if spec["type"] == EXTERNAL_NAME:
+        return
+    is_bare = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
+    if spec.get("ipFamilyPolicy") is None:
+        spec["ipFamilyPolicy"] = old.get("ipFamilyPolicy") or (REQUIRE_DUAL if is_bare else SINGLE)
+    errors = Errors()
+    validate_address_fields(spec, old, errors)
+    errors.raise_invalid("Service", name_of(obj))
+    families: list[str] = list(spec.get("ipFamilies") or ())
+    _refuse_second(spec, families, errors)
+    for index, ip in enumerate(spec.get("clusterIPs") or ()):
+        if ip == HEADLESS:
+            break
+        if index >= len(families):
+            if family_of(ip) == IPV4:
+                families.append(IPV4)
+            else:
+                text = "IPv6 is not configured on this cluster"
+                errors.invalid(f"spec.clusterIPs[{index}]", spec["clusterIPs"], text)
+    errors.raise_invalid("Service", name_of(obj))
+    families = families or [IPV4]
+    if is_bare:
+        if len(families) < 2 and spec["ipFamilyPolicy"] != SINGLE:
+            families.append(IPV6 if families[0] == IPV4 else IPV4)
+    else:
+        _refuse_unconfigured(spec, families, errors)
+    errors.raise_invalid("Service", name_of(obj))
+    spec["ipFamilies"] = families
+
+
+def _refuse_second(spec: Obj, families: list[str], errors: Errors) -> None:
+    if spec["ipFamilyPolicy"] != SINGLE:
+        return
+    for count, what in ((len(spec.get("clusterIPs") or ()), "cluster IPs"), (len(families), "IP families")):
+        if count == 2:
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            errors.invalid("spec.ipFamilyPolicy", SINGLE, text)
+
+
+def _refuse_unconfigured(spec: Obj, families: list[str], errors: Errors) -> None:
+    if spec["ipFamilyPolicy"] == REQUIRE_DUAL:
+        text = "this cluster is not configured for dual-stack services"
+        errors.invalid("spec.ipFamilyPolicy", REQUIRE_DUAL, text)
+    for index, family in enumerate(families):
+        if family != IPV4:
+            errors.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+
+
+def _refuse(obj: Obj, path: str, value: object, why: str) -> None:
+    errors = Errors()
+    errors.invalid(path, value, why)
+    errors.raise_invalid("Service", name_of(obj))

@@ -1,0 +1,215 @@
+"""Answers: a code, a body and how it is written. Everything that leaves the server is made here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+import msgspec
+import yaml
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import ApiError, NotAcceptable
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import Listing
+from fairlead.server.codec.versions import Version
+from fairlead.server.http.negotiate import JSON, YAML, Form
+from fairlead.server.http.pieces import PIECE_BYTES, pieces
+from fairlead.server.http.request import Request
+
+#: How many characters the warnings of an answer may have; beyond that each is cut.
+MAX_WARNINGS_LENGTH = 4096
+CUT_WARNING_LENGTH = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+_END: Final = b"]}\n"
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete answer."""
+
+    code: int
+    body: bytes
+    media_type: str = JSON
+    headers: Headers = field(default_factory=list)
+    #: What follows the body, piece by piece, and how long it is; None: nobody knows yet.
+    rest: Iterable[bytes] = ()
+    rest_length: int | None = 0
+
+    @property
+    def length(self) -> int | None:
+        return None if self.rest_length is None else len(self.body) + self.rest_length
+
+    def pieces(self) -> Iterator[bytes]:
+        """All that is to be sent, never much at once."""
+        body = self.body
+        for start in range(0, len(body), PIECE_BYTES):
+            yield body[start : start + PIECE_BYTES]
+        yield from self.rest
+
+    @classmethod
+    def of_raw(cls, raw: bytes, form: Form, code: int = 200) -> Answer:
+        """JSON bytes in the form that the client asked for: as Go writes it, on a line of its own or indented."""
+        if form.media_type == YAML:
+            return cls(code, _yaml(Encoded(raw).obj()), YAML)
+        return cls(code, indented(raw) if form.is_pretty else raw + b"\n")
+
+    @classmethod
+    def of_obj(cls, obj: Obj, form: Form, code: int = 200) -> Answer:
+        return cls.of_raw(encode(obj), form, code)
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[bytes], media_type: str) -> Answer:
+        """What is made while it is sent; only what is more than a piece is sent without its length."""
+        made = pieces(parts)
+        first, second = next(made, b""), next(made, None)
+        if second is None:
+            return cls(200, first, media_type)
+        return cls(200, first, media_type, rest=chain([second], made), rest_length=None)
+
+    @classmethod
+    def of_items(cls, head: Obj, key: str, items: Iterable[bytes], form: Form) -> Answer:
+        """The object `head` with a list of encoded objects in it under `key`, which is the last."""
+        if form.media_type == YAML:
+            return cls.of_parts(_yaml_parts(head, key, items), YAML)
+        made = _indented_parts if form.is_pretty else _json_parts
+        return cls.of_parts(made(head, key, items), JSON)
+
+    @classmethod
+    def of_text(cls, text: str, code: int = 200) -> Answer:
+        return cls(code, text.encode(), "text/plain; charset=utf-8", [(b"x-content-type-options", b"nosniff")])
+
+    @classmethod
+    def not_found(cls) -> Answer:
+        """Go's answer for a path of nobody."""
+        return cls.of_text("404 page not found\n", 404)
+
+    @classmethod
+    def of_error(cls, error: ApiError, request: Request) -> Answer:
+        """The `Status` of a refusal: as JSON or YAML, whatever else was asked for."""
+        try:
+            wanted = request.form()
+            form = Form(wanted.media_type, is_pretty=wanted.is_pretty)
+        except NotAcceptable:
+            form = Form(is_pretty=request.is_pretty)
+        return cls.of_status(error, form)
+
+    @classmethod
+    def of_status(cls, error: ApiError, form: Form) -> Answer:
+        """The `Status` of a refusal in a form that we know."""
+        answer = cls.of_obj(error.status(), form, error.code)
+        if error.retry_after_seconds:
+            answer.headers.append((b"retry-after", b"%d" % error.retry_after_seconds))
+        return answer
+
+
+def indented(raw: bytes) -> bytes:
+    """JSON as Go's `MarshalIndent` writes it, which ends without a newline."""
+    return msgspec.json.format(raw, indent=2)
+
+
+def _yaml(obj: Obj | list[Obj]) -> bytes:
+    text: str = yaml.dump(obj, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
+    return text.encode()
+
+
+def list_meta(listing: Listing) -> Obj:
+    """The ListMeta of a page."""
+    meta: Obj = {"resourceVersion": listing.resource_version}
+    if listing.continue_token:
+        meta["continue"] = listing.continue_token
+        if listing.remaining is not None:
+            meta["remainingItemCount"] = listing.remaining
+    return meta
+
+
+def of_list(version: Version, listing: Listing, form: Form) -> Answer:
+    """A list. Its items carry no kind of their own, so their common beginning is cut off."""
+    row, cut = version.resource, len(version.prefix)
+    head: Obj = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
+    if form.media_type == YAML or form.is_pretty or version.from_stored is not None:  # made as they are sent
+        return Answer.of_items(head, "items", (b"{" + item.raw[cut:] for item in listing.items), form)
+    beginning = _beginning(head, "items")
+    raws = [item.raw for item in listing.items]
+    between = max(2 * len(raws) - 1, 0)  # a brace for each, and commas
+    length = sum(map(len, raws)) - cut * len(raws) + between + len(_END)
+    return Answer(200, beginning, rest=_rest_of_list(raws, cut), rest_length=length)
+
+
+def _beginning(head: Obj, key: str) -> bytes:
+    return b'%b,"%b":[' % (encode(head)[:-1], key.encode())
+
+
+def _rest_of_list(raws: Sequence[bytes], cut: int) -> Iterator[bytes]:
+    """The items without their first `cut` bytes. A piece is made when the one before has left."""
+    start = size = 0
+    for end, raw in enumerate(raws, 1):
+        size += len(raw)
+        if size >= PIECE_BYTES or end == len(raws):
+            items = [memoryview(one)[cut:] for one in raws[start:end]]
+            yield (b",{" if start else b"{") + b",{".join(items)
+            start, size = end, 0
+    yield _END
+
+
+def _json_parts(head: Obj, key: str, items: Iterable[bytes]) -> Iterator[bytes]:
+    yield _beginning(head, key)
+    for number, item in enumerate(items):
+        if number:
+            yield b","
+        yield item
+    yield _END
+
+
+def _indented_parts(head: Obj, key: str, items: Iterable[bytes]) -> Iterator[bytes]:
+    """What `indented` would write of the whole."""
+    yield b'%b,\n  "%b": [' % (indented(encode(head)).removesuffix(b"\n}"), key.encode())
+    before = b""
+    for item in items:
+        yield before + b"\n    " + indented(item).replace(b"\n", b"\n    ")
+        before = b","
+    yield b"\n  ]\n}" if before else b"]\n}"
+
+
+def _yaml_parts(head: Obj, key: str, items: Iterable[bytes]) -> Iterator[bytes]:
+    """What `_yaml` would write of the whole: keys in order, and no indentation in front of a list."""
+    if before := {name: value for name, value in head.items() if name < key}:
+        yield _yaml(before)
+    is_empty = True
+    for item in items:
+        yield (b"%b:\n" % key.encode() if is_empty else b"") + _yaml([Encoded(item).obj()])
+        is_empty = False
+    after = {name: value for name, value in head.items() if name > key} | ({key: []} if is_empty else {})
+    if after:
+        yield _yaml(after)
+
+
+def warning_headers(texts: Iterable[str]) -> Headers:
+    """RFC 7234 `Warning` headers, each text once; a text with control characters cannot be said in a header.
+
+    Should they get too long together, each is cut, and what is too much even then is left out (apiserver
+    `endpoints/filters/warning.go`).
+    """
+    told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
+    if sum(map(len, told)) > MAX_WARNINGS_LENGTH:
+        told = list(_cut(told))
+    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in told]
+
+
+def _cut(texts: Iterable[str]) -> Iterator[str]:
+    length = 0
+    for text in texts:
+        if length >= MAX_WARNINGS_LENGTH:
+            return
+        yield text[:CUT_WARNING_LENGTH]
+        length += min(len(text), CUT_WARNING_LENGTH)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

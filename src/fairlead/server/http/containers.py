@@ -1,0 +1,55 @@
+"""What only a running container or a node agent could answer: logs, exec, attach, port-forward, proxy.
+
+Simulated containers run nothing. Whatever the API server itself would object to first is answered as there; after that
+stands one honest sentence. Source: pkg/registry/core/pod/strategy.go (1.36).
+"""
+
+from __future__ import annotations
+
+from fairlead.api.builtin import PODS
+from fairlead.api.errors import BadRequest
+from fairlead.api.objects import Obj
+from fairlead.server.http.answers import Answer
+from fairlead.server.http.paths import Target
+from fairlead.server.http.request import Request
+from fairlead.server.registry.registry import Registry
+
+#: What needs a real container or a real node, and what is said about it.
+_NOT_SIMULATED = {
+    ("pods", "log"): "simulated containers run nothing, so they have no logs",
+    ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
+    ("pods", "attach"): "simulated containers run nothing: there is nothing to attach to",
+    ("pods", "portforward"): "simulated containers run nothing: no port can be forwarded to them",
+    ("pods", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
+    ("nodes", "proxy"): "simulated nodes have no kubelet to proxy to",
+    ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
+}
+#: What is asked of one container of the pod.
+_OF_A_CONTAINER = frozenset({"log", "exec", "attach"})
+
+
+def is_simulated(target: Target) -> bool:
+    return not target.group and (target.plural, target.subresource) in _NOT_SIMULATED
+
+
+async def answer(registry: Registry, request: Request, target: Target) -> Answer:
+    """Say why not. Only the log of a pod that has no node yet is an answer: there is nothing in it."""
+    if target.plural == "pods" and target.subresource != "proxy":
+        pod = (await registry.get(PODS, target.name, target.namespace)).obj()
+        if target.subresource in _OF_A_CONTAINER:
+            _check_container(pod, request.query.get("container", ""))
+        if not pod["spec"].get("nodeName"):
+            if target.subresource == "log":
+                return Answer(200, b"", "text/plain")
+            raise BadRequest(f"pod {target.name} does not have a host assigned")
+    raise BadRequest(_NOT_SIMULATED[target.plural, target.subresource])
+
+
+def _check_container(pod: Obj, asked: str) -> None:
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    names = [container["name"] for kind in kinds for container in spec.get(kind) or ()]
+    if not asked and len(spec["containers"]) > 1:
+        raise BadRequest(f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]")
+    if asked and asked not in names:
+        raise BadRequest(f"container {asked} is not valid for pod {name}")

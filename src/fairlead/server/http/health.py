@@ -1,0 +1,83 @@
+"""`/healthz`, `/livez` and `/readyz`: whether the server works, and with `?verbose` what was looked at.
+
+Names and words are kube-apiserver's, which scripts search for. `etcd` is our store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fairlead.golang.quoting import go_quote
+from fairlead.server.http.answers import Answer
+from fairlead.server.registry.registry import Registry
+
+#: What is wrong; nothing is.
+Check = Callable[[], Coroutine[Any, Any, str]]
+
+HEALTH_PATHS = ("healthz", "livez", "readyz")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the process is: what only the composition root knows."""
+
+    is_ready: bool = True
+    is_stopping: bool = False
+
+
+class Health:
+    """Answers from checks, which are made when they are asked for."""
+
+    def __init__(self, registry: Registry, progress: Progress) -> None:
+        self._registry, self._progress = registry, progress
+        always = {"ping": _fine, "log": _fine, "etcd": self._store}
+        self._checks: dict[str, dict[str, Check]] = {
+            "healthz": always,
+            "livez": always,
+            "readyz": always | {"informer-sync": self._synced, "shutdown": self._staying},
+        }
+
+    async def answer(self, endpoint: str, name: str, excluded: Sequence[str], *, is_verbose: bool) -> Answer:
+        """All checks of an endpoint, or the one of that name."""
+        checks = self._checks[endpoint]
+        if not name:
+            return await self._all(endpoint, excluded, is_verbose=is_verbose)
+        if name not in checks:
+            return Answer.not_found()
+        if problem := await checks[name]():
+            return Answer.of_text(f"internal server error: {problem}\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+        return Answer.of_text("ok")
+
+    async def _all(self, endpoint: str, excluded: Sequence[str], *, is_verbose: bool) -> Answer:
+        lines, failed = [], False
+        checks = self._checks[endpoint]
+        for name, check in checks.items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+            elif await check():
+                failed = True
+                lines.append(f"[-]{name} failed: reason withheld")  # /readyz/NAME tells
+            else:
+                lines.append(f"[+]{name} ok")
+        if unknown := sorted(set(excluded) - checks.keys()):
+            names = ",".join(map(go_quote, unknown))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+        if failed:
+            return Answer.of_text("\n".join([*lines, f"{endpoint} check failed\n"]), HTTPStatus.INTERNAL_SERVER_ERROR)
+        return Answer.of_text("\n".join([*lines, f"{endpoint} check passed\n"]) if is_verbose else "ok")
+
+    async def _store(self) -> str:
+        return self._registry.store.trouble
+
+    async def _synced(self) -> str:
+        return "" if self._progress.is_ready else "the components have not seen the cluster yet"
+
+    async def _staying(self) -> str:
+        return "process is shutting down" if self._progress.is_stopping else ""
+
+
+async def _fine() -> str:
+    return ""

@@ -1,0 +1,184 @@
+"""A request as the handlers see it.
+
+Whoever sent it may be anybody until its headers have been looked at: the path and the query are read after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from fairlead.api.errors import BadRequest
+from fairlead.api.fields import Errors
+from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
+from fairlead.caches import remembered
+from fairlead.golang.durations import parse_duration
+from fairlead.golang.numbers import parse_bool, parse_int
+from fairlead.server.apply.bodies import check_options, manager_of
+from fairlead.server.context import Caller
+from fairlead.server.http.negotiate import Form, form_of
+
+#: kube-apiserver's --request-timeout.
+REQUEST_SECONDS = 60.0
+#: How many parameters a query may have.
+MAX_PARAMETERS = 1000
+
+#: What people use, as opposed to programs: `isPrettyPrint` of apiserver's negotiation.
+_HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")  # `strconv.ParseBool`; elsewhere whatever is not false is true
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+
+
+@dataclass(slots=True)
+class Request:
+    """Method, path, query, headers and body, with the query's options in typed form."""
+
+    scope: Any
+    headers: Mapping[bytes, bytes]
+    receive: Callable[[], Awaitable[Any]]
+    path: str = ""
+    queries: dict[str, list[str]] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    caller: Caller = field(default_factory=Caller)
+
+    def count(self, header: bytes) -> int:
+        """How often a header was given."""
+        given = self.scope["headers"]
+        if len(given) == len(self.headers):  # each once, as nearly always
+            return int(header in self.headers)
+        return sum(name == header for name, _ in given)
+
+    @property
+    def method(self) -> str:
+        return str(self.scope["method"])
+
+    def read_url(self) -> None:
+        """Take path and query apart. Of a parameter that is given twice the first counts, as in apimachinery."""
+        self.path = unquote(self.scope["raw_path"].decode("ascii"))
+        raw = self.scope["query_string"]
+        if not raw:
+            return
+        try:
+            self.queries = parse_qs(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+        except ValueError:
+            raise BadRequest(f"a query may have no more than {MAX_PARAMETERS} parameters") from None
+        self.query = {name: values[0] for name, values in self.queries.items()}
+
+    @property
+    def accept(self) -> str:
+        return self.headers.get(b"accept", b"").decode("latin-1")
+
+    @property
+    def full_content_type(self) -> str:
+        return self.headers.get(b"content-type", b"").decode("latin-1")
+
+    @property
+    def content_type(self) -> str:
+        return self.full_content_type.partition(";")[0].strip()
+
+    def form(self, *, is_routed: bool = True, has_rows: bool = True) -> Form:
+        """How the client wants an answer; raises `NotAcceptable`."""
+        form = form_of(self.accept, is_routed=is_routed, has_rows=has_rows)
+        return replace(form, is_pretty=True) if self.is_pretty else form
+
+    @property
+    def is_pretty(self) -> bool:
+        """Whether a person is going to read the answer."""
+        if wish := self.query.get("pretty"):
+            return wish in _TRUE
+        return self.headers.get(b"user-agent", b"").startswith(_HUMAN_AGENTS)
+
+    def write_options(self, kind: str) -> WriteOptions:
+        """The options of a create, update or patch; `kind` names them in errors (`CreateOptions`)."""
+        query = self.query
+        user_agent = self.headers.get(b"user-agent", b"").decode("latin-1")
+        is_apply = kind == "PatchOptions" and self._is_apply
+        if not query and not is_apply:
+            return _default_write(user_agent)
+        errors = Errors()
+        manager = query.get("fieldManager", "")
+        has_force = kind == "PatchOptions" and "force" in query
+        check_options(errors, manager, is_apply=is_apply, has_force=has_force)
+        dry_run, validation = query.get("dryRun"), query.get("fieldValidation", "")
+        if dry_run not in (None, "All"):
+            errors.not_supported("dryRun", [dry_run], ["All"])
+        if validation not in _VALIDATIONS:
+            errors.not_supported("fieldValidation", validation, _VALIDATIONS)
+        errors.raise_invalid(kind, "", "meta.k8s.io")
+        return WriteOptions(
+            bool(dry_run), manager_of(manager, user_agent), validation or "Warn", self.flag("force") or False
+        )
+
+    @property
+    def _is_apply(self) -> bool:
+        return self.content_type.startswith("application/apply-patch")
+
+    def list_query(self) -> ListQuery:
+        query = self.query
+        if not query:
+            return _DEFAULT_LIST
+        self.number("timeoutSeconds")  # bounds nothing here, but must be a number
+        return ListQuery(
+            query.get("labelSelector", ""),
+            query.get("fieldSelector", ""),
+            query.get("resourceVersion", ""),
+            query.get("resourceVersionMatch", ""),
+            self.number("limit") or 0,
+            query.get("continue", ""),
+        )
+
+    def watch_query(self) -> WatchQuery:
+        query = self.query
+        self.number("limit")  # a watch has no pages, but this must be a number
+        version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+        initial = self.flag("sendInitialEvents")
+        if self.is_watch and initial is None and not match and version in ("", "0"):
+            initial, match = True, "NotOlderThan"  # apimachinery's SetListOptionsDefaults
+        return WatchQuery(
+            query.get("labelSelector", ""),
+            query.get("fieldSelector", ""),
+            version,
+            match,
+            self.flag("allowWatchBookmarks") or False,
+            initial,
+            self.number("timeoutSeconds"),
+        )
+
+    def timeout(self) -> float:
+        """How many seconds the client gives us, and itself; `timeout` may ask for less than is usual."""
+        try:
+            seconds = parse_duration(self.query.get("timeout") or "0")
+        except ValueError as error:
+            raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
+        return seconds if 0 < seconds < REQUEST_SECONDS else REQUEST_SECONDS
+
+    def number(self, name: str) -> int | None:
+        """An integer of the query, None if it is not given."""
+        text = self.query.get(name)
+        if text is None:
+            return None
+        try:
+            return parse_int(text)
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
+
+    def flag(self, name: str) -> bool | None:
+        """A boolean of the query, None if it is not given."""
+        text = self.query.get(name)
+        return None if text is None else parse_bool(text)
+
+    @property
+    def is_watch(self) -> bool:
+        return bool(self.flag("watch")) if "watch" in self.query else False
+
+
+@remembered(maxsize=256)
+def _default_write(user_agent: str) -> WriteOptions:
+    """The options of a request without a query. Clients are few, so each is made once."""
+    return WriteOptions(field_manager=manager_of("", user_agent), field_validation="Warn")
+
+
+_DEFAULT_LIST = ListQuery()

@@ -1,0 +1,313 @@
+"""Watch streams: one encoded line for all watchers, written straight to their connections.
+
+Events of one turn of the event loop (one group commit) are gathered and written to each connection at once, but never
+more than it takes: the rest waits as references to what all watchers share. A client that does not read is cut off when
+its backlog grows too large, as kube-apiserver does; it lists again. What a watch begins with has no such limit, for it
+is made as the client takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import Any, TypeAlias
+
+from fairlead.api import field_selectors
+from fairlead.api.encoded import encode
+from fairlead.api.errors import BadRequest, Expired, ServerTimeout
+from fairlead.api.objects import Obj
+from fairlead.api.verbs import EventType, WatchQuery
+from fairlead.runtime import chance
+from fairlead.server.codec.versions import Version
+from fairlead.server.http.exchange import framing
+from fairlead.server.http.negotiate import TABLE, Form, check_stream
+from fairlead.server.http.paths import Target
+from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
+from fairlead.server.http.protocol import TRANSPORT
+from fairlead.server.http.request import Request
+from fairlead.server.http.transforms import Presenter
+from fairlead.server.registry.registry import Registry
+from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.entries import Change, event_line
+from fairlead.server.storage.listing import check_list, check_watch, parse_revision, wait_for
+from fairlead.server.storage.watchers import Watcher
+from fairlead.server.storage.watching import Beginning, attach, bookmark
+
+log = logging.getLogger(__name__)
+
+#: A watch without timeoutSeconds ends after 30 to 60 minutes (kube-apiserver's --min-request-timeout).
+MIN_TIMEOUT_SECONDS = 1800.0
+BOOKMARK_SECONDS = 60.0
+#: How long before its end a watch has its last bookmark (`nextBookmarkTime` of apiserver's storage/cacher).
+LAST_BOOKMARK_SECONDS = 2.0
+#: What may wait for a client that does not read. All who do not read share the bytes.
+MAX_BACKLOG_BYTES = 8 << 20
+
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
+Receive: TypeAlias = Callable[[], Awaitable[Any]]
+
+_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+
+
+class Stream:
+    """One watch on one connection."""
+
+    def __init__(self, served: Served, version: Version, request: Request) -> None:
+        self._version = version
+        self._show = Presenter(served, version, request)
+        check_stream(self._show.form)
+        self._transport: asyncio.Transport = request.scope[TRANSPORT]
+        self._pace = Pace(request.scope)
+        framed = framing(None, request.scope["http_version"])
+        self.headers = [*_HEADERS, framed]
+        self._is_chunked = framed[0] == b"transfer-encoding"
+        self._transform = self._transformer(self._show.form)
+        self._encode = self._encoder(version)
+        self._loop = asyncio.get_running_loop()
+        self._has_columns = False
+        #: Events that have not left, and of how many bytes they are about; lines that are no events of the cache.
+        self._pending: deque[tuple[EventType, Change] | bytes] = deque()
+        self._pending_bytes = 0
+        self._backlog_bytes = 0  # what the connection did not take when it was last tried
+        self._is_due = False
+        self._draining: asyncio.Task[None] | None = None
+        self._is_open = False
+        self.ended = asyncio.Event()
+
+    def tell(self, type_: EventType, change: Change) -> None:
+        """The cache's sink. What is told leaves at the end of this turn of the loop."""
+        self._pending.append((type_, change))
+        self._pending_bytes += change.size
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn)
+
+    def mark(self, revision: int) -> None:
+        """Tell by a bookmark how far the watch has come."""
+        self.write(self.bookmark(revision))
+
+    def write(self, line: bytes) -> None:
+        """A line of our own among the events."""
+        self._pending.append(line)
+        self._pending_bytes += len(line)
+        if self._is_open:
+            self._flush()
+
+    def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
+        """The line of a bookmark, in the form in which objects are shown."""
+        said = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
+        raw = encode(self._transform(said.obj())) if self._transform else said.raw
+        return event_line(EventType.BOOKMARK, raw)
+
+    async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
+        """Send what the watch begins with, and the lines that end it, as fast as the client takes them; what happens
+        meanwhile waits.
+        """
+        try:
+            lines = (self._encode(*event) if event else PAUSE for event in beginning)
+            for piece in pieces(chain(lines, end)):
+                if piece:
+                    self._send(piece)
+                if not await self._pace.ready() or self.ended.is_set():
+                    self._pending.clear()  # it would make no sense without the rest
+                    return
+        except Exception:
+            self._fail()
+        self._is_open = True
+        self._flush()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Return when all has left that is going to."""
+        while self._pending and await self._pace.ready():
+            self._flush()
+
+    def _turn(self) -> None:
+        """The end of a turn of the loop in which something was told."""
+        self._is_due = False
+        if self._backlog_bytes > MAX_BACKLOG_BYTES:
+            self._cut_off()
+        elif self._is_open:
+            self._flush()
+        else:
+            self._backlog_bytes = self._pending_bytes
+
+    def _flush(self) -> None:
+        """Hand over a piece of what waits, if the connection takes it; the rest follows at the client's pace."""
+        try:
+            if self._pending and self._pace.takes_more:
+                self._send(self._piece())
+        except Exception:
+            self._fail()
+        self._backlog_bytes = self._pending_bytes
+        if self._pending and (self._draining is None or self._draining.done()):
+            self._draining = self._loop.create_task(self.finish())
+
+    def _piece(self) -> bytes:
+        """As much of what waits as is sent at once."""
+        lines: list[bytes] = []
+        size, pending = 0, self._pending
+        while pending and size < PIECE_BYTES:
+            told = pending.popleft()
+            if isinstance(told, bytes):
+                line = told
+                self._pending_bytes -= len(line)
+            else:
+                line = self._encode(*told)
+                self._pending_bytes -= told[1].size
+            lines.append(line)
+            size += len(line)
+        return lines[0] if len(lines) == 1 else b"".join(lines)
+
+    def _send(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            self._cut_off()
+        else:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+
+    def _fail(self) -> None:
+        """An object that cannot be shown ends the watch, and nothing else."""
+        log.exception("a watch of %s ends", self._version.resource.plural)
+        self._cut_off()
+
+    def _cut_off(self) -> None:
+        """The client would have to read its backlog to hear anything politer."""
+        self._transport.abort()
+        self._pending.clear()
+        self._pending_bytes = self._backlog_bytes = 0
+        self.ended.set()
+
+    def _transformer(self, form: Form) -> Callable[[Obj], Obj] | None:
+        if form.transform == TABLE:
+            return self._as_table
+        return self._show.partial if form.transform else None
+
+    def _encoder(self, version: Version) -> Callable[[EventType, Change], bytes]:
+        transform = self._transform
+        if transform:
+            return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
+        if version.from_stored:
+            return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
+        return lambda type_, change: change.line(type_)
+
+    def _as_table(self, obj: Obj) -> Obj:
+        table = self._show.row(obj, with_columns=not self._has_columns)
+        self._has_columns = True
+        return table
+
+    def _obj(self, type_: EventType, change: Change) -> Obj:
+        return self._version.shown(change.carried(type_)).obj()
+
+
+class Streams:
+    """All open watches of a listener, so that they can be ended when it stops."""
+
+    def __init__(self) -> None:
+        self._open: set[Stream] = set()
+
+    def close(self) -> None:
+        """End every watch."""
+        for one in self._open:
+            one.ended.set()
+
+    async def run(
+        self, registry: Registry, served: Served, version: Version, target: Target, request: Request, send: Send
+    ) -> None:
+        """Answer a watch request until its time is over, the client goes away or the listener stops."""
+        query = request.watch_query()
+        if request.is_watch:
+            check_watch(query, request.query.get("continue", ""))
+        else:  # `/watch/…` alone: upstream judges the options as if they were those of a list
+            check_list(request.list_query(), has_initial_events="sendInitialEvents" in request.query)
+        if target.name:
+            query = _of_one(query, target.name)
+        out = Stream(served, version, request)
+        self._open.add(out)
+        listening = asyncio.create_task(_disconnect(request.receive, out))
+        try:
+            await _stream(out, registry, served, version, target.namespace, query, send)
+        finally:
+            listening.cancel()
+            self._open.discard(out)
+
+
+async def _disconnect(receive: Receive, out: Stream) -> None:
+    """Notice that the client has gone, even if nothing happens that would be written to it."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    out.ended.set()
+
+
+async def _stream(
+    out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
+) -> None:
+    watcher: Watcher | None = None
+    beginning: Beginning = iter(())
+    try:
+        try:
+            if query.send_initial_events:  # only the beginning has to be as new as it is asked for
+                await wait_for(registry.store, parse_revision(query.resource_version))
+            watcher, beginning = attach(served, version, namespace, query, out.tell, out.end)
+        except (Expired, ServerTimeout) as error:
+            out.write(event_line(EventType.ERROR, encode(error.status())))
+        revision = registry.revision
+        await send({"type": "http.response.start", "status": 200, "headers": out.headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        await out.begin(beginning, _end_of_beginning(out, query, revision))
+        if watcher is not None:
+            await _until_over(out, query, registry)
+    finally:
+        if watcher is not None:
+            served.cache.unwatch(watcher)
+    await out.finish()  # nothing is told any more, so nothing can follow the end of the answer
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _end_of_beginning(out: Stream, query: WatchQuery, revision: int) -> Iterator[bytes]:
+    """Made when its turn has come: the first line of a table tells its columns."""
+    if query.send_initial_events and query.bookmarks:
+        yield out.bookmark(revision, ends_initial_events=True)
+
+
+async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> None:
+    limit = query.timeout_seconds
+    if not limit:
+        limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
+    try:
+        async with asyncio.timeout(limit):
+            for pause in _bookmark_pauses(limit) if query.bookmarks else ():
+                try:
+                    async with asyncio.timeout(pause):
+                        await out.ended.wait()
+                        return
+                except TimeoutError:
+                    out.mark(registry.revision)
+            await out.ended.wait()
+    except TimeoutError:
+        return
+
+
+def _bookmark_pauses(limit: float) -> Iterator[float]:
+    """When bookmarks are due: now and then, and shortly before the end, so that the next watch begins there."""
+    left = limit - LAST_BOOKMARK_SECONDS
+    while left > 0:
+        pause = min(BOOKMARK_SECONDS, left)
+        yield pause
+        left -= pause
+
+
+def _of_one(query: WatchQuery, name: str) -> WatchQuery:
+    """`/watch/…/NAME`, and a watch on a single object's path."""
+    selector = field_selectors.parse(query.fields)
+    if selector.is_empty:
+        return replace(query, fields=f"metadata.name={name}")
+    if selector.exact("metadata.name") != name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return query

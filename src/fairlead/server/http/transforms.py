@@ -1,0 +1,137 @@
+"""The two other shapes of an object: a row of a Table, and metadata alone.
+
+Source: apiserver `endpoints/handlers/response.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import Listing
+from fairlead.runtime.clock import now
+from fairlead.server.codec.body_types import family
+from fairlead.server.codec.versions import Version
+from fairlead.server.http.answers import Answer, list_meta, of_list
+from fairlead.server.http.negotiate import PARTIAL, PARTIAL_LIST, TABLE
+from fairlead.server.http.request import Request
+from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.watching import INITIAL_EVENTS_END
+from fairlead.server.tables import is_generic, printer_of
+from fairlead.server.tables.base import Printer
+
+_INCLUDE = ("", "Metadata", "Object", "None")
+_SCALES = Resource("autoscaling", "v1", "scales", "Scale")
+
+
+class Presenter:
+    """Shows the objects of one kind in the form that one request asks for."""
+
+    def __init__(self, served: Served, version: Version, request: Request, *, has_rows: bool = True) -> None:
+        self._served, self._version = served, version
+        self.form = request.form(is_routed=served.crd is None, has_rows=has_rows)
+        self._include = request.query.get("includeObject", "")
+        if self.form.transform == TABLE and self._include not in _INCLUDE:
+            raise BadRequest(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{self._include}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
+
+    def one(self, found: Encoded, code: int = 200) -> Answer:
+        """One object; a Status stays what it is, whatever was asked for."""
+        transform = self.form.transform
+        if not transform:
+            return Answer.of_raw(found.raw, self.form, code)
+        obj = found.obj()
+        if obj.get("kind") == "Status":
+            return Answer.of_raw(found.raw, self.form, code)
+        if transform == PARTIAL_LIST:
+            raise self._no_list(obj)
+        shown = self.row(obj) if transform == TABLE else self.partial(obj)
+        return Answer.of_obj(shown, self.form, code)
+
+    def page(self, listing: Listing) -> Answer:
+        """One page of a list."""
+        transform = self.form.transform
+        if transform == TABLE:
+            return self._table_of(listing)
+        if transform == PARTIAL_LIST:
+            return self._partial_list(listing)
+        if transform == PARTIAL:
+            raise self._no_object()
+        return of_list(self._version, listing, self.form)
+
+    def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
+        """A table of one object; a watch tells its columns once."""
+        version = (obj.get("metadata") or {}).get("resourceVersion")
+        table = self._table(obj, {"resourceVersion": version} if version else {})
+        return table if with_columns else table | {"columnDefinitions": None}
+
+    def partial(self, obj: Obj) -> Obj:
+        """The object's metadata alone."""
+        api_version = f"meta.k8s.io/{self.form.version}"
+        return {"kind": PARTIAL, "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
+
+    def _table_of(self, listing: Listing) -> Answer:
+        printer = printer_of(self._version.resource, self._served.crd)
+        head = self._head(printer, list_meta(listing))
+        if not listing.items and is_generic(self._version.resource, self._served.crd):
+            return Answer.of_obj(head | {"rows": None}, self.form)
+        moment = now()
+        rows = (encode(row) for item in listing.items for row in self._rows(printer, item.obj(), moment))
+        return Answer.of_items(head, "rows", rows, self.form)
+
+    def _table(self, obj: Obj, meta: Obj) -> Obj:
+        resource, crd = (_SCALES, None) if obj.get("kind") == "Scale" else (self._version.resource, self._served.crd)
+        printer = printer_of(resource, crd)
+        return self._head(printer, meta) | {"rows": list(self._rows(printer, obj, now()))}
+
+    def _head(self, printer: Printer, meta: Obj) -> Obj:
+        """A table but for its rows."""
+        return {
+            "kind": TABLE,
+            "apiVersion": f"meta.k8s.io/{self.form.version}",
+            "metadata": meta,
+            "columnDefinitions": printer.columns,
+        }
+
+    def _rows(self, printer: Printer, obj: Obj, moment: float) -> Iterator[Obj]:
+        for row in printer.rows(obj, moment):
+            row["object"] = self._beside_cells(obj)
+            yield row
+
+    def _beside_cells(self, obj: Obj) -> Obj | None:
+        """What a row holds of its object. The end of the initial events must be recognisable in any case."""
+        if self._include == "Object":
+            return obj
+        annotations = (obj.get("metadata") or {}).get("annotations") or {}
+        if self._include == "None" and annotations.get(INITIAL_EVENTS_END) != "true":
+            return None
+        return self.partial(obj)
+
+    def _no_object(self) -> ApiError:
+        """The refusal to show a list as one object; it names the Go type that upstream holds."""
+        row = self._version.resource
+        what = f"{family(row.group)}.{row.kind}List" if self._served.crd is None else "unstructured.UnstructuredList"
+        return NotAcceptable(f"you requested {PARTIAL}, but the requested object is a list (*{what})")
+
+    def _no_list(self, obj: Obj) -> ApiError:
+        """The refusal to show one object as a list."""
+        if self._served.crd is not None:
+            return Unknown("content is not a list")  # upstream's one type for custom resources could be one
+        what = f"{family(obj['apiVersion'].rpartition('/')[0])}.{obj['kind']}"
+        return NotAcceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{what})")
+
+    def _partial_list(self, listing: Listing) -> Answer:
+        head = {
+            "kind": PARTIAL_LIST,
+            "apiVersion": f"meta.k8s.io/{self.form.version}",
+            "metadata": list_meta(listing),
+        }
+        if not listing.items:
+            return Answer.of_obj(head | {"items": None}, self.form)
+        items = (encode(self.partial(item.obj())) for item in listing.items)
+        return Answer.of_items(head, "items", items, self.form)

@@ -1,0 +1,151 @@
+"""Custom kinds come and go with their definitions, while the server runs.
+
+A CustomResourceDefinition is stored like any object; this module watches them and changes the catalogue. Everything
+follows from the definitions as they are, so it can be stopped and started at any point.
+
+    created ─▶ names settled ─▶ Established: served ─▶ deleted: no new objects, old ones deleted ─▶ gone: not served
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+
+from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import ApiError
+from fairlead.api.objects import Obj, metadata
+from fairlead.runtime.clock import timestamp
+from fairlead.server.crds import naming
+from fairlead.server.crds.custom import custom_kind
+from fairlead.server.registry.registry import Registry
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.catalogue import Served
+from fairlead.store.base import StoreUnavailable
+
+_QUALIFIED = CUSTOM_RESOURCE_DEFINITIONS.qualified
+#: How often a definition on its way out looks whether its objects are gone (they may have finalizers).
+RECHECK_SECONDS = 1.0
+
+_REFRESHED_A_TURN = 200
+
+log = logging.getLogger(__name__)
+
+
+class CustomKinds:
+    """Keeps the catalogue in step with the definitions. `settle` what is stored, then `run`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._changed: asyncio.Queue[str] = asyncio.Queue()
+        self._shapes: dict[str, Obj] = {}  # name -> the spec that is being served
+        registry.observers[_QUALIFIED] = self._observe
+
+    def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
+        served = self._registry.catalogue.stored(name)
+        if raw and served and b'"deletionTimestamp":' in raw:
+            served.is_terminating = bool(metadata(Encoded(raw).obj()).get("deletionTimestamp"))
+        self._changed.put_nowait(name)
+
+    async def settle(self) -> None:
+        """Serve what the store already knows, before the first request; `run` goes on where a crash left off."""
+        for entry in list(self._registry.each(_QUALIFIED)):
+            crd = entry.obj()
+            self._changed.put_nowait(metadata(crd)["name"])
+            if naming.is_true(crd["status"], "Established"):
+                await self._serve(crd)
+
+    async def run(self) -> None:
+        """Follow every change, until cancelled."""
+        while True:
+            name = await self._changed.get()
+            try:
+                await self._follow(name)
+            except (ApiError, StoreUnavailable) as error:
+                log.warning("custom resource definition %s: %s", name, error)
+                asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)
+
+    async def _follow(self, name: str) -> None:
+        entry = self._registry.find(_QUALIFIED, name)
+        if entry is None:
+            served = self._registry.catalogue.stored(name)
+            self._registry.catalogue.remove(name)
+            if served is not None:
+                served.cache.end_watches()
+            self._shapes.pop(name, None)
+            self._wake_others(name)
+            return
+        crd = entry.obj()
+        if metadata(crd).get("deletionTimestamp"):
+            await self._empty(crd)
+            return
+        others = (other for other in self._of_group(crd["spec"]["group"]) if metadata(other)["name"] != name)
+        status = naming.settled(crd, others, timestamp())
+        if status is not None:
+            await self._change(name, lambda current: current | {"status": status})
+        elif naming.is_true(crd["status"], "Established"):
+            await self._serve(crd)
+
+    def _of_group(self, group: str) -> Iterator[Obj]:
+        """The definitions of a group, with which their names end; each is read when it is asked for."""
+        for entry in self._registry.each(_QUALIFIED):
+            if entry.name.endswith(f".{group}"):
+                yield entry.obj()
+
+    def _wake_others(self, gone: str) -> None:
+        """A name has become free: whoever of its group waits for it may have it now."""
+        for crd in self._of_group(gone.partition(".")[2]):
+            if not naming.is_true(crd["status"], "NamesAccepted"):
+                self._changed.put_nowait(metadata(crd)["name"])
+
+    async def _serve(self, crd: Obj) -> None:
+        name = metadata(crd)["name"]
+        if self._shapes.get(name) == crd["spec"]:
+            return
+        kind = custom_kind(crd)
+        known = self._registry.catalogue.stored(name)
+        served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
+        served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))
+        if known is None:
+            for key, record in await self._registry.store.scan(f"/{name}/"):
+                _, _, namespace, object_name = key.split("/")
+                served.cache.load(namespace, object_name, served.refreshed(record.value), record.revision)
+            served.cache.forget_before(self._registry.revision)
+        self._registry.catalogue.remove(name)
+        self._registry.catalogue.add(served)
+        self._shapes[name] = crd["spec"]
+        if known is not None:
+            await _refresh(served)
+        served.cache.end_watches()
+
+    async def _empty(self, crd: Obj) -> None:
+        """Delete the objects of a definition that is going, and let it go when they are gone."""
+        name = metadata(crd)["name"]
+        if naming.FINALIZER not in (metadata(crd).get("finalizers") or ()):
+            return
+        served = self._registry.catalogue.stored(name)
+        if served is not None and served.cache.count:
+            await self._change(name, lambda current: _with(current, naming.begin_instance_deletion))
+            for version in list(served.versions.values())[:1]:
+                await self._registry.delete_collection(version.resource)
+            if served.cache.count:
+                asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)
+                return
+        await self._change(name, lambda current: _with(current, naming.finish_deletion))
+
+    async def _change(self, name: str, change: Callable[[Obj], Obj]) -> None:
+        await self._registry.guaranteed_update(_QUALIFIED, name, "", change)
+
+
+async def _refresh(served: Served) -> None:
+    """Let what is cached of a kind follow its new definition: once, so that reading it costs nothing more."""
+    for count, entry in enumerate(list(served.cache.entries()), 1):
+        served.cache.rewrite(entry, served.refreshed(entry.raw))
+        if count % _REFRESHED_A_TURN == 0:
+            await asyncio.sleep(0)
+
+
+def _with(crd: Obj, change: Callable[[Obj, str], None]) -> Obj:
+    change(crd, timestamp())
+    return crd

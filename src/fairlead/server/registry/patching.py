@@ -1,0 +1,114 @@
+"""From a PATCH body to the object that its sender wants.
+
+The formats themselves are pure functions of `api/patches`; here they meet the kind: its schema for strategic
+merges, and what strict field validation says of the patch itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
+from fairlead.api.objects import Obj
+from fairlead.api.patches import undecodable
+from fairlead.api.patches.json import JsonPatch, apply_json_patch, decode_json_patch
+from fairlead.api.patches.merge import apply_merge_patch, decode_merge_patch
+from fairlead.api.patches.strategic import apply_strategic_patch, decode_strategic_patch
+from fairlead.api.verbs import PatchType
+from fairlead.golang.json import may_have_duplicates, parse, parse_pairs
+from fairlead.golang.values import printed
+from fairlead.server.apply.bodies import decode_config, unconvertible
+from fairlead.server.codec import duplicates
+from fairlead.server.codec.body_types import Target
+from fairlead.server.codec.schemas import patch_schema
+from fairlead.server.context import Caller, Wish
+
+
+def decode_patch(body: bytes, type_: PatchType, caller: Caller, field_validation: str) -> Any:
+    """The patch in a request body, as `wish_of` takes it; what is wrong with it itself is told to the caller."""
+    lenient = field_validation == "Ignore"
+    if type_ is PatchType.JSON:
+        operations = decode_json_patch(body, parse=parse, lenient=lenient)
+        repeated = _repeated(body, operations.operations)
+        caller.strict_errors += [*(f"json patch {problem}" for problem in repeated), *operations.unknown]
+        return operations
+    if type_ is PatchType.MERGE:
+        merge = decode_merge_patch(body, parse=parse, lenient=lenient)
+        caller.strict_errors += _repeated(body, merge)
+        return merge
+    if type_ is PatchType.STRATEGIC:
+        strategic = decode_strategic_patch(body, parse=parse)
+        caller.strict_errors += _repeated(body, strategic)
+        return strategic
+    if type_ is PatchType.APPLY:
+        config, caller.repeated_keys = decode_config(body)
+        return config
+    raise UnsupportedMediaType(f"{type_} is not supported yet")
+
+
+def _repeated(body: bytes, patch: Any) -> list[str]:
+    """What strict decoding says about keys of the patch that come twice."""
+    return duplicates.merged(parse_pairs(body), "")[1] if may_have_duplicates(body, patch) else []
+
+
+def wish_of(definition: str, patch: Any, type_: PatchType) -> Wish:
+    """What makes the wanted object from the present one. `definition` names the schema of a strategic merge."""
+    if type_ is PatchType.JSON:
+        operations = patch if isinstance(patch, JsonPatch) else JsonPatch(tuple(patch))
+        return lambda old: _object(apply_json_patch(old, operations))
+    if type_ is PatchType.MERGE:
+        return lambda old: apply_merge_patch(old, patch)
+    if type_ is PatchType.STRATEGIC:
+        schema = patch_schema(definition)
+        return lambda old: apply_strategic_patch(old, patch, schema)
+    raise UnsupportedMediaType(f"{type_} is not supported yet")
+
+
+def _object(value: Any) -> Obj:
+    if not isinstance(value, dict):
+        raise BadRequest("the patched document is not an object")
+    return value
+
+
+def check_kind(patched: Obj, target: Target) -> None:
+    """Refuse a document that a patch has made one of another kind; without a kind it is what the endpoint takes.
+
+    A strategic merge happens on Go values, which know what they are: there the kind is overlooked.
+    """
+    kind, api_version = patched.get("kind") or target.kind, patched.get("apiVersion") or target.api_version
+    if target.definition and isinstance(kind, str) and isinstance(api_version, str):
+        target.check(patched, kind, api_version)
+
+
+def unreadable(patch: Any, type_: PatchType, sent: Obj, why: str) -> ApiError:
+    """The refusal of a patch that leads to something that is no object of the kind.
+
+    JSON and merge patches are judged as the document that they make; a strategic merge happens on Go values, so its
+    errors are those of restoring them (apimachinery `runtime/converter.go`).
+    """
+    if type_ is PatchType.APPLY:
+        return unconvertible(patch, why)
+    if type_ is PatchType.STRATEGIC:
+        return undecodable(printed(patch), _restoring(why))
+    return undecodable(msgspec.json.encode(sent, order="sorted").decode(), why)
+
+
+_MISMATCH = re.compile(r"cannot unmarshal (\w+) into Go struct field \S+ of type (\S+)$")
+_GO_KINDS = {"string": "string", "number": "int64", "bool": "bool", "object": "map", "array": "slice"}
+
+
+def _restoring(why: str) -> str:
+    found = _MISMATCH.search(why)
+    if found is None:
+        return why
+    source, target = _GO_KINDS.get(found[1], found[1]), found[2]
+    if target.startswith("map["):
+        return f"cannot restore map from {source}"
+    if target.startswith("[]"):
+        return f"cannot restore slice from {source}"
+    if "." in target:
+        return f"cannot restore struct from: {source}"
+    return f"cannot convert {source} to {target}"

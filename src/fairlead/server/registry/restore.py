@@ -1,0 +1,281 @@
+"""Loads a dump of a real cluster: objects as they were, with their uids and status, past admission.
+
+What a dump holds was admitted once, by another server; judging it again would lose what no longer passes. Names, owners
+and statuses are kept, so that what follows starts from the state that the dump shows. The rules of a kind hold all the
+same, for everything else in this process relies on them: every object is checked before the first is stored.
+
+    read: find the kind ▸ normalise ▸ default ▸ validate     definitions ▸ namespaces ▸ the rest     ▸ store
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from fairlead.api.builtin import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    SERVICE_ACCOUNTS,
+)
+from fairlead.api.claims import BIND_COMPLETED
+from fairlead.api.errors import ApiError
+from fairlead.api.fields import Errors
+from fairlead.api.names import path_segment_name
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.volumes import storage_class_of
+from fairlead.kinds.meta import validate_meta
+from fairlead.runtime import chance
+from fairlead.runtime.clock import timestamp
+from fairlead.server.codec.versions import Version
+from fairlead.server.crds import naming
+from fairlead.server.crds.custom import custom_kind
+from fairlead.server.registry.registry import Registry
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.catalogue import Catalogue, Served
+
+#: What others need is read and stored before them.
+_FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}
+_TEMPLATE = ("template", "spec")
+#: The kinds that have pods, and where in their spec that of a pod is.
+_WITH_PODS = {
+    "Pod": (),
+    "CronJob": ("jobTemplate", "spec", *_TEMPLATE),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), _TEMPLATE
+    ),
+}
+#: How many broken rules of an object are told.
+_TOLD = 3
+#: How a rule ends that binds new objects alone: a pod that was debugged has ephemeral containers.
+_ONLY_AT_BIRTH = "cannot be set on create"
+
+
+class Unrestorable(ValueError):
+    """An object that cannot be stored; says which one, and why."""
+
+
+class _UnknownKind(Unrestorable):
+    """An object of a kind that is not served here; the rest of the dump makes sense without it."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What came of a dump: how many objects were stored, and how many skipped for their kind is not served; by kind."""
+
+    stored: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def check(catalogue: Catalogue, obj: Obj) -> None:
+    """Make an object normal and complete; raises Unrestorable for one that no server would take."""
+    served, kind = _kind_of(obj, catalogue)
+    _identity(kind, obj)
+    served.strategy.default(obj)
+    _check(served, obj)
+
+
+async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj] = ()) -> Restored:
+    """Store the objects that are not there yet, but for those of unknown kinds; our `own` come first, uncounted.
+
+    Raises Unrestorable for what cannot be stored, and then has stored nothing.
+    """
+    plan = _Plan(registry, {_uid(obj) for obj in objects})
+    for obj in own:
+        plan.read(obj)
+    plan.restored = Restored()
+    for obj in sorted(objects, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST))):
+        try:
+            plan.read(obj)
+        except _UnknownKind:
+            plan.restored.skipped[f"{obj['kind']} ({obj['apiVersion']})"] += 1
+    plan.add_accounts()
+    plan.add_volumes()
+    for key, value in plan.values.items():
+        await registry.store.put(key, value, 0)
+    return plan.restored
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is going to be stored, by key, in order."""
+
+    registry: Registry
+    present: set[str]  # the uids in the dump
+    values: dict[str, bytes] = field(default_factory=dict)
+    restored: Restored = field(default_factory=Restored)
+    dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
+    definitions: list[Obj] = field(default_factory=list)
+    accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
+    bound_claims: list[Obj] = field(default_factory=list)
+
+    def read(self, obj: Obj) -> None:
+        """Take an object in, unless it is there already. Raises Unrestorable if it cannot be."""
+        served, kind = _kind_of(obj, self.registry.catalogue, self.dumped)
+        is_new = not _uid(obj) and not obj.get("status")
+        namespace, name = _identity(kind, obj)
+        if self._is_there(served, namespace, name):
+            return
+        _keep_owners(obj, self.present)
+        if account := _account_of(obj):
+            self.accounts.add((namespace, account))
+        stored = kind.to_stored(obj) if kind.to_stored else obj
+        self._take(served, stored, is_new=is_new)
+        self.restored.stored[obj["kind"]] += 1
+        if served.resource.qualified == PERSISTENT_VOLUME_CLAIMS.qualified and _is_bound(stored):
+            self.bound_claims.append(stored)
+
+    def add_accounts(self) -> None:
+        """The service accounts that the dump lacks: they were there, and without them no pod could be replaced."""
+        for namespace, name in sorted(self.accounts):
+            self._need(SERVICE_ACCOUNTS, name, namespace)
+
+    def add_volumes(self) -> None:
+        """The volumes that the dump lacks: without them its claims would count as lost."""
+        served, version = self.registry.catalogue.of(PERSISTENT_VOLUMES)
+        for claim in self.bound_claims:
+            if not self._is_there(served, "", claim["spec"]["volumeName"]):
+                volume = _volume_of(claim)
+                version.normalise(volume)
+                self._take(served, volume, is_new=False)
+
+    def _is_there(self, served: Served, namespace: str, name: str) -> bool:
+        is_planned = served.key(namespace, name) in self.values
+        return is_planned or self.registry.find(served.resource.qualified, name, namespace) is not None
+
+    def _take(self, served: Served, obj: Obj, *, is_new: bool) -> None:
+        """Put an object on the plan, with what every stored object has; a new one never was on any server."""
+        meta, is_definition = metadata(obj), served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
+        meta["uid"] = meta.get("uid") or chance.uid()
+        meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
+        if served.strategy.has_generation:
+            meta.setdefault("generation", 1)
+        served.strategy.default(obj)
+        if is_new or (is_definition and not (obj["status"].get("acceptedNames") or {}).get("plural")):
+            served.strategy.prepare_create(obj)
+        _check(served, obj)
+        served.strategy.finish_create(obj)
+        if is_definition:
+            self._define(obj)
+        namespace = meta.get("namespace", "")
+        if namespace:
+            self._need(NAMESPACES, namespace)
+        self.values[served.key(namespace, meta["name"])] = served.encode(obj)
+
+    def _define(self, crd: Obj) -> None:
+        """Know the kind of a definition for the rest of the dump; the server serves it once it has seen it stored."""
+        stored = (one.obj() for one in self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified))
+        others = chain(stored, self.definitions)
+        crd["status"] = naming.settled(crd, others, timestamp()) or crd["status"]
+        self.definitions.append(crd)
+        if naming.is_true(crd["status"], "Established"):
+            kind = custom_kind(crd)
+            name = metadata(crd)["name"]
+            self.dumped.add(Served(kind.resource, kind.strategy, Cache(name), kind.versions, crd))
+
+    def _need(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """An object with nothing but a name, unless it is there."""
+        served, version = self.registry.catalogue.of(resource)
+        if not self._is_there(served, namespace, name):
+            made: Obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
+            if namespace:
+                made["metadata"]["namespace"] = namespace
+            version.normalise(made)
+            self._take(served, made, is_new=True)
+
+
+def _is_bound(claim: Obj) -> bool:
+    is_complete = BIND_COMPLETED in (metadata(claim).get("annotations") or {})
+    return is_complete and bool(claim["spec"].get("volumeName")) and claim["status"].get("phase") == "Bound"
+
+
+def _volume_of(claim: Obj) -> Obj:
+    """The volume that a claim is bound to, as far as the claim knows it; where it can be reached, it does not."""
+    meta, spec = metadata(claim), claim["spec"]
+    ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    volume: Obj = {
+        "accessModes": spec.get("accessModes"),
+        "capacity": claim["status"].get("capacity") or spec["resources"]["requests"],
+        "claimRef": ref | {key: meta[key] for key in ("namespace", "name", "uid")},
+        "csi": {"driver": "unknown", "volumeHandle": spec["volumeName"]},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": storage_class_of(claim) or "",
+        "volumeMode": spec.get("volumeMode"),
+    }
+    kind = {"apiVersion": PERSISTENT_VOLUMES.api_version, "kind": PERSISTENT_VOLUMES.kind}
+    return kind | {"metadata": {"name": spec["volumeName"]}, "spec": volume, "status": {"phase": "Bound"}}
+
+
+def _account_of(obj: Obj) -> str:
+    """The service account that the object's pods run as; empty if it has none, or names none."""
+    spec: Any = obj.get("spec") if obj["kind"] in _WITH_PODS else None
+    for step in _WITH_PODS.get(obj["kind"], ()):
+        spec = spec.get(step) if isinstance(spec, dict) else None
+    return str(spec.get("serviceAccountName") or "") if isinstance(spec, dict) else ""
+
+
+def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    for catalogue in catalogues:
+        if found := catalogue.of_kind(group, version, str(obj.get("kind"))):
+            return found
+    what = f"{_told(obj)} of {obj.get('apiVersion')} is not a kind that this server serves"
+    is_readable = bool(obj.get("kind")) and isinstance(obj.get("kind"), str) and isinstance(obj.get("apiVersion"), str)
+    raise _UnknownKind(what) if is_readable else Unrestorable(what)
+
+
+def _uid(obj: Obj) -> str:
+    """What a dump says of an object's uid, whatever the rest of it is like."""
+    meta = obj.get("metadata")
+    return str(meta.get("uid") or "") if isinstance(meta, dict) else ""
+
+
+def _keep_owners(obj: Obj, present: set[str]) -> None:
+    """An owner that the dump lacks would be taken for deleted, and what it owns with it: forget such owners."""
+    meta = metadata(obj)
+    if owners := meta.get("ownerReferences"):
+        meta["ownerReferences"] = [owner for owner in owners if owner.get("uid") in present]
+
+
+def _identity(kind: Version, obj: Obj) -> tuple[str, str]:
+    """Namespace and name of the object, which is made normal; Unrestorable if no key can be made of them."""
+    try:
+        kind.normalise(obj)
+    except ApiError as error:
+        raise Unrestorable(f"{_told(obj)}: {error.message}") from None
+    meta = metadata(obj)
+    name, namespace = meta.get("name", ""), ""
+    if kind.resource.namespaced:
+        namespace = meta["namespace"] = meta.get("namespace") or "default"
+    else:
+        meta.pop("namespace", None)
+    for what, text in (("name", name), ("namespace", namespace)):
+        if problems := path_segment_name(text):
+            raise Unrestorable(f"{obj['kind']} {name!r} has a {what} that is not possible: {', '.join(problems)}")
+    if not name:
+        raise Unrestorable(f"a {obj['kind']} has no name")
+    return namespace, name
+
+
+def _check(served: Served, obj: Obj) -> None:
+    """Raises Unrestorable for an object that breaks the rules of its kind."""
+    errors = Errors()
+    validate_meta(obj, errors, resource=served.resource)
+    served.strategy.validate(obj, errors)
+    broken = [f"{one.field}: {one.message}" for one in errors if not one.message.endswith(_ONLY_AT_BIRTH)]
+    if broken:
+        more = "; …" if len(broken) > _TOLD else ""
+        raise Unrestorable(f"{_told(obj)} cannot be stored: {'; '.join(broken[:_TOLD])}{more}")
+
+
+def _told(obj: Obj) -> str:
+    """Which object it is, for people."""
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, dict) else {}
+    name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
+    return f"{obj.get('kind')} {name}".rstrip()

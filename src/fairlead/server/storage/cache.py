@@ -1,0 +1,220 @@
+"""The watch cache: the committed state of one kind, its recent history, and everybody who watches it.
+
+Reads and watches never touch the store. History is kept for a bounded number of events; who asks for older gets
+`Expired` and lists again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+from heapq import merge
+from typing import NamedTuple
+
+from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.watchers import Watcher, Watchers
+
+#: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
+HISTORY_EVENTS = 4096
+HISTORY_BYTES = 8 << 20
+
+
+class _Past(NamedTuple):
+    """A change that history keeps: the states alone, for the bytes that are sent of them are as large again."""
+
+    revision: int
+    old: Entry | None
+    new: Entry | None
+
+
+class State(NamedTuple):
+    """Entries in the order of their keys, and how many they are."""
+
+    entries: Iterator[Entry]
+    size: int
+
+
+class Cache:
+    """All objects of one kind, by namespace and name."""
+
+    def __init__(self, qualified: str) -> None:
+        self.qualified = qualified
+        self.revision = 0  # of the newest change of this kind
+        self.count = 0
+        self._spaces: dict[str, dict[str, Entry]] = {}
+        self._sorted: dict[str, list[str]] = {}  # names of a namespace, kept sorted once listed
+        self._space_names: list[str] = []  # in the order of keys
+        self._history: deque[_Past] = deque()
+        self._history_bytes = 0
+        self.forgotten = 0  # history up to this revision is gone
+        self._watchers = Watchers()
+
+    # -- reading
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        space = self._spaces.get(namespace)
+        return space.get(name) if space else None
+
+    def entries(self, namespace: str = "", start: str = "") -> Iterator[Entry]:
+        """In the order of their keys, as etcd's, from the first that is not before `start`; namespace `""` is all.
+
+        The key is relative to what is asked for: `NAME` within a namespace, else `NAMESPACE/NAME`.
+        """
+        for space, first in self._places(namespace, start):
+            found, names = self._spaces[space], self._names(space)
+            for name in names[first:] if first else names:
+                yield found[name]
+
+    def state(self, namespace: str = "", start: str = "", at: int | None = None) -> State | None:
+        """The same with how many they are, or as of an older revision: None if that is forgotten."""
+        entries = self.entries(namespace, start)
+        count = sum(len(self._spaces[space]) - first for space, first in self._places(namespace, start))
+        if at is None:
+            return State(entries, count)
+        if at < self.forgotten:
+            return None
+        was = self._undone(at, namespace, start)
+        gone = sorted((old for key, old in was.items() if old and not self.get(*key)), key=_key)
+        made = sum(old is None and self.get(*key) is not None for key, old in was.items())
+        then = (old for old in (was.get((one.namespace, one.name), one) for one in entries) if old)
+        return State(merge(then, gone, key=_key) if gone else then, count + len(gone) - made)
+
+    def _undone(self, revision: int, namespace: str, start: str) -> dict[tuple[str, str], Entry | None]:
+        """What has changed since that revision, as it was then."""
+        was: dict[tuple[str, str], Entry | None] = {}
+        for change in reversed(self._history):
+            if change.revision <= revision:
+                break
+            entry = change.new or change.old
+            assert entry is not None
+            if namespace and entry.namespace != namespace:
+                continue
+            if (entry.name if namespace or not entry.namespace else _key(entry)) >= start:
+                was[entry.namespace, entry.name] = change.old
+        return was
+
+    def _places(self, namespace: str, start: str) -> Iterator[tuple[str, int]]:
+        """The namespaces in question, each with the index of its first name."""
+        if namespace or "" in self._spaces:
+            if namespace in self._spaces:
+                yield namespace, bisect_left(self._names(namespace), start) if start else 0
+            return
+        names = self._space_names
+        at = bisect_left(names, start, key=_prefix) if start else 0
+        if at and start.startswith(before := _prefix(names[at - 1])):
+            yield names[at - 1], bisect_left(self._names(names[at - 1]), start[len(before) :])
+        for index in range(at, len(names)):
+            yield names[index], 0
+
+    def _names(self, space: str) -> list[str]:
+        names = self._sorted.get(space)
+        if names is None:
+            names = self._sorted[space] = sorted(self._spaces[space])
+        return names
+
+    # -- watching
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.add(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.discard(watcher)
+
+    def end_watches(self) -> None:
+        """The kind is served differently now, or no more: whoever watches it has to ask again."""
+        watchers, self._watchers = self._watchers, Watchers()
+        for watcher in watchers:
+            watcher.end()
+
+    @property
+    def watchers(self) -> int:
+        return len(self._watchers)
+
+    def since(self, revision: int) -> list[Change] | None:
+        """Every change after that revision, or None if some are forgotten."""
+        if revision < self.forgotten:
+            return None
+        missed: list[Change] = []
+        for change in reversed(self._history):
+            if change.revision <= revision:
+                break
+            missed.append(Change(*change))
+        missed.reverse()
+        return missed
+
+    # -- changing
+
+    def load(self, namespace: str, name: str, raw: bytes, revision: int) -> None:
+        """An object that was there before the kind was served."""
+        self._put(Entry(raw, namespace, name, revision))
+        self.revision = max(self.revision, revision)
+
+    def rewrite(self, entry: Entry, raw: bytes) -> None:
+        """The same version of an object in other bytes, for its kind has changed; unless it has changed itself."""
+        if raw is not entry.raw and self.get(entry.namespace, entry.name) is entry:
+            self._put(Entry(raw, entry.namespace, entry.name, entry.revision))
+
+    def forget_before(self, revision: int) -> None:
+        """No history up to and including that revision can be had."""
+        self.forgotten = max(self.forgotten, revision)
+
+    def apply(self, revision: int, namespace: str, name: str, raw: bytes | None) -> None:
+        """One committed change: remember it and tell every watcher."""
+        old = self.get(namespace, name)
+        new = None if raw is None else Entry(raw, namespace, name, revision)
+        if new is not None:
+            self._put(new)
+        elif old is not None:
+            self._remove(old)
+        else:
+            return
+        self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
+        self._remember(_Past(revision, old, new))
+        change = Change(revision, old, new)
+        for watcher in self._watchers.interested(change):
+            watcher.tell(change)
+
+    def _put(self, entry: Entry) -> None:
+        space = self._spaces.get(entry.namespace)
+        if space is None:
+            space = self._spaces[entry.namespace] = {}
+            insort(self._space_names, entry.namespace, key=_prefix)
+        if entry.name not in space:
+            self.count += 1
+            if names := self._sorted.get(entry.namespace):
+                insort(names, entry.name)
+        space[entry.name] = entry
+
+    def _remove(self, entry: Entry) -> None:
+        space = self._spaces[entry.namespace]
+        del space[entry.name]
+        self.count -= 1
+        if names := self._sorted.get(entry.namespace):
+            del names[bisect_left(names, entry.name)]
+        if not space:
+            del self._spaces[entry.namespace]
+            self._sorted.pop(entry.namespace, None)
+            del self._space_names[bisect_left(self._space_names, _prefix(entry.namespace), key=_prefix)]
+
+    def _remember(self, change: _Past) -> None:
+        self._history.append(change)
+        self._history_bytes += _weight(change)
+        while len(self._history) > HISTORY_EVENTS or self._history_bytes > HISTORY_BYTES:
+            oldest = self._history.popleft()
+            self._history_bytes -= _weight(oldest)
+            self.forgotten = oldest.revision
+
+
+def _prefix(namespace: str) -> str:
+    """How the keys in a namespace begin: those in `a-b` come before those in `a`."""
+    return f"{namespace}/"
+
+
+def _key(entry: Entry) -> str:
+    return f"{entry.namespace}/{entry.name}"
+
+
+def _weight(change: _Past) -> int:
+    """The bytes that only history keeps alive: the replaced state."""
+    return len(change.old.raw) if change.old else 64

@@ -1,0 +1,129 @@
+"""What the server serves right now: every kind with its cache, its behaviour and its versions.
+
+A built-in kind is a row of `api/builtin.py`; a CustomResourceDefinition adds kinds at run time and takes them away.
+Kinds that several groups or versions show (events, horizontal pod autoscalers) share one stored form and one cache; a
+`Version` converts between that form and the one a client asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import NotFound
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.kinds.strategy import Strategy
+from fairlead.server.codec.versions import Version
+from fairlead.server.storage.cache import Cache
+
+if TYPE_CHECKING:
+    from fairlead.server.apply.forms import Forms
+
+
+@dataclass(slots=True)
+class Served:
+    """One kind: what is stored of it and how it behaves."""
+
+    resource: Resource  # in the stored version
+    strategy: Strategy
+    cache: Cache
+    versions: dict[str, Version] = field(default_factory=dict)  # by apiVersion
+    crd: Obj | None = None
+    #: Whether the definition of a custom kind is being deleted: nothing new may be born.
+    is_terminating: bool = False
+    #: The status of a new object, where the kind's is never absent.
+    zero_status: Obj | None = None
+    #: What field ownership knows of the kind; made when it is first asked (`apply/writers.py`).
+    forms: Forms | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.resource.kind
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key under which the store holds the object."""
+        return f"/{self.resource.qualified}/{namespace}/{name}"
+
+    def path(self, namespace: str, name: str) -> str:
+        """The etcd key that kube-apiserver would use; only its error texts show it."""
+        row = self.resource
+        root = f"{row.group}/{row.plural}" if self.crd else row.plural
+        return f"/registry/{root}/{namespace}/{name}" if namespace else f"/registry/{root}/{name}"
+
+    def decoded(self, value: bytes) -> Obj:
+        """A stored object, as its kind is today."""
+        return self.strategy.refresh(Encoded(value).obj())
+
+    def refreshed(self, value: bytes) -> bytes:
+        """The same, as bytes; those that are stored, unless they say something else."""
+        obj = self.decoded(value)
+        return value if obj == Encoded(value).obj() else encode(obj)
+
+    def encode(self, obj: Obj) -> bytes:
+        """Canonical bytes: kind, apiVersion and metadata first, and the version marker first in metadata."""
+        meta = {"resourceVersion": "", **metadata(obj)}
+        meta["resourceVersion"] = ""
+        head = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        return encode(head | {key: value for key, value in obj.items() if key not in head})
+
+
+class Catalogue:
+    """All served kinds, by every spelling under which they are asked for."""
+
+    def __init__(self) -> None:
+        self._by_stored: dict[str, Served] = {}
+        self._by_path: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+        self._rows: list[Resource] | None = None
+        #: Counts changes, so that documents made from the rows can be cached.
+        self.generation = 0
+
+    def add(self, served: Served) -> None:
+        self._by_stored[served.resource.qualified] = served
+        for version in served.versions.values():
+            row = version.resource
+            self._by_path[(row.group, row.version, row.plural)] = (served, version)
+        self._changed()
+
+    def remove(self, qualified: str) -> None:
+        self._by_stored.pop(qualified, None)
+        gone = [path for path, (served, _) in self._by_path.items() if served.resource.qualified == qualified]
+        for path in gone:
+            del self._by_path[path]
+        self._changed()
+
+    def stored(self, qualified: str) -> Served | None:
+        return self._by_stored.get(qualified)
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Served, Version] | None:
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, group: str, version: str, kind: str) -> tuple[Served, Version] | None:
+        """The kind that manifests of that apiVersion and kind are of."""
+        for served, one in self._by_path.values():
+            row = one.resource
+            if (row.kind, row.group, row.version) == (kind, group, version):
+                return served, one
+        return None
+
+    def of(self, resource: Resource) -> tuple[Served, Version]:
+        """The kind of a row; `NotFound` if it is not served (any more)."""
+        found = self._by_path.get((resource.group, resource.version, resource.plural))
+        if found is None:
+            raise NotFound("the server could not find the requested resource")
+        return found
+
+    def rows(self) -> list[Resource]:
+        """Every served group-version-resource, built-in ones first."""
+        if self._rows is None:
+            self._rows = [version.resource for _, version in self._by_path.values()]
+        return self._rows
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._by_stored.values())
+
+    def _changed(self) -> None:
+        self._rows = None
+        self.generation += 1

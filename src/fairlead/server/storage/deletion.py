@@ -1,0 +1,176 @@
+"""What a DELETE does to an object: remove it, mark it, or leave it to somebody who is at it already.
+
+Finalizers, grace periods and propagation policies interact; deciding is a pure function here, so that the
+registry only has to carry it out. Source: apiserver `registry/rest/delete.go` and `registry/generic/registry/store.go`.
+
+    live ──▶ marked (deletionTimestamp; waits for finalizers, a node agent, a namespace's content) ──▶ removed
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from fairlead.api.errors import BadRequest, Conflict
+from fairlead.api.fields import Errors
+from fairlead.api.names import FOREGROUND, ORPHAN
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import DeleteOptions
+from fairlead.golang.numbers import parse_bool, parse_int
+from fairlead.kinds.strategy import Strategy
+from fairlead.runtime.clock import parse_timestamp, timestamp
+
+POLICIES = ("Foreground", "Background", "Orphan")
+
+
+class Outcome(Enum):
+    """What is left to do with the object that `decide` was given."""
+
+    REMOVE = auto()  # take it out of the store
+    MARK_AND_REMOVE = auto()  # write it, so that watchers see the mark, then take it out
+    MARK = auto()  # write it and wait
+    PENDING = auto()  # somebody is deleting it already: nothing to do
+
+
+def check_preconditions(obj: Obj, row: Resource, options: DeleteOptions) -> None:
+    """Raise `Conflict` unless the object is the one that the client means; upstream names its kind here."""
+    meta = metadata(obj)
+    uid, version = options.precondition_uid, options.precondition_resource_version
+    advice = "The object might have been deleted and then recreated"
+    if uid is not None and uid != meta.get("uid"):
+        why = f"the UID in the precondition ({uid}) does not match the UID in record ({meta.get('uid')}). {advice}"
+        raise Conflict.of(row.kind, meta["name"], why, row.group)
+    if version is not None and version != meta.get("resourceVersion"):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({meta.get('resourceVersion')}). The object might have been modified"
+        )
+        raise Conflict.of(row.kind, meta["name"], why, row.group)
+
+
+def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> Outcome:
+    """Change the object as its deletion demands and say what is left to do."""
+    meta = metadata(obj)
+    asked = options.grace_period_seconds
+    if asked is not None and asked < 0:
+        asked = 1
+    graceful = False
+    if strategy.deletes_gracefully:
+        if not meta.get("deletionTimestamp"):
+            _mark(meta, strategy.grace_period_seconds(obj, asked), now)
+            graceful = True
+        elif meta.get("deletionGracePeriodSeconds"):
+            if not _shortens(meta, asked, now):
+                return Outcome.PENDING
+            graceful = True
+        # marked for removal at once and yet still there: a crash came between; go on as if nobody were at it
+    finalizers = _finalizers(meta, options.propagation_policy, strategy)
+    changed = set(finalizers) != set(meta.get("finalizers", ()))
+    if changed and finalizers:
+        meta["finalizers"] = finalizers
+    elif changed:
+        meta.pop("finalizers", None)
+    held = bool(finalizers) or strategy.holds_deletion(obj)
+    if not graceful and not held:
+        return Outcome.REMOVE
+    if not meta.get("deletionTimestamp"):
+        _mark(meta, 0, now)
+        strategy.mark_deleted(obj)
+    if held or meta.get("deletionGracePeriodSeconds", 0) > 0:
+        return Outcome.MARK
+    return Outcome.MARK_AND_REMOVE
+
+
+def is_finished(obj: Obj, strategy: Strategy) -> bool:
+    """Whether an update took away the last thing that kept a marked object alive."""
+    meta = metadata(obj)
+    return bool(
+        meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+        and not strategy.holds_deletion(obj)
+    )
+
+
+def _shortens(meta: Obj, asked: int | None, now: float) -> bool:
+    """A deletion under way may only be made shorter, and not to end before now."""
+    current = meta["deletionGracePeriodSeconds"]
+    if asked is None or asked >= current:
+        return False
+    ends = parse_timestamp(meta["deletionTimestamp"]) - _wrapped(current) + _wrapped(asked)
+    if ends < now:
+        ends, asked = now, min(asked, 1)  # somebody else still has to finish it, unless it is to end at once
+    meta["deletionTimestamp"] = timestamp(ends)
+    meta["deletionGracePeriodSeconds"] = asked
+    return True
+
+
+def _mark(meta: Obj, grace_seconds: int, now: float) -> None:
+    meta["deletionTimestamp"] = timestamp(now + _wrapped(grace_seconds))
+    meta["deletionGracePeriodSeconds"] = grace_seconds
+    if meta.get("generation", 0) > 0:
+        meta["generation"] += 1
+
+
+def _wrapped(seconds: int) -> float:
+    """Seconds as Go adds them to a time: nanoseconds in 64 bits, so that 292 years and more wrap around."""
+    return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 1e9
+
+
+def _finalizers(meta: Obj, policy: str | None, strategy: Strategy) -> list[str]:
+    """The finalizers with the garbage collector's own added or removed as the policy says."""
+    current: list[str] = meta.get("finalizers", [])
+    if not strategy.is_collected:
+        policy = "Background"
+    if policy is None:
+        decided = not strategy.orphans_by_default or ORPHAN in current or FOREGROUND in current
+        return current if decided else [*current, ORPHAN]
+    kept = [one for one in current if one not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        return [*kept, ORPHAN]
+    if policy == "Foreground":
+        return [*kept, FOREGROUND]
+    return kept
+
+
+def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
+    """The options of a DELETE from its body, or from the query where it has no body."""
+    errors = Errors()
+    policy = body.get("propagationPolicy") or query.get("propagationPolicy")
+    orphan = orphan_of(body, query)
+    if policy is not None and orphan is not None:
+        errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+    if policy is not None and policy not in POLICIES:
+        errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
+    if any(one != "All" for one in dry_run):
+        errors.not_supported("dryRun", dry_run, ["All"])
+    if orphan is not None and policy is None:
+        policy = "Orphan" if orphan else "Background"
+    errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and "gracePeriodSeconds" in query:
+        grace = _seconds(query["gracePeriodSeconds"])
+    preconditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period_seconds=grace,
+        propagation_policy=policy,
+        precondition_uid=preconditions.get("uid"),
+        precondition_resource_version=preconditions.get("resourceVersion"),
+        dry_run=bool(dry_run),
+    )
+
+
+def orphan_of(body: Obj, query: dict[str, str]) -> bool | None:
+    """`orphanDependents`, the older spelling of a policy; None if it is not given."""
+    orphan: bool | None = body.get("orphanDependents")
+    if orphan is None and query.get("orphanDependents"):
+        return parse_bool(query["orphanDependents"])
+    return orphan
+
+
+def _seconds(text: str) -> int:
+    try:
+        return parse_int(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None

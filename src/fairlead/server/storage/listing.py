@@ -1,0 +1,249 @@
+"""Lists as of a version: which state a client may ask for, and pages that stay consistent.
+
+The rules are those of kube-apiserver: no resourceVersion means the newest state, "0" any, a number with `Exact` that
+very state (or 410 if it is forgotten), a version from the future is waited for three seconds. A continue
+token carries the version of the first page, so that all pages show one state. Should that be forgotten meanwhile, the
+410 brings a token with which the list goes on at the newest state.
+
+Source: apiserver `storage/{continue,interfaces}.go`, `storage/etcd3/errors.go` and `storage/cacher/cacher.go`;
+apimachinery `apis/meta/internalversion/validation/validation.go`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from fairlead.api.builtin import EVENTS
+from fairlead.api.encoded import Encoded, encode
+from fairlead.api.errors import BadRequest, Cause, Expired, ServerTimeout, Unknown
+from fairlead.api.fields import Errors
+from fairlead.api.verbs import Listing, ListQuery, WatchQuery
+from fairlead.golang.base64 import decode_url, encode_url
+from fairlead.golang.json import parse
+from fairlead.golang.numbers import parse_uint
+from fairlead.golang.quoting import go_quote
+from fairlead.golang.values import unmarshal_error
+from fairlead.runtime.clock import monotonic
+from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.selection import NAME
+from fairlead.server.storage.watchers import Matches, Selection
+from fairlead.store.base import Store
+
+#: How long a request waits for a version that does not exist yet.
+FUTURE_VERSION_SECONDS = 3.0
+#: How much is looked through before others have a turn.
+TURN_BYTES = 2 << 20
+_MATCHES = ("Exact", "NotOlderThan")
+
+
+_TOKEN_VERSION = "meta.k8s.io/v1"
+#: The version of a token that goes on at the newest state.
+_NEWEST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """Where a list goes on: the version of its first page, and the first key that may be shown (`Cache.entries`)."""
+
+    revision: int
+    start: str
+
+    def encode(self) -> str:
+        return encode_url(encode({"v": _TOKEN_VERSION, "rv": self.revision, "start": self.start}))
+
+
+async def list_page(
+    cache: Cache, query: ListQuery, selection: Selection, current: int, shown: Callable[[Entry], Encoded]
+) -> Listing:
+    """One page. `current` is the newest revision of the whole store; `shown` turns an entry into what is returned."""
+    token, namespace, matches = _token(query), selection.namespace, selection.matches
+    exact = token.revision if token else _exact_revision(query)
+    at = None if exact is None or exact < 0 or exact >= current else exact
+    state = cache.state(namespace, token.start if token else "", at)
+    if state is None:
+        raise _forgotten(token)
+    entries, limit = state.entries, _limit(cache, query)
+    if name := selection.exact(NAME):  # one key: nothing lies behind it
+        entries = (entry for entry in entries if entry.name == name or (entry.namespace and not namespace))
+    if matches is None:
+        page = list(islice(entries, limit) if limit > 0 else entries)
+        rest = state.size - len(page)
+    else:
+        page, rest = await _sifted(list(entries), matches, limit)
+    items, revision = [shown(entry) for entry in page], current if at is None else at
+    if not rest:
+        return Listing(items, str(revision))
+    follow = _Token(revision, _after(page[-1], namespace))
+    return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
+
+
+async def _sifted(entries: Sequence[Entry], matches: Matches, limit: int) -> tuple[list[Entry], int]:
+    """So many entries that match (0: all that do), and how many lie behind them, whether they match or not.
+
+    To see whether one matches it may have to be decoded, so others have a turn in between.
+    """
+    found: list[Entry] = []
+    size = 0
+    for number, entry in enumerate(entries, 1):
+        if matches(entry):
+            found.append(entry)
+            if len(found) == limit:
+                return found, len(entries) - number
+        size += len(entry.raw)
+        if size >= TURN_BYTES:
+            size = 0
+            await asyncio.sleep(0)
+    return found, 0
+
+
+def _limit(cache: Cache, query: ListQuery) -> int:
+    """How many entries a page has; whoever takes any state gets all of it (`computeListLimit` of the watch cache).
+
+    Events have no watch cache upstream.
+    """
+    return 0 if query.resource_version == "0" and cache.qualified != EVENTS.qualified else query.limit
+
+
+def _after(last: Entry, namespace: str) -> str:
+    """The smallest key behind that of the last entry of a page."""
+    key = f"{last.namespace}/{last.name}" if last.namespace and not namespace else last.name
+    return key + "\0"
+
+
+def _exact_revision(query: ListQuery) -> int | None:
+    revision = list_revision(query)
+    if query.resource_version_match == "Exact":
+        return revision
+    if query.limit > 0 and revision > 0 and not query.resource_version_match:
+        return revision  # the legacy rule: a limit with a version means exactly that version
+    return None
+
+
+def _forgotten(token: _Token | None) -> Expired:
+    if token is None:
+        return Expired("The resourceVersion for the provided list is too old.")
+    error = Expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    error.continue_token = _Token(_NEWEST, token.start).encode()
+    return error
+
+
+def list_revision(query: ListQuery) -> int:
+    """The resourceVersion of a list as a number."""
+    try:
+        return parse_revision(query.resource_version)
+    except Unknown as error:
+        raise BadRequest(f"invalid resource version: {error.message}") from None
+
+
+def parse_revision(text: str) -> int:
+    """A resourceVersion as a number; kube-apiserver has no reason for refusing that of a get or a watch."""
+    if not text:
+        return 0
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        raise Unknown(f"resourceVersion: Invalid value: {go_quote(text)}: {error}") from None
+
+
+def too_new(wanted: int, current: int) -> ServerTimeout:
+    """The refusal of a version from the future."""
+    return ServerTimeout(
+        f"Timeout: Too large resource version: {wanted}, current: {current}",
+        causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
+        retry_after_seconds=1,
+    )
+
+
+async def wait_for(store: Store, wanted: int) -> None:
+    """Give a version that does not exist yet three seconds to come."""
+    deadline = monotonic() + FUTURE_VERSION_SECONDS
+    while store.revision < wanted:
+        if monotonic() >= deadline:
+            raise too_new(wanted, store.revision)
+        await asyncio.sleep(0.05)
+
+
+def check_list(query: ListQuery, *, has_initial_events: bool = False) -> None:
+    """Refuse contradictory options (ValidateListOptions); `has_initial_events`: `sendInitialEvents` is among them."""
+    errors = Errors()
+    match = query.resource_version_match
+    if match:
+        path = "resourceVersionMatch"
+        if not query.resource_version:
+            errors.forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        if query.continue_token:
+            errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
+        if match not in _MATCHES:
+            errors.not_supported(path, match, [*_MATCHES, ""], sort=False)
+        if match == "Exact" and query.resource_version == "0":
+            errors.forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+    if has_initial_events:
+        errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+    errors.raise_invalid("ListOptions", "", "meta.k8s.io")
+
+
+def check_watch(query: WatchQuery, continue_token: str = "") -> None:
+    """Refuse contradictory options of a watch."""
+    errors = Errors()
+    match, path = query.resource_version_match, "resourceVersionMatch"
+    if query.send_initial_events is not None and match != "NotOlderThan":
+        errors.forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match:
+        if query.send_initial_events is None:
+            errors.forbidden(path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        if match != "NotOlderThan":
+            errors.not_supported(path, match, ("NotOlderThan",))
+        if continue_token:
+            errors.forbidden(path, "resourceVersionMatch is forbidden when continue is provided")
+    errors.raise_invalid("ListOptions", "", "meta.k8s.io")
+
+
+def _token(query: ListQuery) -> _Token | None:
+    """Where a list goes on; a token that tells nothing is refused before what contradicts it."""
+    if not query.continue_token:
+        return None
+    try:
+        token = _decoded(query.continue_token)
+    except ValueError as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    if query.resource_version not in ("", "0"):
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    return token
+
+
+def _decoded(text: str) -> _Token:
+    """A token in its parts; ValueError in upstream's words."""
+    told = parse(decode_url(text))
+    if told is not None and not isinstance(told, dict):
+        raise ValueError(unmarshal_error(told, "storage.continueToken"))
+    version, start = _member(told, "v", "string", ""), _member(told, "start", "string", "")
+    revision = _member(told, "rv", "int64", 0)
+    if version != _TOKEN_VERSION:
+        raise ValueError(f"server does not recognize this encoded version {version}")
+    if not revision:
+        raise ValueError(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+    if not start:
+        raise ValueError(f"encoded start key empty (version {_TOKEN_VERSION})")
+    key = start.removeprefix("/")
+    if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
+        raise ValueError(start)
+    return _Token(revision, key)
+
+
+def _member(told: Any, name: str, go: str, missing: Any) -> Any:
+    value = (told or {}).get(name)
+    if value is None:
+        return missing
+    if type(value) is not type(missing):
+        raise ValueError(unmarshal_error(value, go).replace("Go value", f"Go struct field continueToken.{name}"))
+    return value

@@ -1,0 +1,135 @@
+"""Objects at rest: the last step of a write, behind admission and validation.
+
+Optimistic concurrency is the store's: a write names the revision that it replaces, and `RevisionMismatch` says that
+somebody else was faster. A writer does not wait for those before it, so what it decides may rest on a state that never
+comes to be. `Records.decided` is the one place where a decision waits for what it rests on before anybody is told.
+A store that cannot write becomes a `Status` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import MOST_STORED, ServiceUnavailable, TooLargeToStore
+from fairlead.api.objects import Obj, metadata
+from fairlead.server.storage import deletion
+from fairlead.server.storage.catalogue import Served
+from fairlead.store.base import Record, RevisionMismatch, Store, StoreUnavailable, stamp, unstamped
+
+T = TypeVar("T")
+
+_unescaped = msgspec.msgpack.Encoder().encode
+
+
+class Records:
+    """The objects of all kinds in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def decided(self, key: str, decide: Callable[[Record | None], Awaitable[T]]) -> T:
+        """What `decide` makes of the newest state of a key, be it an answer or a refusal, once that state is committed.
+
+        It is asked again if somebody else was faster, or if the state was undone.
+        """
+        while True:
+            head = await self._store.head(key)
+            try:
+                answer = await decide(head.record)
+            except RevisionMismatch:
+                continue
+            except StoreUnavailable as error:
+                raise ServiceUnavailable(f"the store cannot write: {error}") from error
+            except Exception:
+                if await head.settled():
+                    raise
+            else:
+                if await head.settled():
+                    return answer
+
+    async def put(self, key: str, value: bytes, expected: int) -> Record:
+        return await self._store.put(key, value, expected)
+
+    async def remove(self, key: str, expected: int) -> int:
+        return await self._store.delete(key, expected)
+
+    async def replace(
+        self,
+        served: Served,
+        key: str,
+        new: Obj,
+        record: Record,
+        *,
+        dry_run: bool = False,
+        may_drop_managers: bool = False,
+    ) -> Record:
+        """Write the object if it changed, or remove it if it was only waiting for this change."""
+        value = served.encode(new)
+        if is_same(value, record):
+            return record
+        if dry_run:
+            return _in_place_of(record, value)
+        if deletion.is_finished(new, served.strategy):
+            await self.remove(key, record.revision)
+            return _in_place_of(record, value)
+        return await self.put(key, to_fit(served, new, value, may_drop_managers=may_drop_managers), record.revision)
+
+    async def guaranteed_update(
+        self,
+        served: Served,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
+    ) -> Obj | None:
+        """Read, change, write back, and repeat while somebody else is faster (admission.base.Writer)."""
+        key = served.key(namespace, name)
+
+        async def decide(record: Record | None) -> Obj | None:
+            if record is None:
+                return None
+            current = served.decoded(record.value)
+            new = change(current)
+            if new is None:
+                return current
+            stored = await self.replace(served, key, new, record, dry_run=dry_run)
+            metadata(new)["resourceVersion"] = str(stored.revision)
+            return new
+
+        return await self.decided(key, decide)
+
+
+def to_fit(served: Served, obj: Obj, value: bytes, *, may_drop_managers: bool) -> bytes:
+    """The encoded object, without managedFields if it is too large with them. Raises `TooLargeToStore`.
+
+    So do apiserver's handlers, but for an update or an apply, which need to know who owns what.
+    """
+    if not _fits(served, obj, value) and may_drop_managers:
+        metadata(obj).pop("managedFields", None)
+        value = served.encode(obj)
+    if not _fits(served, obj, value):
+        raise TooLargeToStore
+    return value
+
+
+def _fits(served: Served, obj: Obj, value: bytes) -> bool:
+    """Built-in kinds are stored as protobuf upstream: quotes and line ends take one byte there, as in MessagePack."""
+    if len(value) <= MOST_STORED:
+        return True
+    return served.crd is None and len(_unescaped(obj)) <= MOST_STORED
+
+
+def is_same(value: bytes, record: Record) -> bool:
+    """Whether an encoded object says what is stored; clients are free to order keys as they like."""
+    stored = unstamped(record.value, record.revision)
+    return value == stored or (len(value) == len(stored) and Encoded(value).obj() == Encoded(stored).obj())
+
+
+def _in_place_of(record: Record, value: bytes) -> Record:
+    """What would have been written, under the revision that is there."""
+    return Record(stamp(value, record.revision), record.revision)

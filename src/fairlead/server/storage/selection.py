@@ -1,0 +1,81 @@
+"""Selectors of lists and watches, compiled to one predicate on cache entries and to what an index may look up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final
+
+from fairlead.api import field_selectors, selectors
+from fairlead.api.encoded import encode
+from fairlead.api.errors import BadRequest
+from fairlead.api.field_selectors import Term
+from fairlead.server.codec.versions import Version
+from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.watchers import Equal, Matches, Selection
+
+#: The fields that almost every kind can be selected by (DefaultMetaV1FieldSelectorConversion).
+NAME, NAMESPACE = "metadata.name", "metadata.namespace"
+
+#: Values that an object need not contain as they are: booleans and numbers, and what stands for an absent one.
+_MADE_UP: Final = re.compile(r"true|false|-?\d+(\.\d+)?([eE][-+]?\d+)?")
+
+
+def select(served: Served, version: Version, namespace: str, labels: str, fields: str) -> Selection:
+    """What both selectors select in a namespace."""
+    checks: list[Matches] = []
+    equal: dict[str, Equal] = {}
+    for term in field_selectors.parse(fields).terms:
+        read = _reader(served, version, term.field)
+        checks.append(_check(read, term))
+        if not term.is_negated:
+            equal.setdefault(term.field, Equal(term.field, read, term.value))
+    selector = selectors.parse(labels)
+    if not selector.is_empty:
+        by_label = selector.matches
+        checks.append(lambda entry: by_label(entry.labels))
+    return Selection(namespace, _all_of(checks), tuple(equal.values()))
+
+
+def _all_of(checks: list[Matches]) -> Matches | None:
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return lambda entry: all(check(entry) for check in checks)
+
+
+def _check(read: Callable[[Entry], str], term: Term) -> Matches:
+    value, wanted = term.value, not term.is_negated
+    hint = _hint(value) if wanted and term.field not in (NAME, NAMESPACE) else b""
+    if hint:  # an object without these bytes anywhere cannot have the value: no need to decode it
+        return lambda entry: hint in entry.raw and read(entry) == value
+    return lambda entry: (read(entry) == value) is wanted
+
+
+def _hint(value: str) -> bytes:
+    """What the bytes of an object contain if one of its fields has that value; nothing if they need not."""
+    return b"" if _MADE_UP.fullmatch(value) else encode(value)[1:-1]
+
+
+def _reader(served: Served, version: Version, field: str) -> Callable[[Entry], str]:
+    """How a field is read; `BadRequest` if the kind cannot be selected by it."""
+    if field == NAME:
+        return attrgetter("name")
+    if field == NAMESPACE and (served.resource.namespaced or not _names_its_fields(served)):
+        return attrgetter("namespace")
+    read = served.strategy.selectable_in(version.resource.api_version).get(field)
+    if read is None:
+        raise BadRequest(_unknown(served, field))
+    return lambda entry: entry.field(field, read)
+
+
+def _names_its_fields(served: Served) -> bool:
+    """Whether the kind says itself which fields it can be selected by; custom kinds all do."""
+    return served.crd is not None or bool(served.strategy.selectable)
+
+
+def _unknown(served: Served, field: str) -> str:
+    if _names_its_fields(served):
+        return served.strategy.unknown_field(field)
+    return f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"'

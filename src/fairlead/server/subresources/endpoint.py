@@ -1,0 +1,120 @@
+"""The endpoints through which one stored object is changed: itself, its status, its scale, and the like.
+
+Each endpoint is a `View`: it shows a stored object in its own form, and merges what a client sent back into it,
+keeping what this endpoint may not touch. The write pipeline (`registry.py`) is the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead.api.errors import NotFound
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.kinds.meta import validate_meta_update
+from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.writers import writer_of
+from fairlead.server.codec.versions import Normalise, Version
+from fairlead.server.context import Write
+from fairlead.server.storage import metadata_rules as writing
+from fairlead.server.storage.catalogue import Served
+
+_STATUS_PARTS = ("kind", "apiVersion", "metadata", "status")
+
+
+class View:
+    """The main endpoint of a kind. Subclasses are its subresources."""
+
+    #: Whether this endpoint shows the object itself (and not a Scale made from it).
+    is_whole = True
+
+    def normalise(self, version: Version) -> Normalise:
+        """What makes a body sent to this endpoint normal."""
+        return version.normalise
+
+    def narrowed(self, sent: Obj) -> Obj:
+        """What of a body this endpoint looks at; the rest need not be made normal if nobody wants to hear of it."""
+        return sent
+
+    def definition(self, version: Version) -> str:
+        """The OpenAPI definition of what this endpoint shows."""
+        return version.resource.definition
+
+    def shown(self, served: Served, obj: Obj) -> Obj:
+        """The stored object in the form of this endpoint; a fresh dict or the one given."""
+        return obj
+
+    def edited(self, served: Served, obj: Obj) -> Obj:
+        """What is shown to a write: the owners of its fields too."""
+        return obj
+
+    def kind(self, version: Version) -> str:
+        """The kind of what this endpoint shows."""
+        return version.resource.kind
+
+    def writer(self, served: Served, write: Write) -> Writer:
+        """Under whose name a write to this endpoint is recorded."""
+        return writer_of(served, write)
+
+    def default(self, served: Served, sent: Obj) -> None:
+        """Fill in what the client left out."""
+        served.strategy.default(sent)
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        """The object to store."""
+        writing.carry_over(served, sent, old)
+        if served.strategy.has_status:
+            writing.keep_status(sent, old)
+        served.strategy.prepare_update(sent, old)
+        self.count_generation(served, sent, old)
+        return sent
+
+    @staticmethod
+    def count_generation(served: Served, new: Obj, old: Obj) -> None:
+        if served.strategy.has_generation:
+            writing.count_generation(new, old)
+
+    def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
+        validate_meta_update(new, old, errors, resource=served.resource, again=served.strategy.meta_checks)
+        served.strategy.validate_update(new, old, errors)
+
+    def warnings(self, served: Served, new: Obj, old: Obj) -> list[str]:
+        return served.strategy.warnings(new, old)
+
+
+class StatusView(View):
+    """`/status`: writes the status (and metadata) alone."""
+
+    def narrowed(self, sent: Obj) -> Obj:
+        return {key: sent[key] for key in _STATUS_PARTS if key in sent}
+
+    def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
+        writing.carry_over(served, sent, old)
+        new = writing.only_status(sent, old)
+        served.strategy.prepare_status(new, old)
+        return new
+
+    def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
+        validate_meta_update(new, old, errors, resource=served.resource)
+        served.strategy.validate_status(new, old, errors)
+
+    def warnings(self, served: Served, new: Obj, old: Obj) -> list[str]:
+        return served.strategy.status_warnings(new)
+
+
+MAIN = View()
+STATUS = StatusView()
+
+#: Views of particular kinds, filled in by `server/subresources/table.py`: (qualified, subresource) -> view.
+Views = Mapping[tuple[str, str], View]
+
+
+def view_of(views: Views, resource: Resource, subresource: str) -> View:
+    """The endpoint of that name; `NotFound` if the kind has none."""
+    if not subresource:
+        return MAIN
+    found = views.get((resource.qualified, subresource)) or views.get(("*", subresource))
+    if found is None or subresource not in resource.subresources:
+        raise NotFound("the server could not find the requested resource")
+    return found
