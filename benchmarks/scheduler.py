@@ -24,9 +24,9 @@ from fairlead.api.verbs import Api, DeleteOptions
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
-from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.loop import Scheduler
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.server.assembly import Server
 from fairlead.store.memory import MemoryStore
 from fairlead.testing.memory_api import MemoryApi
@@ -220,7 +220,7 @@ async def churn() -> float:
 
 
 async def large() -> float:
-    """Milliseconds for a decision among 150,000 pods: a shape seen before; the first of a new one is told beside."""
+    """Milliseconds for a decision among 150,000 pods: known requirements; the first of new ones beside it."""
     chance.seed(1)
     scheduler = Scheduler(MemoryApi(), Informers(MemoryApi()))
     snapshot = scheduler.snapshot
@@ -228,10 +228,10 @@ async def large() -> float:
         snapshot.set_node(encoded(node(number)).view(Node))
     for number in range(150_000):
         placed = encoded(pod(f"pod-{number}", nodeName=f"node-{number % NODES}", labels={"app": f"app-{number % 500}"}))
-        scheduler._listener.pod_event(None, placed.view(Pod))
+        scheduler._handlers.pod_event(None, placed.view(Pod))
     gc.collect()
     gc.freeze()  # as `fairlead up` does when it is ready
-    decider = next(iter(scheduler.judges.values())).decider
+    decider = next(iter(scheduler.profiles.values())).decider
     kinds: list[tuple[str, Callable[[str], Obj]]] = [("plain", pod), ("spread", spread), ("anti-affinity", apart)]
     for name, make in kinds:
         first, again = _decisions(decider, scheduler, make)
@@ -240,14 +240,14 @@ async def large() -> float:
 
 
 def _decisions(decider: Decider, scheduler: Scheduler, make: Callable[[str], Obj]) -> tuple[float, float]:
-    """Milliseconds of the first decision for a shape, and the mean of those after it."""
-    task: Task = scheduler.task(encoded(make("new-1")).view(Pod))
+    """Milliseconds of the first decision for new requirements, and the mean of those after it."""
+    request: SchedulingRequest = scheduler.request(encoded(make("new-1")).view(Pod))
     began = time.perf_counter()
-    decider.decide(task)
+    decider.decide(request)
     first = time.perf_counter() - began
     began = time.perf_counter()
     for _ in range(200):
-        decider.decide(task)
+        decider.decide(request)
     return first * 1000, (time.perf_counter() - began) * 1000 / 200
 
 

@@ -3,17 +3,17 @@
 import numpy as np
 
 from fairlead.scheduler.arguments import Arguments
-from fairlead.scheduler.framework import MAX_NODE_SCORE, CompanyPlugin, Event
+from fairlead.scheduler.framework import MAX_NODE_SCORE, EventKind, PodRelationPlugin
 
 
 class ThriftyArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
     label: str = "cost"
 
 
-class Thrifty(CompanyPlugin):
+class Thrifty(PodRelationPlugin):
     name = "Thrifty"
     reason = "node(s) may be taken away at any time"
-    events = Event.NODE_ADDED | Event.NODE_LABELS
+    events = EventKind.NODE_ADDED | EventKind.NODE_LABELS
     arguments = ThriftyArguments
 
     def __init__(self, label: str = "cost") -> None:
@@ -23,16 +23,16 @@ class Thrifty(CompanyPlugin):
     def configured(cls, args: ThriftyArguments) -> "Thrifty":
         return cls(args.label)
 
-    def filters(self, task, snapshot):
-        return task.company.labels.get("hurry") == "true"
+    def filters(self, request, snapshot):
+        return request.relations.labels.get("hurry") == "true"
 
-    def filter(self, task, snapshot, rows):
+    def filter(self, request, snapshot, rows):
         return snapshot.labels("spot").map(rows, lambda value: value != "true") != 0
 
-    def scores(self, task, snapshot):
+    def scores(self, request, snapshot):
         return True
 
-    def score(self, task, snapshot, rows):
+    def score(self, request, snapshot, rows):
         costs = snapshot.labels(self._label).map(
             rows, lambda value: int(value) if (value or "").isdigit() else MAX_NODE_SCORE
         )

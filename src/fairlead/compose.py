@@ -180,7 +180,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if "scheduler" in wanted:
         recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER, host=HOST)
         scheduler = Scheduler(
-            registry, informers, recorder=recorder, configuration=settings.scheduling, gatekeeper=ledger
+            registry, informers, recorder=recorder, configuration=settings.scheduling, quota_gate=ledger
         )
         parts += [scheduler.run(), recorder.run()]
     if ledger is not None:

@@ -56,7 +56,7 @@ class Pair:
         self.real.place(encoded(new).view(Pod), name)
 
     def set_namespace(self, name: str, labels: Obj) -> None:
-        self.real.snapshot.crowd.set_namespace(name, labels)
+        self.real.snapshot.pod_index.set_namespace(name, labels)
         self.slow.namespaces[name] = labels
 
     def add_service(self, obj: Obj) -> None:
@@ -66,8 +66,8 @@ class Pair:
     def promise(self, obj: Obj, name: str) -> None:
         """Promise the pod room on that node; `""` takes the promise back."""
         one = encoded(obj).view(Pod)
-        task = self.real.task(one)
-        self.real.decider.nominations.set(one, task.shape, task.company, name)
+        request = self.real.request(one)
+        self.real.decider.nominations.set(one, request.requirements, request.relations, name)
         for node in self.slow.nodes.values():
             node.promised[:] = [other for other in node.promised if key_of(other) != key_of(obj)]
         if name:

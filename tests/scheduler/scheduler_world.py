@@ -8,12 +8,13 @@ import msgspec
 
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
-from fairlead.scheduler.company import Companies, Task
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.decide import Chosen, Decider, Unfit
 from fairlead.scheduler.framework import Profile
+from fairlead.scheduler.pod_relations import RelationsCache
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
-from fairlead.scheduler.shape import Shape, Shapes
+from fairlead.scheduler.requirements import PodRequirements, RequirementsCache
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed, Snapshot
 
 Obj = dict[str, Any]
@@ -67,46 +68,48 @@ class Cluster:
     """A snapshot and a decider, spoken to in short forms."""
 
     def __init__(self, *nodes: Node, profile: Profile | None = None) -> None:
-        self.shapes, self.companies = Shapes(), Companies()
+        self.requirements_cache, self.relations_cache = RequirementsCache(), RelationsCache()
         self.snapshot = Snapshot()
         self.decider = Decider(self.snapshot, profile or load().profiles[0])
         self.preemptor = Preemptor(self.decider)
         for one in nodes:
             self.snapshot.set_node(one)
 
-    def shape(self, one: Pod) -> Shape:
-        return self.shapes.of(one)
+    def requirements(self, one: Pod) -> PodRequirements:
+        return self.requirements_cache.of(one)
 
-    def task(self, one: Pod) -> Task:
-        return Task(self.shapes.of(one), self.companies.of(one), one.priority, one.metadata.uid)
+    def request(self, one: Pod) -> SchedulingRequest:
+        return SchedulingRequest(
+            self.requirements_cache.of(one), self.relations_cache.of(one), one.priority, one.metadata.uid
+        )
 
     def place(self, one: Pod, node_name: str) -> None:
         """The server says that the pod is there."""
         on_node = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=node_name))
-        self.snapshot.place(on_node, self.shapes.of(one), self.companies.of(one))
+        self.snapshot.place(on_node, self.requirements_cache.of(one), self.relations_cache.of(one))
 
     def assume(self, one: Pod, row: int) -> None:
-        self.snapshot.assume(Placed(one, row, self.shapes.of(one), self.companies.of(one)))
+        self.snapshot.assume(Placed(one, row, self.requirements_cache.of(one), self.relations_cache.of(one)))
 
     def decide(self, one: Pod) -> Chosen | Unfit:
-        return self.decider.decide(self.task(one))
+        return self.decider.decide(self.request(one))
 
     def best(self, one: Pod) -> set[str]:
         """The nodes among which the lot decides."""
-        return {self.snapshot.names[row] for row in self.decider.best(self.task(one))}
+        return {self.snapshot.names[row] for row in self.decider.best(self.request(one))}
 
     def feasible(self, one: Pod) -> set[str]:
-        return {self.snapshot.names[row] for row in self.decider.feasible(self.task(one))}
+        return {self.snapshot.names[row] for row in self.decider.feasible(self.request(one))}
 
     def scores(self, one: Pod, plugin: str) -> dict[str, int]:
         """Node → weighted score of one plugin."""
-        return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.task(one)).items()}
+        return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.request(one)).items()}
 
     def preempt(self, one: Pod) -> Preempt | Futile:
         """What is done to make room for a pod that fits nowhere."""
         decision = self.decide(one)
         assert isinstance(decision, Unfit)
-        return self.preemptor.make_room(one, self.task(one), decision.found)
+        return self.preemptor.make_room(one, self.request(one), decision.found)
 
     def message(self, one: Pod, *, whole: bool = False) -> str:
         """Why the pod fits nowhere; without what preemption says, unless the whole message is asked for."""
@@ -114,5 +117,5 @@ class Cluster:
         assert isinstance(decision, Unfit)
         if not whole:
             return decision.found.text("")
-        outcome = self.preemptor.make_room(one, self.task(one), decision.found)
+        outcome = self.preemptor.make_room(one, self.request(one), decision.found)
         return decision.found.text("" if isinstance(outcome, Preempt) else outcome.advice)

@@ -1,6 +1,6 @@
 """A scheduler that is slow and obviously right: plain loops over plain dicts, one node and one rule after another.
 
-It reads the API objects themselves, knows nothing of columns, shapes or caches, and is written from the documentation
+It reads the API objects themselves, knows nothing of columns or caches, and is written from the documentation
 of the default plugins. The real one must agree with it on every cluster that hypothesis can think of.
 """
 
@@ -21,8 +21,8 @@ from tests.scheduler.slow_cluster import (
     priority,
     requests,
 )
-from tests.scheduler.slow_company import NO_LABEL as NO_SPREAD_LABEL
-from tests.scheduler.slow_company import NOT_NEAR, affinity_reason, affinity_scores, spread_reason, spread_scores
+from tests.scheduler.slow_pod_relations import NO_LABEL as NO_SPREAD_LABEL
+from tests.scheduler.slow_pod_relations import NOT_NEAR, affinity_reason, affinity_scores, spread_reason, spread_scores
 
 WEIGHTS = {
     "TaintToleration": 3,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
-from fairlead.scheduler.plugins.node.choosing import choose, plan_for
+from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for
 from tests.scheduler.scheduler_world import Cluster, node
 
 SELECTED = "volume.kubernetes.io/selected-node"

@@ -8,12 +8,12 @@ import pytest
 
 from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Profile, Weighted, WeightedCompany
+from fairlead.scheduler.framework import Profile, Weighted, WeightedRelationPlugin
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 Obj = dict[str, Any]
 
-FIT, NEAR, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
+FIT, AFFINITY, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
 RATIO = "scoringStrategy.requestedToCapacityRatio.shape"
 
 
@@ -42,8 +42,8 @@ def extenders(*said: Obj) -> Obj:
     return {"extenders": [{"urlPrefix": "http://x"} | one for one in said]}
 
 
-def places(found: Profile) -> list[Weighted | WeightedCompany]:
-    return [*found.plugins, *found.company]
+def places(found: Profile) -> list[Weighted | WeightedRelationPlugin]:
+    return [*found.plugins, *found.relations]
 
 
 def scoring(found: Profile) -> dict[str, int]:
@@ -154,12 +154,16 @@ def test_back_off_may_stay_the_same() -> None:
     ("name", "args", "said"),
     [
         (
-            NEAR,
+            AFFINITY,
             {"hardPodAffinityWeight": 101},
             "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]",
         ),
-        (NEAR, {"hardPodAffinityWeight": -1}, "hardPodAffinityWeight: Invalid value: -1: not in valid range [0, 100]"),
-        (NEAR, {"hardPodAffinityWeight": "1"}, "args.hardPodAffinityWeight: Expected `int`, got `str`"),
+        (
+            AFFINITY,
+            {"hardPodAffinityWeight": -1},
+            "hardPodAffinityWeight: Invalid value: -1: not in valid range [0, 100]",
+        ),
+        (AFFINITY, {"hardPodAffinityWeight": "1"}, "args.hardPodAffinityWeight: Expected `int`, got `str`"),
         (SPREAD, {"defaultingType": "Some"}, "args.defaultingType: Invalid enum value 'Some'"),
         (
             SPREAD,
@@ -263,7 +267,7 @@ def test_nothing_said_is_the_default_profile() -> None:
     found = load().profiles[0]
     assert (found.name, found.preempts) == ("default-scheduler", True)
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
-    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, NEAR: 2}
+    assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2}
 
 
 def test_every_profile_has_its_own_plugins() -> None:
@@ -279,21 +283,21 @@ def test_every_profile_has_its_own_plugins() -> None:
     ("plugins", "weight"),
     [
         ({}, 2),
-        ({"score": {"enabled": [{"name": NEAR, "weight": 7}]}}, 7),
-        ({"score": {"enabled": [{"name": NEAR}]}}, 2),
-        ({"multiPoint": {"enabled": [{"name": NEAR, "weight": 5}]}}, 5),
-        ({"multiPoint": {"enabled": [{"name": NEAR}]}}, 1),
+        ({"score": {"enabled": [{"name": AFFINITY, "weight": 7}]}}, 7),
+        ({"score": {"enabled": [{"name": AFFINITY}]}}, 2),
+        ({"multiPoint": {"enabled": [{"name": AFFINITY, "weight": 5}]}}, 5),
+        ({"multiPoint": {"enabled": [{"name": AFFINITY}]}}, 1),
         (
             {
-                "multiPoint": {"enabled": [{"name": NEAR, "weight": 5}]},
-                "score": {"enabled": [{"name": NEAR, "weight": 7}]},
+                "multiPoint": {"enabled": [{"name": AFFINITY, "weight": 5}]},
+                "score": {"enabled": [{"name": AFFINITY, "weight": 7}]},
             },
             7,
         ),
     ],
 )
 def test_a_weight_is_said_for_scores_or_for_all_points(plugins: Obj, weight: int) -> None:
-    assert scoring(profile(plugins=plugins))[NEAR] == weight
+    assert scoring(profile(plugins=plugins))[AFFINITY] == weight
 
 
 def test_weights_count_in_the_choice() -> None:
@@ -389,10 +393,10 @@ def test_arguments_reach_their_plugin() -> None:
     old = pod("old", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
     found = []
     for weight in (1, 0):
-        config = [{"name": NEAR, "args": {"hardPodAffinityWeight": weight}}]
+        config = [{"name": AFFINITY, "args": {"hardPodAffinityWeight": weight}}]
         cluster = Cluster(node("n1"), node("n2"), profile=profile(pluginConfig=config))
         cluster.place(old, "n1")
-        found.append(cluster.scores(pod(), NEAR))
+        found.append(cluster.scores(pod(), AFFINITY))
     assert found == [{"n1": 200, "n2": 0}, {"n1": 0, "n2": 0}]
 
 
@@ -400,10 +404,10 @@ def test_preferences_of_existing_pods_may_be_ignored_for_pods_without_their_own(
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
     weighted = [{"weight": 1, "podAffinityTerm": term}]
     fond = pod("old", affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}})
-    config = [{"name": NEAR, "args": {"ignorePreferredTermsOfExistingPods": True}}]
+    config = [{"name": AFFINITY, "args": {"ignorePreferredTermsOfExistingPods": True}}]
     cluster = Cluster(node("n1"), node("n2"), profile=profile(pluginConfig=config))
     cluster.place(fond, "n1")
-    assert cluster.scores(pod(), NEAR) == {"n1": 0, "n2": 0}
+    assert cluster.scores(pod(), AFFINITY) == {"n1": 0, "n2": 0}
 
 
 def test_an_extender_says_https_as_kubernetes_spells_it() -> None:

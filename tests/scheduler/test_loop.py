@@ -253,7 +253,7 @@ def test_a_pod_that_others_avoid_is_tried_when_it_is_labelled_anew() -> None:
     in_cluster(story)
 
 
-NOWHERE = {"nodeSelector": {"disk": "ssd"}}
+NONE = {"nodeSelector": {"disk": "ssd"}}
 
 
 @pytest.mark.parametrize("ends", ["taken back", "deleted", "moved"])
@@ -262,7 +262,7 @@ def test_a_promise_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
 
     async def story(cluster: Running) -> None:
         await cluster.add_node(cpu=1)
-        await cluster.add_pod("p", priority=5, cpu=1, **NOWHERE)
+        await cluster.add_pod("p", priority=5, cpu=1, **NONE)
         await asyncio.sleep(1)
         promised: Obj = {"status": {"nominatedNodeName": "n1"}}
         await cluster.api.patch(builtin.PODS, "p", "default", promised, PatchType.STRATEGIC, subresource="status")

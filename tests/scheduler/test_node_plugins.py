@@ -9,9 +9,9 @@ import pytest
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.changes import node_changed
+from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Change, Event
+from fairlead.scheduler.framework import ClusterEvent, EventKind
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
@@ -180,7 +180,7 @@ def test_a_node_that_the_profile_does_not_mean_wakes_nobody(labels: Any, helps: 
     args = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": added}}
     config = load({"profiles": [{"pluginConfig": [{"name": "NodeAffinity", "args": args}]}]})
     (plugin,) = config.profiles[0].named(frozenset({"NodeAffinity"}))
-    waiting = Cluster().task(pod(nodeSelector={"disk": "ssd"}))
+    waiting = Cluster().request(pod(nodeSelector={"disk": "ssd"}))
     assert plugin.helps(node_changed(None, node(labels=labels)), waiting) is helps
 
 
@@ -250,10 +250,12 @@ def test_a_claim_that_names_its_volume_waits_for_no_consumer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "helps"), [("default/a", True), ("default/b", False), ("other/a", False), ("", True)]
+    ("event", "helps"), [("default/a", True), ("default/b", False), ("other/a", False), ("", True)]
 )
-def test_of_the_claims_its_own_wake_a_pod(change: str, helps: bool) -> None:
-    assert VolumeBinding().helps(Change(Event.VOLUMES, claim=change), Cluster().task(claiming("a"))) is helps
+def test_of_the_claims_its_own_wake_a_pod(event: str, helps: bool) -> None:
+    assert (
+        VolumeBinding().helps(ClusterEvent(EventKind.VOLUMES, claim=event), Cluster().request(claiming("a"))) is helps
+    )
 
 
 def test_image_counts_by_size_and_spread() -> None:

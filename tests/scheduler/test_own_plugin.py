@@ -83,6 +83,6 @@ def test_a_plugin_may_order_the_queue() -> None:
     queue = SchedulingQueue(profile.events)
     for name, more in (("large", {"cpu": "1", "memory": "1Gi"}), ("small", {"cpu": "1"})):
         one = pod(name, **more)
-        queue.add(one, Cluster().task(one), profile, now=100.0)
+        queue.add(one, Cluster().request(one), profile, now=100.0)
     order = [queue.pop(), queue.pop()]
     assert [one.pod.metadata.name for one in order if one is not None] == ["small", "large"]

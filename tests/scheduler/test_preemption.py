@@ -47,8 +47,8 @@ def names_of(found: Preempt) -> set[str]:
 
 def advice(cluster: Cluster, one: Pod, nominated: str = "") -> str:
     """Why nobody is driven away."""
-    task = replace(cluster.task(one), nominated=nominated)
-    found = cluster.preemptor.make_room(one, task, cluster.decider.diagnose(task))
+    request = replace(cluster.request(one), nominated=nominated)
+    found = cluster.preemptor.make_room(one, request, cluster.decider.diagnose(request))
     assert isinstance(found, Futile)
     return found.advice
 
@@ -326,8 +326,8 @@ def test_nobody_else_leaves_while_earlier_victims_are_going(
     cluster.place(encoded(going).view(Pod), "n1")
     cluster.place(pod("low", cpu=2), "n1")
     one = pod(priority=5, cpu=2)
-    task = replace(cluster.task(one), nominated=nominated)
-    found = cluster.preemptor.make_room(one, task, cluster.decider.diagnose(task))
+    request = replace(cluster.request(one), nominated=nominated)
+    found = cluster.preemptor.make_room(one, request, cluster.decider.diagnose(request))
     assert isinstance(found, Futile) is waits
     if waits:
         assert advice(cluster, one, "n1") == f"{ADVICE} not eligible due to a terminating pod on the nominated node."
@@ -395,8 +395,8 @@ def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
 
 
 def promise(cluster: Cluster, one: Pod, node_name: str) -> None:
-    task = cluster.task(one)
-    cluster.decider.nominations.set(one, task.shape, task.company, node_name)
+    request = cluster.request(one)
+    cluster.decider.nominations.set(one, request.requirements, request.relations, node_name)
 
 
 @pytest.mark.parametrize(("priority", "feasible"), [(4, {"n2"}), (5, {"n2"}), (6, {"n1", "n2"})])
@@ -437,13 +437,13 @@ def test_a_promise_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
     cluster = Cluster(node("n1"), node("n2", cpu=64, memory="64Gi"))
     one = pod("waits", priority=5, cpu=3)
     promise(cluster, one, "n1")
-    task = replace(cluster.task(one), nominated="n1")
+    request = replace(cluster.request(one), nominated="n1")
     assert cluster.feasible(one) == {"n1", "n2"}
-    decision = cluster.decider.decide(task)
+    decision = cluster.decider.decide(request)
     assert isinstance(decision, Chosen)
     assert decision.node == "n1"
     cluster.place(pod("quick", priority=9, cpu=3), "n1")
-    decision = cluster.decider.decide(task)
+    decision = cluster.decider.decide(request)
     assert isinstance(decision, Chosen)
     assert decision.node == "n2"
 
@@ -522,7 +522,7 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
             assert reasons(obj, found.node, spare)[0]
         for victim in found.victims:
             pair.remove_pod(victim.key)
-        if not any(victim.company.is_terminating for victim in found.victims):  # those were not counted anyway
+        if not any(victim.relations.is_terminating for victim in found.victims):  # those were not counted anyway
             assert found.node in pair.real.feasible(one)
         pair.decide(obj)
 

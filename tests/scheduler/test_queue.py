@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.changes import node_changed
-from fairlead.scheduler.company import Task, company_of
+from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import EXTENDER, Change, Event
-from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
-from fairlead.scheduler.shape import shape_of
+from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind
+from fairlead.scheduler.pod_relations import relations_of
+from fairlead.scheduler.queue import QueuedPod, QueueState, SchedulingQueue
+from fairlead.scheduler.requirements import requirements_of
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from tests.scheduler.scheduler_world import node, pod
 
 PROFILE = load().profiles[0]
 FIT = frozenset({"NodeResourcesFit"})
 
 
-def task_of(one: Pod) -> Task:
-    return Task(shape_of(one), company_of(one), one.priority, one.metadata.uid)
+def task_of(one: Pod) -> SchedulingRequest:
+    return SchedulingRequest(requirements_of(one), relations_of(one), one.priority, one.metadata.uid)
 
 
 class Line:
@@ -34,7 +35,7 @@ class Line:
         one = pod(name, **more)
         self.queue.add(one, task_of(one), PROFILE, now)
 
-    def pop(self) -> Waiting:
+    def pop(self) -> QueuedPod:
         found = self.queue.pop()
         assert found is not None
         return found
@@ -66,48 +67,48 @@ def test_a_refused_pod_waits_for_a_change_that_helps() -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2)
     line.refuse_all(now=100.0)
-    line.queue.moved(node_changed(None, node("small", cpu=1)), now=110.0)
-    line.queue.moved(node_changed(node(cpu=4), node(cpu=4, labels={"x": "y"})), now=110.0)
+    line.queue.on_cluster_event(node_changed(None, node("small", cpu=1)), now=110.0)
+    line.queue.on_cluster_event(node_changed(node(cpu=4), node(cpu=4, labels={"x": "y"})), now=110.0)
     assert line.names() == []
-    line.queue.moved(node_changed(None, node("large", cpu=2)), now=110.0)
+    line.queue.on_cluster_event(node_changed(None, node("large", cpu=2)), now=110.0)
     assert line.names() == ["w"]
 
 
 @pytest.mark.parametrize(
-    ("plugin", "change"),
+    ("plugin", "event"),
     [
         ("NodeResourcesFit", node_changed(node(cpu=1), node(cpu=2))),
-        ("NodeResourcesFit", Change(Event.POD_REMOVED, old_shape=shape_of(pod()))),
+        ("NodeResourcesFit", ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements_of(pod()))),
         ("NodeUnschedulable", node_changed(node(unschedulable=True), node())),
         ("TaintToleration", node_changed(node(taints=[{"key": "k", "effect": "NoSchedule"}]), node())),
         ("NodeAffinity", node_changed(node(), node(labels={"a": "1"}))),
-        ("NodePorts", Change(Event.POD_REMOVED, old_shape=shape_of(pod(ports=[80])))),
+        ("NodePorts", ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements_of(pod(ports=[80])))),
     ],
 )
-def test_each_plugin_names_the_change_that_may_help(plugin: str, change: Change) -> None:
+def test_each_plugin_names_the_change_that_may_help(plugin: str, event: ClusterEvent) -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2, ports=[80], nodeSelector={"a": "1"})
     line.refuse_all(now=100.0, plugins=frozenset({plugin}))
-    line.queue.moved(change, now=110.0)
+    line.queue.on_cluster_event(event, now=110.0)
     assert line.names() == ["w"]
 
 
 @pytest.mark.parametrize(
-    ("plugin", "change"),
+    ("plugin", "event"),
     [
         ("NodeUnschedulable", node_changed(None, node(unschedulable=True))),
         ("TaintToleration", node_changed(node(), node(labels={"a": "1"}))),
         ("NodeAffinity", node_changed(node(), node(labels={"a": "2"}))),
-        ("NodeAffinity", Change(Event.POD_REMOVED, old_shape=shape_of(pod()))),
-        ("NodePorts", Change(Event.POD_REMOVED, old_shape=shape_of(pod(ports=[81])))),
-        ("NodeResourcesFit", Change(Event.POD_PLACED, new_shape=shape_of(pod()))),
+        ("NodeAffinity", ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements_of(pod()))),
+        ("NodePorts", ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements_of(pod(ports=[81])))),
+        ("NodeResourcesFit", ClusterEvent(EventKind.POD_PLACED, new_requirements=requirements_of(pod()))),
     ],
 )
-def test_other_changes_let_a_refused_pod_sleep(plugin: str, change: Change) -> None:
+def test_other_changes_let_a_refused_pod_sleep(plugin: str, event: ClusterEvent) -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2, ports=[80], nodeSelector={"a": "1"})
     line.refuse_all(now=100.0, plugins=frozenset({plugin}))
-    line.queue.moved(change, now=110.0)
+    line.queue.on_cluster_event(event, now=110.0)
     assert line.names() == []
 
 
@@ -120,7 +121,7 @@ def test_back_off_doubles_from_one_to_ten_seconds() -> None:
         line.queue.refused(one, FIT, now)
         waits.append(one.backoff_until - now)
         now += 20.0
-        line.queue.moved(node_changed(None, node(cpu=2)), now)
+        line.queue.on_cluster_event(node_changed(None, node(cpu=2)), now)
     assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
@@ -128,8 +129,8 @@ def test_a_pod_that_backs_off_is_tried_early_when_nothing_else_waits() -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2)
     line.refuse_all(now=100.0)
-    line.queue.moved(node_changed(None, node(cpu=2)), now=100.2)
-    assert line.queue.count(Place.BACKOFF) == 1
+    line.queue.on_cluster_event(node_changed(None, node(cpu=2)), now=100.2)
+    assert line.queue.count(QueueState.BACKOFF) == 1
     line.add("x", now=100.3, priority=-10)
     assert line.names() == ["x", "w"]
 
@@ -140,7 +141,7 @@ def test_a_pod_whose_back_off_is_over_goes_before_a_more_important_one_that_stil
     line.refuse_all(now=100.0)
     line.add("new", now=105.0, cpu=1, priority=50)
     line.refuse_all(now=105.0)
-    line.queue.moved(node_changed(None, node(cpu=2)), now=105.5)
+    line.queue.on_cluster_event(node_changed(None, node(cpu=2)), now=105.5)
     assert line.names() == ["old", "new"]
 
 
@@ -199,7 +200,7 @@ def test_a_pod_that_is_tried_again_and_again_takes_no_more_room_than_one(is_erro
                 line.queue.tick(200.0)
             else:
                 line.queue.refused(one, FIT, 100.0)
-                line.queue.moved(helping, 100.0)
+                line.queue.on_cluster_event(helping, 100.0)
         assert tracemalloc.get_traced_memory()[0] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -222,11 +223,11 @@ def test_refused_pods_that_are_gone_take_no_room() -> None:
 def test_a_gated_pod_waits_until_its_gates_are_gone() -> None:
     line = Line()
     line.add("w", now=100.0, schedulingGates=[{"name": "test.dev/g"}])
-    line.queue.moved(node_changed(None, node()), now=101.0)
+    line.queue.on_cluster_event(node_changed(None, node()), now=101.0)
     line.queue.tick(1000.0)
-    assert (line.names(), line.queue.count(Place.GATED)) == ([], 1)
+    assert (line.names(), line.queue.count(QueueState.GATED)) == ([], 1)
     free = pod("w")
-    line.queue.update(free, task_of(free), Event.OWN_GATES, now=1001.0)
+    line.queue.update(free, task_of(free), EventKind.OWN_GATES, now=1001.0)
     assert line.names() == ["w"]
 
 
@@ -235,7 +236,7 @@ def test_a_new_toleration_wakes_a_pod_that_a_taint_refused() -> None:
     line.add("w", now=100.0)
     line.refuse_all(now=100.0, plugins=frozenset({"TaintToleration"}))
     tolerant = pod("w", tolerations=[{"operator": "Exists"}])
-    line.queue.update(tolerant, task_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
+    line.queue.update(tolerant, task_of(tolerant), EventKind.OWN_TOLERATIONS, now=110.0)
     assert line.names() == ["w"]
 
 
@@ -256,7 +257,7 @@ def test_new_labels_of_its_own_wake_a_pod_that_others_refused(plugin: str, label
     line.add("w", now=100.0, labels={"app": "web"}, topologySpreadConstraints=rules)
     line.refuse_all(now=100.0, plugins=frozenset({plugin}))
     relabelled = pod("w", labels=labels, topologySpreadConstraints=rules)
-    line.queue.update(relabelled, task_of(relabelled), Event.OWN_LABELS, now=110.0)
+    line.queue.update(relabelled, task_of(relabelled), EventKind.OWN_LABELS, now=110.0)
     assert line.names() == names
 
 
@@ -267,7 +268,7 @@ def test_a_new_toleration_wakes_a_pod_whose_spread_minds_taints(policy: str, nam
     line.add("w", now=100.0, topologySpreadConstraints=[rule])
     line.refuse_all(now=100.0, plugins=frozenset({"PodTopologySpread"}))
     tolerant = pod("w", tolerations=[{"operator": "Exists"}], topologySpreadConstraints=[rule])
-    line.queue.update(tolerant, task_of(tolerant), Event.OWN_TOLERATIONS, now=110.0)
+    line.queue.update(tolerant, task_of(tolerant), EventKind.OWN_TOLERATIONS, now=110.0)
     assert line.names() == names
 
 
@@ -280,7 +281,7 @@ def test_a_removed_pod_is_nowhere() -> None:
     line.add("d", now=100.0, cpu=1)
     line.refuse_all(now=101.0)
     line.queue.remove("default/d")
-    line.queue.moved(node_changed(None, node()), now=110.0)
+    line.queue.on_cluster_event(node_changed(None, node()), now=110.0)
     assert (line.names(), len(line.queue)) == ([], 0)
 
 
@@ -289,7 +290,7 @@ def test_whom_extenders_refused_any_change_wakes() -> None:
     line.add("w", now=100.0)
     line.refuse_all(now=100.0, plugins=frozenset({EXTENDER}))
     assert line.names() == []
-    line.queue.moved(node_changed(node(), node(labels={"a": "1"})), now=110.0)
+    line.queue.on_cluster_event(node_changed(node(), node(labels={"a": "1"})), now=110.0)
     assert line.names() == ["w"]
 
 
@@ -297,20 +298,20 @@ def test_whom_extenders_refused_any_change_wakes() -> None:
 def test_what_happens_while_others_are_asked_about_a_pod_counts_when_it_is_refused(cpu: int, names: list[str]) -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2)
-    away = line.pop()
-    line.queue.leave(away)
-    line.queue.moved(node_changed(None, node(cpu=cpu)), now=100.0)
-    line.queue.refused(away, FIT, now=100.0)
+    in_flight = line.pop()
+    line.queue.track_in_flight(in_flight)
+    line.queue.on_cluster_event(node_changed(None, node(cpu=cpu)), now=100.0)
+    line.queue.refused(in_flight, FIT, now=100.0)
     assert line.names() == names
 
 
 def test_a_pod_that_others_are_asked_about_changes_and_goes_like_any_other() -> None:
     line = Line()
     line.add("w", now=100.0, cpu=2)
-    away = line.pop()
-    line.queue.leave(away)
+    in_flight = line.pop()
+    line.queue.track_in_flight(in_flight)
     smaller = pod("w", cpu=1)
-    line.queue.update(smaller, task_of(smaller), Event.OWN_SCALED_DOWN, now=100.0)
-    assert (line.queue.get("default/w"), away.pod, line.names()) == (away, smaller, [])
+    line.queue.update(smaller, task_of(smaller), EventKind.OWN_SCALED_DOWN, now=100.0)
+    assert (line.queue.get("default/w"), in_flight.pod, line.names()) == (in_flight, smaller, [])
     line.queue.remove("default/w")
     assert line.queue.get("default/w") is None

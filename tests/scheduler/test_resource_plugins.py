@@ -42,7 +42,7 @@ def test_every_lacking_resource_is_told() -> None:
 def test_what_others_add_to_a_refusal_is_not_told_of_the_next_pod() -> None:
     """The reasons are worked out once for as long as nothing changes; extenders add theirs for one pod."""
     cluster = Cluster(node("n1", cpu=1), node("n2", cpu=1))
-    wanted = cluster.task(pod(cpu=2))
+    wanted = cluster.request(pod(cpu=2))
     told = "0/2 nodes are available: 2 Insufficient cpu."
     found = cluster.decider.diagnose(wanted)
     found.add_failed(cluster.snapshot, {"n1": "no licence"}, {})
@@ -70,20 +70,20 @@ def test_a_node_caps_the_number_of_pods() -> None:
     ],
 )
 def test_the_pod_needs_what_its_containers_need_at_once(spec: dict[str, Any], cpu_milli: int) -> None:
-    assert Cluster().shape(pod(**spec)).requests.get("cpu", 0) == cpu_milli
+    assert Cluster().requirements(pod(**spec)).requests.get("cpu", 0) == cpu_milli
 
 
 def test_a_container_without_requests_scores_by_defaults() -> None:
     """100m and 200Mi, unless the request is given as zero."""
-    shape = Cluster().shape(pod())
-    assert shape.nonzero_requests == shape.score_requests == {"cpu": 100, "memory": 200 * 1024 * 1024}
-    assert Cluster().shape(pod(cpu=0, memory=0)).nonzero_requests == {}
+    requirements = Cluster().requirements(pod())
+    assert requirements.nonzero_requests == requirements.score_requests == {"cpu": 100, "memory": 200 * 1024 * 1024}
+    assert Cluster().requirements(pod(cpu=0, memory=0)).nonzero_requests == {}
 
 
 def test_own_score_ignores_pod_level_requests_and_placed_pods_count_with_them() -> None:
-    shape = Cluster().shape(pod(resources={"requests": {"cpu": "2", "memory": "1Gi"}}))
-    assert shape.score_requests == {"cpu": 100, "memory": 200 * 1024 * 1024}
-    assert shape.nonzero_requests == shape.requests == {"cpu": 2000, "memory": 1024**3}
+    requirements = Cluster().requirements(pod(resources={"requests": {"cpu": "2", "memory": "1Gi"}}))
+    assert requirements.score_requests == {"cpu": 100, "memory": 200 * 1024 * 1024}
+    assert requirements.nonzero_requests == requirements.requests == {"cpu": 2000, "memory": 1024**3}
 
 
 def test_a_resized_pod_counts_with_the_larger_of_asked_and_granted() -> None:

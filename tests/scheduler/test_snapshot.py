@@ -73,7 +73,7 @@ def test_columns_grow_with_the_cluster() -> None:
 
 
 def test_cached_answers_survive_a_forgotten_journal() -> None:
-    """A shape that was away for long is asked about everything again."""
+    """Requirements that were not seen for long are asked about everything again."""
     cluster = Cluster(node("n1", cpu=1), node("n2", cpu=2))
     assert cluster.feasible(pod(cpu=1)) == {"n1", "n2"}
     for _ in range(500):
@@ -88,5 +88,5 @@ def test_pods_of_one_template_share_a_shape() -> None:
     cluster = Cluster()
     template = {"cpu": 1, "volumes": [{"name": "kube-api-access-abcde"}], "hostname": "x"}
     one, other = pod("a", **template), pod("b", **template | {"volumes": [{"name": "kube-api-access-vwxyz"}]})
-    assert cluster.shape(one) is cluster.shape(other)
-    assert cluster.shape(one) is not cluster.shape(pod("c", cpu=2))
+    assert cluster.requirements(one) is cluster.requirements(other)
+    assert cluster.requirements(one) is not cluster.requirements(pod("c", cpu=2))

@@ -1,7 +1,7 @@
 """Pods and nodes as the scheduler sees them: what decides where a pod may run, and nothing that heartbeats change.
 
 The scheduler holds every pod of a cluster, so a view declares only what is read. Parts of the pod's spec that decide
-are encoded again as the pod's shape (`fairlead.scheduler.shape`), hence `omit_defaults`.
+are encoded again as the key of its requirements (`fairlead.scheduler.requirements`), hence `omit_defaults`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 class Part(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
-    """Base of what becomes part of a shape."""
+    """Base of what becomes part of a pod's requirements."""
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

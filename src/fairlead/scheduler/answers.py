@@ -1,7 +1,7 @@
-"""What the plugins say about every node for one shape, kept and brought up to date.
+"""What the plugins say about every node for one set of requirements, kept and brought up to date.
 
-Between two decisions for pods of one shape hardly anything changes: one pod more on one node. So the answers are kept
-as arrays, and only the rows that the snapshot's journals name are asked about again.
+Between two decisions for pods with the same requirements hardly anything changes: one pod more on one node. So the
+answers are kept as arrays, and only the rows that the snapshot's journals name are asked about again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.framework import Plugin, Profile, Reads, Weighted
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 
 INFEASIBLE: Final = -1
@@ -37,14 +37,18 @@ class Answer:
 
 
 class Answers:
-    """One shape's masks and scores over all nodes, or over those of `domain` alone."""
+    """Masks and scores for some requirements over all nodes, or over those of `domain` alone."""
 
-    def __init__(self, shape: Shape, profile: Profile, snapshot: Snapshot, domain: Rows | None = None) -> None:
-        self.shape = shape
+    def __init__(
+        self, requirements: PodRequirements, profile: Profile, snapshot: Snapshot, domain: Rows | None = None
+    ) -> None:
+        self.requirements = requirements
         self._snapshot = snapshot
         self._domain = domain
-        scorers = [Answer(one, np.int64) for one in profile.plugins if one.scores and one.plugin.scores(shape)]
-        self._filters = [Answer(one, np.bool_) for one in profile.plugins if one.filters and one.plugin.filters(shape)]
+        scorers = [Answer(one, np.int64) for one in profile.plugins if one.scores and one.plugin.scores(requirements)]
+        self._filters = [
+            Answer(one, np.bool_) for one in profile.plugins if one.filters and one.plugin.filters(requirements)
+        ]
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
         self._absolute = [one for one in scorers if not one.plugin.normalises]
         self._relative = [one for one in scorers if one.plugin.normalises]
@@ -125,12 +129,12 @@ class Answers:
 
         `touched` are the rows whose totals may differ afterwards.
         """
-        shape, snapshot = self.shape, self._snapshot
+        requirements, snapshot = self.requirements, self._snapshot
         self.diagnosis = None
         for one in self._filters:
             rows = self._stale(one, nodes, changed)
             if rows is not None:
-                one.cells[rows] = one.plugin.filter(shape, snapshot, rows)
+                one.cells[rows] = one.plugin.filter(requirements, snapshot, rows)
         if nodes is not None:
             self._passed = snapshot.alive
             for one in self._filters:
@@ -142,7 +146,7 @@ class Answers:
         for one in self._absolute:
             rows = self._stale(one, nodes, scored)
             if rows is not None and len(rows):
-                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
+                one.cells[rows] = one.plugin.score(requirements, snapshot, rows)
         if nodes is not None:
             self._fixed = np.zeros(self._size, dtype=np.int64)
             for one in self._absolute:
@@ -154,7 +158,7 @@ class Answers:
         for one in self._relative:
             rows = self._stale(one, nodes, changed)
             if rows is not None:
-                one.cells[rows] = one.plugin.score(shape, snapshot, rows)
+                one.cells[rows] = one.plugin.score(requirements, snapshot, rows)
                 one.is_uneven = _is_uneven(one.cells[self._rows()])
 
     def _to_score(self, changed: Rows, feasible: Mask | None) -> Rows:

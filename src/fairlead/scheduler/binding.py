@@ -15,18 +15,18 @@ from fairlead.api.errors import ApiError
 from fairlead.runtime import clock
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import ExtenderFailure, NotPermitted
-from fairlead.scheduler.holding import Gatekeeper, HeldBack
 from fairlead.scheduler.nominations import Nominations
-from fairlead.scheduler.queue import Waiting
+from fairlead.scheduler.queue import QueuedPod
+from fairlead.scheduler.quota_gate import QuotaGate, QuotaWaitQueue
 from fairlead.scheduler.snapshot import Placed, Snapshot
-from fairlead.scheduler.telling import Teller
+from fairlead.scheduler.status_writer import StatusWriter
 from fairlead.scheduler.volumebinding import NotBound, VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
 
 #: Told of every binding that came to an end: whose, and why it failed (empty if it did not).
-Ended = Callable[[Waiting, str], None]
+Ended = Callable[[QueuedPod, str], None]
 
 log = logging.getLogger(__name__)
 
@@ -38,72 +38,77 @@ class Binder:
         self,
         snapshot: Snapshot,
         nominations: Nominations,
-        teller: Teller,
+        status_writer: StatusWriter,
         ended: Ended,
         volumes: VolumeBinder,
         *,
         extenders: Extenders | None,
-        keeper: Gatekeeper | None,
-        held: HeldBack | None,
+        quota_gate: QuotaGate | None,
+        waiting_for_quota: QuotaWaitQueue | None,
     ) -> None:
-        self._snapshot, self._nominations, self._teller, self._ended = snapshot, nominations, teller, ended
-        self._volumes, self._extenders, self._keeper, self._held = volumes, extenders, keeper, held
+        self._snapshot, self._nominations, self._status, self._ended = snapshot, nominations, status_writer, ended
+        self._volumes, self._extenders, self._quota_gate, self._waiting_for_quota = (
+            volumes,
+            extenders,
+            quota_gate,
+            waiting_for_quota,
+        )
 
-    def assume(self, waiting: Waiting, chosen: Chosen) -> None:
-        """Count the pod as placed from now on; what was promised to it, it has."""
-        self._snapshot.assume(Placed(waiting.pod, chosen.row, waiting.task.shape, waiting.task.company))
-        self._nominations.drop(waiting.pod.metadata.uid)
-        if waiting.task.shape.claims:
-            self._volumes.assume(waiting.pod, waiting.task.shape, chosen.row, waiting.profile)
-        if self._keeper is not None and self._held is not None:
-            self._keeper.assume(waiting.pod, chosen.node)
-            self._held.wake_next(waiting, clock.monotonic())
+    def assume(self, queued: QueuedPod, chosen: Chosen) -> None:
+        """Count the pod as placed from now on; it is no longer nominated."""
+        self._snapshot.assume(Placed(queued.pod, chosen.row, queued.request.requirements, queued.request.relations))
+        self._nominations.drop(queued.pod.metadata.uid)
+        if queued.request.requirements.claims:
+            self._volumes.assume(queued.pod, queued.request.requirements, chosen.row, queued.profile)
+        if self._quota_gate is not None and self._waiting_for_quota is not None:
+            self._quota_gate.assume(queued.pod, chosen.node)
+            self._waiting_for_quota.wake_next(queued, clock.monotonic())
 
-    def forget(self, waiting: Waiting) -> bool:
+    def forget(self, queued: QueuedPod) -> bool:
         """Take back what was assumed; False if the pod is no longer assumed."""
-        self._volumes.release(waiting.pod)
-        if self._keeper is not None:
-            self._keeper.release(waiting.pod)
-        return self._snapshot.forget(waiting.key, waiting.pod.metadata.uid)
+        self._volumes.release(queued.pod)
+        if self._quota_gate is not None:
+            self._quota_gate.release(queued.pod)
+        return self._snapshot.forget(queued.key, queued.pod.metadata.uid)
 
-    def start(self, waiting: Waiting, node: str) -> None:
+    def start(self, queued: QueuedPod, node: str) -> None:
         """Write the binding, beside; where plugins or volumes hold it back, that does not keep others from writing."""
-        followers = waiting.profile.followers
+        followers = queued.profile.followers
         for plugin in followers:
-            plugin.reserve(waiting.pod, node)
-        if followers or (waiting.task.shape.claims and self._volumes.is_due(waiting.pod)):
-            self._teller.writers.aside(partial(self._permit, waiting, node))
+            plugin.reserve(queued.pod, node)
+        if followers or (queued.request.requirements.claims and self._volumes.is_due(queued.pod)):
+            self._status.writers.aside(partial(self._permit, queued, node))
         else:
-            self._teller.writers.start(partial(self._bind, waiting, node))
+            self._status.writers.start(partial(self._bind, queued, node))
 
-    async def _permit(self, waiting: Waiting, node: str) -> None:
+    async def _permit(self, queued: QueuedPod, node: str) -> None:
         try:
-            for plugin in waiting.profile.followers:
-                await plugin.permit(waiting.pod, node)
-            await self._volumes.bind(waiting.pod, waiting.profile)
+            for plugin in queued.profile.followers:
+                await plugin.permit(queued.pod, node)
+            await self._volumes.bind(queued.pod, queued.profile)
         except (NotPermitted, NotBound) as error:
-            self._failed(waiting, node, str(error))
+            self._failed(queued, node, str(error))
         except Exception as error:
-            log.exception("a plugin failed to permit %s", waiting.key)
-            self._failed(waiting, node, f"{type(error).__name__}: {error}")
+            log.exception("a plugin failed to permit %s", queued.key)
+            self._failed(queued, node, f"{type(error).__name__}: {error}")
         else:
-            self._teller.writers.start(partial(self._bind, waiting, node))
+            self._status.writers.start(partial(self._bind, queued, node))
 
-    async def _bind(self, waiting: Waiting, node: str) -> None:
-        pod = waiting.pod
+    async def _bind(self, queued: QueuedPod, node: str) -> None:
+        pod = queued.pod
         try:
             if self._extenders is None or not await self._extenders.bind(pod, node):
-                await self._teller.bind(pod, node)
+                await self._status.bind(pod, node)
         except (ApiError, OSError, ExtenderFailure) as error:
-            log.info("cannot bind %s to %s: %s", waiting.key, node, error)
+            log.info("cannot bind %s to %s: %s", queued.key, node, error)
             said = "" if isinstance(error, ExtenderFailure) else 'running Bind plugin "DefaultBinder": '
-            self._failed(waiting, node, f"{said}{error}")
+            self._failed(queued, node, f"{said}{error}")
         else:
-            self._ended(waiting, "")
-            self._teller.scheduled(pod, node)
+            self._ended(queued, "")
+            self._status.scheduled(pod, node)
 
-    def _failed(self, waiting: Waiting, node: str, why: str) -> None:
-        for plugin in waiting.profile.followers:
-            plugin.unreserve(waiting.pod, node)
-        self._volumes.release(waiting.pod)
-        self._ended(waiting, why)
+    def _failed(self, queued: QueuedPod, node: str, why: str) -> None:
+        for plugin in queued.profile.followers:
+            plugin.unreserve(queued.pod, node)
+        self._volumes.release(queued.pod)
+        self._ended(queued, why)

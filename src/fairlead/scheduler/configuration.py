@@ -16,7 +16,7 @@ import msgspec
 from fairlead.api.podresources import is_native
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
-from fairlead.scheduler.framework import AnyPlugin, CompanyPlugin, Plugin, Profile, Weighted, WeightedCompany
+from fairlead.scheduler.framework import AnyPlugin, Plugin, PodRelationPlugin, Profile, Weighted, WeightedRelationPlugin
 from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, PreemptionArguments, find
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
 
@@ -217,10 +217,10 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
         plugins=tuple(
             Weighted(one, *_place(said.plugins, one, names)) for one in made.values() if isinstance(one, Plugin)
         ),
-        company=tuple(
-            WeightedCompany(one, *_place(said.plugins, one, names))
+        relations=tuple(
+            WeightedRelationPlugin(one, *_place(said.plugins, one, names))
             for one in made.values()
-            if isinstance(one, CompanyPlugin)
+            if isinstance(one, PodRelationPlugin)
         ),
         name=said.scheduler_name or DEFAULT_SCHEDULER,
         preempts=PREEMPTION in names and _is_on(said.plugins, said.plugins.post_filter, PREEMPTION),

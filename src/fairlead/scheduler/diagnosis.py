@@ -14,7 +14,7 @@ import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import EXTENDER, Plugin, Refusals, Refused
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 
 NO_NODES: Final = "no nodes available to schedule pods"
@@ -75,7 +75,9 @@ def refused_outright(plugin: Plugin, refused: Refused, snapshot: Snapshot) -> Di
     return Diagnosis(snapshot.count, plugins=frozenset({plugin.name}), outright=refused.reason)
 
 
-def diagnose(found: Diagnosis, shape: Shape, snapshot: Snapshot, passed: list[tuple[Plugin, Mask]], rows: Rows) -> Rows:
+def diagnose(
+    found: Diagnosis, requirements: PodRequirements, snapshot: Snapshot, passed: list[tuple[Plugin, Mask]], rows: Rows
+) -> Rows:
     """Each node is refused by the first filter that it does not pass, for all the reasons of that filter.
 
     Returns the rows that all of them let pass.
@@ -85,7 +87,7 @@ def diagnose(found: Diagnosis, shape: Shape, snapshot: Snapshot, passed: list[tu
         failing = rows[remaining & ~mask]
         remaining &= mask
         if len(failing):
-            found.add(plugin.name, plugin.refusals(shape, snapshot, failing), failing)
+            found.add(plugin.name, plugin.refusals(requirements, snapshot, failing), failing)
     return rows[remaining]
 
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import first_untolerated, written
-from fairlead.scheduler.claimwaits import claim_waits
-from fairlead.scheduler.company import Task
+from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.loop import Judge, Scheduler
+from fairlead.scheduler.loop import ProfileRuntime, Scheduler
 from fairlead.scheduler.preemption import Preempt
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 
@@ -59,22 +59,22 @@ def explain(scheduler: Scheduler, key: str) -> Explanation | None:
     pod = scheduler.pod(key)
     if pod is None:
         return None
-    judge = scheduler.judges.get(pod.spec.scheduler_name)
-    if judge is None:
+    runtime = scheduler.profiles.get(pod.spec.scheduler_name)
+    if runtime is None:
         return Explanation(key, f'{key} asks for the scheduler "{pod.spec.scheduler_name}", which is another one')
     if pod.is_finished:
         return Explanation(key, f"{key} has finished ({pod.status.phase})")
     if pod.metadata.is_terminating and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried: it is going away")
-    held = judge.profile.pre_enqueue(pod)
+    held = runtime.profile.pre_enqueue(pod)
     if held is not None and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
     if pod.spec.node_name:
         scheduler.snapshot.remove(key)
-    task = scheduler.task(pod)
-    told = _decided_again(judge, pod, task, key)
+    request = scheduler.request(pod)
+    told = _decided_again(runtime, pod, request, key)
     if not pod.spec.node_name:
-        told.notes += claim_waits(task.shape, scheduler.snapshot.volumes)
+        told.notes += claim_waits(request.requirements, scheduler.snapshot.volumes)
     gang = scheduler.gang_of(pod)
     if gang is not None and not pod.spec.node_name:
         started = scheduler.started_of(gang)
@@ -87,16 +87,16 @@ def explain(scheduler: Scheduler, key: str) -> Explanation | None:
     return told
 
 
-def _decided_again(judge: Judge, pod: Pod, task: Task, key: str) -> Explanation:
-    decider = judge.decider
-    decision = decider.decide(task)
+def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest, key: str) -> Explanation:
+    decider = runtime.decider
+    decision = decider.decide(request)
     told = Explanation(key, _headline(pod, key))
-    told.groups = _groups(decider, task)
-    for node, scores in decider.scores(task).items():
+    told.groups = _groups(decider, request)
+    for node, scores in decider.scores(request).items():
         told.scored.append(Scored(node, sum(scores.values()), scores))
     told.scored.sort(key=lambda one: (-one.total, one.node))
     if isinstance(decision, Unfit) and not pod.spec.node_name:
-        outcome = judge.preemptor.make_room(pod, task, decision.found)
+        outcome = runtime.preemptor.make_room(pod, request, decision.found)
         if isinstance(outcome, Preempt):
             victims = ", ".join(sorted(one.key for one in outcome.victims))
             told.preemption = f"it may drive away {victims} from {outcome.node}"
@@ -112,19 +112,19 @@ def _headline(pod: Pod, key: str) -> str:
     return f"{key} waits"
 
 
-def _groups(decider: Decider, task: Task) -> list[Group]:
+def _groups(decider: Decider, request: SchedulingRequest) -> list[Group]:
     """Every node that will not do, with those that will not for the same reasons."""
     snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], Group]()
-    if (outright := decider.outright_refusal(task.shape)) is not None:
+    if (outright := decider.outright_refusal(request.requirements)) is not None:
         by, said = outright
         names = sorted(snapshot.names[row] for row in snapshot.rows().tolist())
         return [Group(by.name, (said.reason,), "", names)]
-    feasible = set(decider.feasible(task).tolist())
+    feasible = set(decider.feasible(request).tolist())
     for row in snapshot.rows().tolist():
         if row in feasible:
             continue
-        promises = decider.nominations.against(task, snapshot.names[row])
-        refused = decider.refusal_if(task, row, without=[], back=[], promises=promises)
+        nominated = decider.nominations.against(request, snapshot.names[row])
+        refused = decider.refusal_if(request, row, without=[], back=[], nominated=nominated)
         if refused is None:
             continue
         plugin, refusals = refused
@@ -133,7 +133,7 @@ def _groups(decider: Decider, task: Task) -> list[Group]:
         group.nodes.append(snapshot.names[row])
     for group in found.values():
         group.nodes.sort()
-        group.helps = _HELP.get(group.plugin, _nothing)(task.shape, snapshot, group.nodes)
+        group.helps = _HELP.get(group.plugin, _nothing)(request.requirements, snapshot, group.nodes)
     return sorted(found.values(), key=lambda group: (-len(group.nodes), group.plugin))
 
 
@@ -147,33 +147,33 @@ def _node(snapshot: Snapshot, name: str) -> Node:
     return node
 
 
-def _nothing(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+def _nothing(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     return ""
 
 
-def _about_cordon(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+def _about_cordon(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     return f"kubectl uncordon {nodes[0]}"
 
 
-def _about_taints(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+def _about_taints(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     taints = {
         written(taint)
         for name in nodes
-        if (taint := first_untolerated(_node(snapshot, name).taints, shape.tolerations)) is not None
+        if (taint := first_untolerated(_node(snapshot, name).taints, requirements.tolerations)) is not None
     }
     return f"a toleration for {', '.join(sorted(taints))}"
 
 
-def _about_selector(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
-    wanted = ",".join(f"{key}={value}" for key, value in sorted(shape.node_selector.items()))
+def _about_selector(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
+    wanted = ",".join(f"{key}={value}" for key, value in sorted(requirements.node_selector.items()))
     return f"a node with {wanted}" if wanted else "a node that its node affinity means"
 
 
-def _about_room(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
+def _about_room(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     """The closest that any of these nodes comes, resource by resource."""
     rows = [row for name in nodes if (row := snapshot.row_of(name)) is not None]
     told = []
-    for name, wanted in shape.requests.items():
+    for name, wanted in requirements.requests.items():
         offered, taken = snapshot.allocatable[name], snapshot.requested[name]
         free, whole = max((int(offered[row] - taken[row]), int(offered[row])) for row in rows)
         if free < wanted:
@@ -182,8 +182,8 @@ def _about_room(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
     return "; ".join(told) or "fewer pods on these nodes, or room for all it requests on one of them"
 
 
-def _about_ports(shape: Shape, snapshot: Snapshot, nodes: list[str]) -> str:
-    ports = ", ".join(f"{one.port}/{one.protocol}" for one in shape.host_ports)
+def _about_ports(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
+    ports = ", ".join(f"{one.port}/{one.protocol}" for one in requirements.host_ports)
     return f"a node on which {ports} is free"
 
 
@@ -198,7 +198,7 @@ def _shown(name: str, amount: int) -> str:
     return str(amount)
 
 
-_HELP: Final[Mapping[str, Callable[[Shape, Snapshot, list[str]], str]]] = {
+_HELP: Final[Mapping[str, Callable[[PodRequirements, Snapshot, list[str]], str]]] = {
     "NodeUnschedulable": _about_cordon,
     "TaintToleration": _about_taints,
     "NodeAffinity": _about_selector,

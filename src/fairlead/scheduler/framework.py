@@ -9,8 +9,8 @@ integers. "Does not fit" is a value; an exception is a bug. Which plugins run, i
 the list in `fairlead.scheduler.plugins`.
 
 There are two families. What a `Plugin` says depends on the node and on what its pods take, so it is asked once for all
-pods of a shape, and again only about nodes that changed. What a `CompanyPlugin` says depends on who the other pods
-are, anywhere; it is asked for every decision that concerns it, after the plugins of the first family.
+pods with the same requirements, and again only about nodes that changed. What a `PodRelationPlugin` says depends
+on who the other pods are, anywhere; it is asked for every decision that concerns it, after those of the first family.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ import numpy as np
 from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.company import Company, Task
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.pod_relations import PodRelations
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 MAX_NODE_SCORE: Final = 100
@@ -44,7 +45,7 @@ class Reads(Flag):
     CLUSTER = auto()  # other nodes
 
 
-class Event(Flag):
+class EventKind(Flag):
     """Changes that may let a refused pod fit (`ClusterEvent`)."""
 
     NODE_ADDED = auto()
@@ -63,24 +64,24 @@ class Event(Flag):
     OWN_SCALED_DOWN = auto()
 
 
-NO_EVENT: Final = Event(0)
+NO_EVENT: Final = EventKind(0)
 ANY_EVENT: Final = ~NO_EVENT
 
 #: Who refused, where extenders did.
 EXTENDER: Final = "Extender"
 
 
-class Change(msgspec.Struct, frozen=True):
+class ClusterEvent(msgspec.Struct, frozen=True):
     """What happened: the events it counts as, and the object before and after."""
 
-    events: Event
+    kinds: EventKind
     old_node: Node | None = None
     new_node: Node | None = None
     #: Of the pod, and both together: None before it was there and after it is gone.
-    old_shape: Shape | None = None
-    new_shape: Shape | None = None
-    old_company: Company | None = None
-    new_company: Company | None = None
+    old_requirements: PodRequirements | None = None
+    new_requirements: PodRequirements | None = None
+    old_relations: PodRelations | None = None
+    new_relations: PodRelations | None = None
     #: The claim that came or changed, or whose volume did: `namespace/name`.
     claim: str = ""
 
@@ -124,7 +125,7 @@ class AnyPlugin:
     reason: ClassVar[str] = ""
     is_resolvable: ClassVar[bool] = False
     #: The changes after which a pod refused by this plugin may be worth another try; see `helps`.
-    events: ClassVar[Event] = NO_EVENT
+    events: ClassVar[EventKind] = NO_EVENT
     #: What `pluginConfig` may say of it.
     arguments: ClassVar[type[Arguments]] = Arguments
 
@@ -152,7 +153,7 @@ class AnyPlugin:
     async def permit(self, pod: Pod, node: str) -> None:
         """Hold the binding back for as long as this takes. Raises NotPermitted: then the pod is tried again later."""
 
-    def helps(self, change: Change, task: Task) -> bool:
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Whether this change, one of `events`, may let the pod pass this plugin (`QueueingHintFn`)."""
         return True
 
@@ -167,27 +168,27 @@ class Plugin(AnyPlugin):
     #: Whether scores mean something only beside those of the other feasible nodes; see `normalise`.
     normalises: ClassVar[bool] = False
 
-    def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
+    def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Refuse the pod outright, or say that only some nodes come into question."""
         return None
 
-    def filters(self, shape: Shape) -> bool:
+    def filters(self, requirements: PodRequirements) -> bool:
         """Whether `filter` has anything to say about such pods."""
         return False
 
-    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+    def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
         """Which of the rows will do."""
         raise NotImplementedError
 
-    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
+    def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Why the rows that `filter` left out will not do."""
         return self._refused(len(rows))
 
-    def scores(self, shape: Shape) -> bool:
+    def scores(self, requirements: PodRequirements) -> bool:
         """Whether `score` has anything to say about such pods."""
         return False
 
-    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """How good each row is, in whole numbers; 0 to 100 after `normalise`."""
         raise NotImplementedError
 
@@ -198,26 +199,26 @@ class Plugin(AnyPlugin):
         return scores
 
 
-class CompanyPlugin(AnyPlugin):
+class PodRelationPlugin(AnyPlugin):
     """Base of plugins about other pods."""
 
-    def filters(self, task: Task, snapshot: Snapshot) -> bool:
+    def filters(self, request: SchedulingRequest, snapshot: Snapshot) -> bool:
         """Whether `filter` has anything to say about this pod among these others."""
         return False
 
-    def filter(self, task: Task, snapshot: Snapshot, rows: Rows) -> Mask:
+    def filter(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Mask:
         """Which of the rows will do."""
         raise NotImplementedError
 
-    def refusals(self, task: Task, snapshot: Snapshot, rows: Rows) -> Refusals:
+    def refusals(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Why the rows that `filter` left out will not do."""
         return self._refused(len(rows))
 
-    def scores(self, task: Task, snapshot: Snapshot) -> bool:
+    def scores(self, request: SchedulingRequest, snapshot: Snapshot) -> bool:
         """Whether `score` has anything to say about this pod among these others."""
         return False
 
-    def score(self, task: Task, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Ints:
         """How good each row is, 0 to 100. The rows are all the feasible ones."""
         raise NotImplementedError
 
@@ -233,10 +234,10 @@ class Weighted:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedCompany:
+class WeightedRelationPlugin:
     """The same for a plugin of the other family."""
 
-    plugin: CompanyPlugin
+    plugin: PodRelationPlugin
     weight: int = 1
     filters: bool = True
     scores: bool = True
@@ -247,7 +248,7 @@ class Profile:
     """The plugins of one scheduler, in the order in which they are asked."""
 
     plugins: Sequence[Weighted]
-    company: Sequence[WeightedCompany] = ()
+    relations: Sequence[WeightedRelationPlugin] = ()
     #: Pods ask for it by `schedulerName`.
     name: str = DEFAULT_SCHEDULER
     #: Whether pods that fit nowhere may drive others away (DefaultPreemption).
@@ -257,7 +258,7 @@ class Profile:
 
     @cached_property
     def all(self) -> tuple[AnyPlugin, ...]:
-        return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.company))
+        return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.relations))
 
     @cached_property
     def rank(self) -> Callable[[Pod, float], tuple[float, ...]]:
@@ -273,15 +274,15 @@ class Profile:
         )
 
     @cached_property
-    def company_filters(self) -> tuple[CompanyPlugin, ...]:
-        return tuple(place.plugin for place in self.company if place.filters)
+    def relation_filters(self) -> tuple[PodRelationPlugin, ...]:
+        return tuple(place.plugin for place in self.relations if place.filters)
 
     @cached_property
-    def company_scorers(self) -> tuple[WeightedCompany, ...]:
-        return tuple(place for place in self.company if place.scores)
+    def relation_scorers(self) -> tuple[WeightedRelationPlugin, ...]:
+        return tuple(place for place in self.relations if place.scores)
 
     @cached_property
-    def events(self) -> Event:
+    def events(self) -> EventKind:
         """The changes that any of the plugins wants to hear of."""
         found = NO_EVENT
         for plugin in self.all:

@@ -1,4 +1,4 @@
-"""The scheduler at work: it listens to the informers, decides pod after pod, and lets others write.
+"""The scheduling loop: it takes pod after pod from the queue and decides about it.
 
 Decisions follow one another without a pause for I/O: a pod that has got a node is assumed to be there, and the binding
 is written beside (`binding.py`). Time is the event loop's, so a simulation runs the same code.
@@ -23,20 +23,20 @@ from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
 from fairlead.scheduler.binding import Binder
+from fairlead.scheduler.cluster_handlers import ClusterHandlers
 from fairlead.scheduler.columns import Rows
-from fairlead.scheduler.company import Task
 from fairlead.scheduler.decide import Chosen, Decider
 from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.event_handlers import EventHandlers, removed
 from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure, Profile
 from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
-from fairlead.scheduler.holding import ALLOCATION, Gatekeeper, HeldBack
-from fairlead.scheduler.listening import Listener, removed
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
-from fairlead.scheduler.queue import SchedulingQueue, Waiting
+from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
+from fairlead.scheduler.quota_gate import ALLOCATION, QuotaGate, QuotaWaitQueue
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
-from fairlead.scheduler.surroundings import Surroundings
-from fairlead.scheduler.telling import Teller
+from fairlead.scheduler.status_writer import StatusWriter
 from fairlead.scheduler.volumebinding import VolumeBinder
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class ProfileRuntime:
     """What decides for the pods of one profile."""
 
     profile: Profile
@@ -82,12 +82,12 @@ class Scheduler:
         recorder: Recorder | None = None,
         configuration: configurations.Configuration | None = None,
         writes_at_once: int = writes.MOST_AT_ONCE,
-        gatekeeper: Gatekeeper | None = None,
+        quota_gate: QuotaGate | None = None,
     ) -> None:
         config = configuration or configurations.load()
         self.snapshot = Snapshot()
         self.nominations = Nominations(self.snapshot)
-        self.judges = {profile.name: self._judge(profile) for profile in config.profiles}
+        self.profiles = {profile.name: self._runtime(profile) for profile in config.profiles}
         events = NO_EVENT
         for profile in config.profiles:
             events |= ANY_EVENT if config.said.extenders else profile.events
@@ -96,7 +96,7 @@ class Scheduler:
             first_backoff=config.said.pod_initial_backoff_seconds,
             longest_backoff=config.said.pod_max_backoff_seconds,
         )
-        self._teller = Teller(api, recorder)
+        self._status = StatusWriter(api, recorder)
         self._writes_at_once = writes_at_once
         self._observer: ScoreObserver | None = None
         self._watch: Watch | None = None
@@ -106,11 +106,11 @@ class Scheduler:
 
             self._extenders = Extenders(config.said.extenders, api)
         self._wake = asyncio.Event()
-        self._keeper = gatekeeper
-        self._held: HeldBack | None = None
-        if gatekeeper is not None:
-            self._held = HeldBack(self.queue, gatekeeper)
-            gatekeeper.subscribe(self._more_is_granted)
+        self._quota_gate = quota_gate
+        self._waiting_for_quota: QuotaWaitQueue | None = None
+        if quota_gate is not None:
+            self._waiting_for_quota = QuotaWaitQueue(self.queue, quota_gate)
+            quota_gate.subscribe(self._more_is_granted)
         self._gangs: Gangs | None = None
         if any(isinstance(plugin, Coscheduling) for profile in config.profiles for plugin in profile.all):
             self._gangs = Gangs(self._wake_gang)
@@ -118,23 +118,23 @@ class Scheduler:
         self._binder = Binder(
             self.snapshot,
             self.nominations,
-            self._teller,
+            self._status,
             self._binding_ended,
             VolumeBinder(api, self.snapshot, self.pod),
             extenders=self._extenders,
-            keeper=gatekeeper,
-            held=self._held,
+            quota_gate=quota_gate,
+            waiting_for_quota=self._waiting_for_quota,
         )
-        preemptors = [judge.preemptor for judge in self.judges.values()]
+        preemptors = [runtime.preemptor for runtime in self.profiles.values()]
         profiles = {profile.name: profile for profile in config.profiles}
-        self._listener = Listener(
+        self._handlers = EventHandlers(
             informers, self.snapshot, self.nominations, self.queue, profiles, self._gangs, self._wake.set
         )
-        self._surroundings = Surroundings(informers, self.snapshot, preemptors, self._listener.moved)
+        self._cluster_handlers = ClusterHandlers(informers, self.snapshot, preemptors, self._handlers.on_cluster_event)
 
-    def _judge(self, profile: Profile) -> Judge:
+    def _runtime(self, profile: Profile) -> ProfileRuntime:
         decider = Decider(self.snapshot, profile, self.nominations)
-        return Judge(profile, decider, Preemptor(decider))
+        return ProfileRuntime(profile, decider, Preemptor(decider))
 
     def measure(self, watch: Watch) -> None:
         """Tell of every attempt from now on."""
@@ -142,15 +142,15 @@ class Scheduler:
 
     def pod(self, key: str) -> Pod | None:
         """The pod of that `namespace/name`, wherever it is."""
-        return self._listener.pod(key)
+        return self._handlers.pod(key)
 
-    def task(self, pod: Pod) -> Task:
+    def request(self, pod: Pod) -> SchedulingRequest:
         """What a decision about the pod is about."""
-        return self._listener.task(pod)
+        return self._handlers.request(pod)
 
     def gang_of(self, pod: Pod) -> Gang | None:
         """The group that the pod starts with, if its profile minds."""
-        profile = self.judges[pod.spec.scheduler_name].profile
+        profile = self.profiles[pod.spec.scheduler_name].profile
         has_gangs = self._gangs is not None and any(isinstance(one, Coscheduling) for one in profile.all)
         return self._gangs.of(pod) if self._gangs is not None and has_gangs else None
 
@@ -164,8 +164,8 @@ class Scheduler:
 
     async def synced(self) -> None:
         """Return once everything that decides has been heard of."""
-        await self._surroundings.synced()
-        await self._listener.synced()
+        await self._cluster_handlers.synced()
+        await self._handlers.synced()
 
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
@@ -182,16 +182,16 @@ class Scheduler:
     async def _run(self) -> None:
         await self.synced()
         async with asyncio.TaskGroup() as group:
-            self._teller.writers = writes.Writers(group, self._writes_at_once)
+            self._status.writers = writes.Writers(group, self._writes_at_once)
             while True:
                 self._wake.clear()
                 self.queue.tick(clock.monotonic())
                 for _ in range(DECISIONS_PER_TURN):
-                    waiting = self.queue.pop()
-                    if waiting is None:
+                    queued = self.queue.pop()
+                    if queued is None:
                         await self._pause()
                         break
-                    await self._try(waiting)
+                    await self._try(queued)
                 else:
                     await asyncio.sleep(0)
 
@@ -210,115 +210,115 @@ class Scheduler:
 
     # --- one pod ----------------------------------------------------------------------------------------------------
 
-    async def _try(self, waiting: Waiting) -> None:
+    async def _try(self, queued: QueuedPod) -> None:
         """Decide about one pod, or about the gang that it is in. What a plugin breaks is that pod's trouble alone."""
-        waiting.tried_at = clock.monotonic()
-        working_on("scheduler", waiting.key)
-        if waiting.pod.metadata.is_terminating:
-            self._teller.skipped(waiting.pod)
+        queued.attempted_at = clock.monotonic()
+        working_on("scheduler", queued.key)
+        if queued.pod.metadata.is_terminating:
+            self._status.skipped(queued.pod)
             return
-        gang = self.gang_of(waiting.pod)
+        gang = self.gang_of(queued.pod)
         try:
             if gang is not None:
-                self._try_together(waiting, gang)
-            elif why := self._not_granted(waiting):
-                self._hold([waiting], why)
-            elif self._extenders is not None and self._extenders.interested(waiting.pod):
-                await self._try_with_extenders(waiting, self._extenders)
+                self._try_together(queued, gang)
+            elif why := self._not_granted(queued):
+                self._hold([queued], why)
+            elif self._extenders is not None and self._extenders.interested(queued.pod):
+                await self._try_with_extenders(queued, self._extenders)
             else:
-                self._try_alone(waiting)
+                self._try_alone(queued)
         except Exception as error:
-            log.exception("deciding about %s failed", waiting.key)
-            self._went_wrong(waiting, waiting.pod, f"{type(error).__name__}: {error}")
+            log.exception("deciding about %s failed", queued.key)
+            self._went_wrong(queued, queued.pod, f"{type(error).__name__}: {error}")
 
-    def _went_wrong(self, waiting: Waiting, pod: Pod, why: str) -> None:
+    def _went_wrong(self, queued: QueuedPod, pod: Pod, why: str) -> None:
         """Nobody refused the pod, but something is broken: it is tried again after its back-off."""
-        if self.queue.get(waiting.key) in (None, waiting):
-            self.queue.failed(waiting, clock.monotonic())
+        if self.queue.get(queued.key) in (None, queued):
+            self.queue.failed(queued, clock.monotonic())
         self._wake.set()
-        self._attempted("error", waiting)
-        self._nominate(waiting, "")
-        self._teller.failed(pod, SCHEDULER_ERROR, why, "")
+        self._attempted("error", queued)
+        self._nominate(queued, "")
+        self._status.failed(pod, SCHEDULER_ERROR, why, "")
 
-    def _attempted(self, result: str, waiting: Waiting) -> None:
+    def _attempted(self, result: str, queued: QueuedPod) -> None:
         if self._watch is not None:
-            self._watch.attempted(result, waiting.profile.name, clock.monotonic() - waiting.tried_at)
+            self._watch.attempted(result, queued.profile.name, clock.monotonic() - queued.attempted_at)
 
-    def _try_alone(self, waiting: Waiting) -> None:
-        pod, task, judge = waiting.pod, waiting.task, self.judges[waiting.profile.name]
-        decision = judge.decider.decide(task)
+    def _try_alone(self, queued: QueuedPod) -> None:
+        pod, request, runtime = queued.pod, queued.request, self.profiles[queued.profile.name]
+        decision = runtime.decider.decide(request)
         if isinstance(decision, Chosen):
             if self._observer is not None:
-                self._observer(waiting.key, judge.decider.scores(task))
-            self._binder.assume(waiting, decision)
-            self._binder.start(waiting, decision.node)
+                self._observer(queued.key, runtime.decider.scores(request))
+            self._binder.assume(queued, decision)
+            self._binder.start(queued, decision.node)
         else:
-            self._refused(waiting, decision.found, judge.preemptor.make_room(pod, task, decision.found))
+            self._refused(queued, decision.found, runtime.preemptor.make_room(pod, request, decision.found))
 
-    def _refused(self, waiting: Waiting, found: Diagnosis, outcome: Preempt | Futile) -> None:
-        """Promise the room that was found, or say that there is none."""
-        pod, now = waiting.pod, clock.monotonic()
+    def _refused(self, queued: QueuedPod, found: Diagnosis, outcome: Preempt | Futile) -> None:
+        """Nominate the pod where room can be made, or say that there is none."""
+        pod, now = queued.pod, clock.monotonic()
         message, nominated = found.text(""), None
         if self._watch is not None:
             self._watch.preempted(len(outcome.victims) if isinstance(outcome, Preempt) else 0)
         if isinstance(outcome, Preempt):
-            self._make_room(waiting, outcome)
+            self._make_room(queued, outcome)
             nominated = outcome.node
         else:
             message = found.text(outcome.advice)
             if outcome.is_tried:
-                self._nominate(waiting, nominated := "")
+                self._nominate(queued, nominated := "")
         if found.plugins:
-            self.queue.refused(waiting, found.plugins, now)
+            self.queue.refused(queued, found.plugins, now)
         else:
-            self.queue.failed(waiting, now)
-        self._attempted("unschedulable", waiting)
-        self._teller.failed(pod, UNSCHEDULABLE, message, nominated)
+            self.queue.failed(queued, now)
+        self._attempted("unschedulable", queued)
+        self._status.failed(pod, UNSCHEDULABLE, message, nominated)
 
-    def _binding_ended(self, waiting: Waiting, why: str) -> None:
+    def _binding_ended(self, queued: QueuedPod, why: str) -> None:
         if why:
-            self._take_back_decision(waiting, why)
+            self._take_back_decision(queued, why)
             return
-        self._attempted("scheduled", waiting)
+        self._attempted("scheduled", queued)
         if self._watch is not None:
-            self._watch.scheduled(waiting.attempts, clock.monotonic() - waiting.came_at)
+            self._watch.scheduled(queued.attempts, clock.monotonic() - queued.added_at)
 
-    def _take_back_decision(self, waiting: Waiting, why: str) -> None:
+    def _take_back_decision(self, queued: QueuedPod, why: str) -> None:
         """The pod was not bound: try again later, unless it is gone or has a node after all."""
-        placed = self.snapshot.placed(waiting.key)
-        if placed is not None and self._binder.forget(waiting):
-            self._listener.moved(removed(placed))
-        current = self._listener.pod(waiting.key)
-        if current is None or current.metadata.uid != waiting.pod.metadata.uid or current.spec.node_name:
+        placed = self.snapshot.placed(queued.key)
+        if placed is not None and self._binder.forget(queued):
+            self._handlers.on_cluster_event(removed(placed))
+        current = self._handlers.pod(queued.key)
+        if current is None or current.metadata.uid != queued.pod.metadata.uid or current.spec.node_name:
             return
-        if self.queue.get(waiting.key) is not None:  # it was deleted meanwhile, and so forgotten before
+        if self.queue.get(queued.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
-        waiting.pod, waiting.task = current, self._listener.task(current)
-        self._went_wrong(waiting, current, why)
+        queued.pod, queued.request = current, self._handlers.request(current)
+        self._went_wrong(queued, current, why)
 
     # --- shares -----------------------------------------------------------------------------------------------------
 
-    def _not_granted(self, waiting: Waiting) -> str:
+    def _not_granted(self, queued: QueuedPod) -> str:
         """Why its namespace may not start the pod now; empty if it may."""
-        return self._keeper.refusal(waiting.pod) if self._keeper is not None else ""
+        return self._quota_gate.refusal(queued.pod) if self._quota_gate is not None else ""
 
-    def _hold(self, together: list[Waiting], why: str) -> None:
+    def _hold(self, together: list[QueuedPod], why: str) -> None:
         """Let them wait until more is granted to their namespace."""
         for one in together:
             self.queue.refused(one, frozenset({ALLOCATION}), clock.monotonic(), backs_off=False)
-            if self._held is not None:
-                self._held.add(one)
+            if self._waiting_for_quota is not None:
+                self._waiting_for_quota.add(one)
             self._attempted("unschedulable", one)
-            self._teller.failed(one.pod, UNSCHEDULABLE, Diagnosis(self.snapshot.count, outright=why).text(""))
+            self._status.failed(one.pod, UNSCHEDULABLE, Diagnosis(self.snapshot.count, outright=why).text(""))
 
     def _more_is_granted(self) -> None:
-        if self._held is not None:
-            self._held.wake_first(clock.monotonic())
+        if self._waiting_for_quota is not None:
+            self._waiting_for_quota.wake_first(clock.monotonic())
         self._wake.set()
 
     # --- gangs ------------------------------------------------------------------------------------------------------
 
-    def _try_together(self, first: Waiting, gang: Gang) -> None:
+    def _try_together(self, first: QueuedPod, gang: Gang) -> None:
         """Decide for all of a group that wait; too few, and nothing has happened."""
         others = (self.queue.take(key) for key in list(gang.waiting) if key != first.key)
         together = [first, *(one for one in others if one is not None)]
@@ -327,13 +327,13 @@ class Scheduler:
         if missing := gang.missing(started + len(together)):
             self._refuse_together(together, missing, frozenset({Coscheduling.name}))
             return
-        chosen: list[tuple[Waiting, str]] = []
-        refused: list[tuple[Waiting, Diagnosis]] = []
+        chosen: list[tuple[QueuedPod, str]] = []
+        refused: list[tuple[QueuedPod, Diagnosis]] = []
         for one in together:
             if why := self._not_granted(one):
                 refused.append((one, Diagnosis(self.snapshot.count, plugins=frozenset({ALLOCATION}), outright=why)))
                 continue
-            decision = self.judges[one.profile.name].decider.decide(one.task)
+            decision = self.profiles[one.profile.name].decider.decide(one.request)
             if isinstance(decision, Chosen):
                 self._binder.assume(one, decision)
                 chosen.append((one, decision.node))
@@ -357,14 +357,14 @@ class Scheduler:
         why = f"only {len(chosen)} of the {needed} pods that PodGroup {gang.key} needs would fit: {found.text('')}"
         self._refuse_together(together, why, found.plugins)
 
-    def _refuse_together(self, together: list[Waiting], why: str, plugins: frozenset[str]) -> None:
+    def _refuse_together(self, together: list[QueuedPod], why: str, plugins: frozenset[str]) -> None:
         for one in together:
             if plugins:
                 self.queue.refused(one, plugins, clock.monotonic())
             else:
                 self.queue.failed(one, clock.monotonic())
             self._attempted("unschedulable", one)
-            self._teller.failed(one.pod, UNSCHEDULABLE, why)
+            self._status.failed(one.pod, UNSCHEDULABLE, why)
 
     def _wake_gang(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -373,41 +373,41 @@ class Scheduler:
 
     # --- extenders --------------------------------------------------------------------------------------------------
 
-    async def _try_with_extenders(self, waiting: Waiting, extenders: Extenders) -> None:
+    async def _try_with_extenders(self, queued: QueuedPod, extenders: Extenders) -> None:
         """The same, asking others; meanwhile nothing else is decided, as upstream has it."""
-        pod, task, judge = waiting.pod, waiting.task, self.judges[waiting.profile.name]
-        self.queue.leave(waiting)
+        pod, request, runtime = queued.pod, queued.request, self.profiles[queued.profile.name]
+        self.queue.track_in_flight(queued)
         try:
-            names = self._names(judge.decider.feasible(task))
+            names = self._names(runtime.decider.feasible(request))
             chosen = None
-            if task.nominated in names:  # what was promised is tried first, and alone
-                promised = await extenders.filter(pod, [task.nominated])
-                chosen = judge.decider.choose_among(task, promised.names, {})
+            if request.nominated in names:  # the nominated node is tried first, and alone
+                nominated = await extenders.filter(pod, [request.nominated])
+                chosen = runtime.decider.choose_among(request, nominated.names, {})
             if chosen is None:
                 left = await extenders.filter(pod, names)
                 scores = await extenders.prioritise(pod, left.names) if len(left.names) > 1 else {}
-                chosen = judge.decider.choose_among(task, left.names, scores)
+                chosen = runtime.decider.choose_among(request, left.names, scores)
             if chosen is None:
-                found = judge.decider.diagnose(task)
+                found = runtime.decider.diagnose(request)
                 if len(left.names) != len(names):
                     found.add_failed(self.snapshot, left.failed, left.unresolvable)
-                outcome = await self._make_room_with_extenders(pod, task, judge.preemptor, found, extenders)
-                if self.queue.get(waiting.key) is waiting:
-                    self._refused(waiting, found, outcome)
+                outcome = await self._make_room_with_extenders(pod, request, runtime.preemptor, found, extenders)
+                if self.queue.get(queued.key) is queued:
+                    self._refused(queued, found, outcome)
                 return
         except (OSError, ApiError, ExtenderFailure) as error:
-            if self.queue.get(waiting.key) is waiting:
-                self._went_wrong(waiting, waiting.pod, str(error))
+            if self.queue.get(queued.key) is queued:
+                self._went_wrong(queued, queued.pod, str(error))
             return
-        if self.queue.get(waiting.key) is waiting:  # else it is gone, or somebody else has bound it
-            self.queue.remove(waiting.key)
-            self._binder.assume(waiting, chosen)
-            self._binder.start(waiting, chosen.node)
+        if self.queue.get(queued.key) is queued:  # else it is gone, or somebody else has bound it
+            self.queue.remove(queued.key)
+            self._binder.assume(queued, chosen)
+            self._binder.start(queued, chosen.node)
 
     async def _make_room_with_extenders(
-        self, pod: Pod, task: Task, preemptor: Preemptor, found: Diagnosis, extenders: Extenders
+        self, pod: Pod, request: SchedulingRequest, preemptor: Preemptor, found: Diagnosis, extenders: Extenders
     ) -> Preempt | Futile:
-        plans = preemptor.candidates(pod, task, found)
+        plans = preemptor.candidates(pod, request, found)
         if isinstance(plans, Futile):
             return plans
         try:
@@ -420,36 +420,36 @@ class Scheduler:
 
     # --- preemption -------------------------------------------------------------------------------------------------
 
-    def _make_room(self, waiting: Waiting, chosen: Preempt) -> None:
-        """Promise the node, and drive the victims away beside; those who go already are let go in peace."""
+    def _make_room(self, queued: QueuedPod, chosen: Preempt) -> None:
+        """Nominate the pod and evict the victims beside; those that are terminating already are left alone."""
         victims = [one.pod for one in chosen.victims if not one.pod.metadata.is_terminating]
         if victims:
-            for promise in list(self.nominations.on(chosen.node)):
-                if promise.pod.priority < waiting.pod.priority:
-                    self._take_back(promise.pod)
-        self._nominate(waiting, chosen.node)
+            for nominated in list(self.nominations.on(chosen.node)):
+                if nominated.pod.priority < queued.pod.priority:
+                    self._take_back(nominated.pod)
+        self._nominate(queued, chosen.node)
         if victims:
-            waiting.is_preempting = True
-            self._teller.writers.start(partial(self._preempt, waiting, victims, chosen.node))
+            queued.is_preempting = True
+            self._status.writers.start(partial(self._preempt, queued, victims, chosen.node))
 
-    async def _preempt(self, waiting: Waiting, victims: list[Pod], node: str) -> None:
+    async def _preempt(self, queued: QueuedPod, victims: list[Pod], node: str) -> None:
         try:
-            if not await self._teller.drive_away(waiting.pod, victims, node):
-                waiting.was_called = True
+            if not await self._status.evict(queued.pod, victims, node):
+                queued.was_activated = True
         finally:
-            self.queue.preempted(waiting, clock.monotonic())
+            self.queue.preempted(queued, clock.monotonic())
             self._wake.set()
 
-    def _nominate(self, waiting: Waiting, node: str) -> None:
-        task = waiting.task
-        self.nominations.set(waiting.pod, task.shape, task.company, node)
-        waiting.task = Task(task.shape, task.company, task.priority, task.uid, node)
+    def _nominate(self, queued: QueuedPod, node: str) -> None:
+        request = queued.request
+        self.nominations.set(queued.pod, request.requirements, request.relations, node)
+        queued.request = SchedulingRequest(request.requirements, request.relations, request.priority, request.uid, node)
 
     def _take_back(self, pod: Pod) -> None:
         """A more important pod takes the node: whoever waited for it looks for another."""
         self.nominations.drop(pod.metadata.uid)
-        self._teller.taken_back(pod)
-        waiting = self.queue.get(pod.metadata.key)
-        if waiting is not None:
-            waiting.task = self._listener.task(pod)
-            self.queue.activate(waiting.key, clock.monotonic())
+        self._status.clear_nomination(pod)
+        queued = self.queue.get(pod.metadata.key)
+        if queued is not None:
+            queued.request = self._handlers.request(pod)
+            self.queue.activate(queued.key, clock.monotonic())

@@ -10,15 +10,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fairlead.runtime.metrics import HoldsCollector
-from fairlead.scheduler.queue import Place, SchedulingQueue
+from fairlead.scheduler.queue import QueueState, SchedulingQueue
 
 _ATTEMPT_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
 _SLI_SECONDS: Final = tuple(0.01 * 2**power for power in range(20))
 _QUEUES: Final = {
-    "active": (Place.ACTIVE,),
-    "backoff": (Place.BACKOFF, Place.ERROR),
-    "unschedulable": (Place.UNSCHEDULABLE,),
-    "gated": (Place.GATED,),
+    "active": (QueueState.ACTIVE,),
+    "backoff": (QueueState.BACKOFF, QueueState.ERROR),
+    "unschedulable": (QueueState.UNSCHEDULABLE,),
+    "gated": (QueueState.GATED,),
 }
 
 
@@ -32,8 +32,8 @@ class _Pending(Collector):
         told = GaugeMetricFamily(
             "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
         )
-        for name, places in _QUEUES.items():
-            told.add_metric([name], sum(self._queue.count(place) for place in places))
+        for name, states in _QUEUES.items():
+            told.add_metric([name], sum(self._queue.count(state) for state in states))
         yield told
 
 

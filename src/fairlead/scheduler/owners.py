@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.labels import Labels, LabelSelector
 from fairlead.api.services import Service
-from fairlead.scheduler.company import REMEMBERED, Company
+from fairlead.scheduler.pod_relations import REMEMBERED, PodRelations
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -43,26 +43,26 @@ class Owners:
     def __init__(self) -> None:
         self._services: dict[str, dict[str, Mapping[str, str]]] = {}  # namespace -> name -> selector
         self._controllers: dict[tuple[str, str, str], LabelSelector] = {}  # apiVersion, kind, namespace/name
-        self._answers: dict[Company, DefaultSelector] = {}
+        self._answers: dict[PodRelations, DefaultSelector] = {}
 
-    def default_selector(self, company: Company) -> DefaultSelector:
+    def default_selector(self, relations: PodRelations) -> DefaultSelector:
         """What selects such a pod; empty if nothing does."""
-        found = self._answers.get(company)
+        found = self._answers.get(relations)
         if found is None:
             if len(self._answers) >= REMEMBERED:
                 self._answers.clear()
-            found = self._answers[company] = self._selector_of(company)
+            found = self._answers[relations] = self._selector_of(relations)
         return found
 
-    def _selector_of(self, company: Company) -> DefaultSelector:
+    def _selector_of(self, relations: PodRelations) -> DefaultSelector:
         labels: dict[str, str] = {}
-        for selector in self._services.get(company.namespace, {}).values():
-            if all(company.labels.get(key) == value for key, value in selector.items()):
+        for selector in self._services.get(relations.namespace, {}).values():
+            if all(relations.labels.get(key) == value for key, value in selector.items()):
                 labels |= selector
         parts = [LabelSelector(match_labels=labels)] if labels else []
-        owner = company.controller
+        owner = relations.controller
         if owner is not None:
-            key = (owner.api_version, owner.kind, f"{company.namespace}/{owner.name}")
+            key = (owner.api_version, owner.kind, f"{relations.namespace}/{owner.name}")
             if key in self._controllers:
                 parts.append(self._controllers[key])
         return DefaultSelector(tuple(parts))

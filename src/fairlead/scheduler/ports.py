@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.scheduler.shape import HostPort
+from fairlead.scheduler.requirements import HostPort
 
 EVERY_IP = "0.0.0.0"
 

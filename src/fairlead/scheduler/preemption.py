@@ -22,12 +22,13 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
 from fairlead.runtime import chance, clock
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.company import Company, Task
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
 from fairlead.scheduler.framework import Reads
 from fairlead.scheduler.plugins.resources.fit import TOO_MANY_PODS, NodeResourcesFit
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.pod_relations import PodRelations
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
@@ -61,7 +62,7 @@ class Futile:
     """Nobody is driven away; `advice` is the end of the message that says why."""
 
     advice: str
-    #: Preemption was tried in vain, so that an earlier promise has come to nothing.
+    #: Preemption was tried in vain, so that an earlier nomination has come to nothing.
     is_tried: bool = False
 
 
@@ -110,7 +111,7 @@ class Preemptor:
     def __init__(self, decider: Decider) -> None:
         self._decider = decider
         self._snapshot = decider.snapshot
-        self._plans: OrderedDict[tuple[Shape, Company, int], Plans] = OrderedDict()
+        self._plans: OrderedDict[tuple[PodRequirements, PodRelations, int], Plans] = OrderedDict()
         self._budgets: dict[str, PodDisruptionBudget] = {}
 
     def set_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
@@ -122,16 +123,16 @@ class Preemptor:
             self._budgets[either.metadata.key] = new
         self._plans.clear()
 
-    def make_room(self, pod: Pod, task: Task, found: Diagnosis) -> Preempt | Futile:
+    def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Preempt | Futile:
         """Where and by whose leaving the pod would fit, or why that does not help."""
-        plans = self._candidates(pod, task, found)
+        plans = self._candidates(pod, request, found)
         if isinstance(plans, Futile):
             return plans
         return self._chosen(plans, found.resolvable[plans.helps[found.resolvable]])
 
-    def candidates(self, pod: Pod, task: Task, found: Diagnosis) -> dict[str, Plan] | Futile:
+    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, Plan] | Futile:
         """Every node that would do, with its victims."""
-        plans = self._candidates(pod, task, found)
+        plans = self._candidates(pod, request, found)
         if isinstance(plans, Futile):
             return plans
         rows = found.resolvable[plans.helps[found.resolvable]].tolist()
@@ -149,9 +150,9 @@ class Preemptor:
             return self._futile("no candidate node for preemption")
         return self._chosen(chosen, rows)
 
-    def _candidates(self, pod: Pod, task: Task, found: Diagnosis) -> Plans | Futile:
+    def _candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Plans | Futile:
         if found.said:
-            return Futile("", is_tried=True)  # nobody was asked for anything, and yet the promise is void
+            return Futile("", is_tried=True)  # nobody was asked for anything, and yet the nomination is void
         profile = self._decider.profile
         if not profile.preempts and not profile.frees_claims:
             return Futile("", is_tried=True)
@@ -159,11 +160,11 @@ class Preemptor:
             return Futile(NOT_FOUND if found.outright else NO_CLAIMS)
         if pod.spec.preemption_policy == "Never":
             return self._futile(NEVER)
-        if self._waits_for_victims(task, found):
+        if self._waits_for_victims(request, found):
             return self._futile(STILL_TERMINATING)
-        plans = self._up_to_date(task)
+        plans = self._up_to_date(request)
         for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
-            plans.keep(row, self._plan(task, row))
+            plans.keep(row, self._plan(request, row))
         if not plans.helps[found.resolvable].any():
             return self._futile(_unhelpful(found, plans), is_tried=True)
         return plans
@@ -179,27 +180,27 @@ class Preemptor:
         assert isinstance(plan, Plan)
         return Preempt(row, self._snapshot.names[row], plan.victims)
 
-    def _waits_for_victims(self, task: Task, found: Diagnosis) -> bool:
+    def _waits_for_victims(self, request: SchedulingRequest, found: Diagnosis) -> bool:
         """It has made room already, and the room is not free yet."""
-        row = self._snapshot.row_of(task.nominated) if task.nominated else None
+        row = self._snapshot.row_of(request.nominated) if request.nominated else None
         if row is None or row not in found.resolvable:
             return False
         return any(
-            one.pod.priority < task.priority and _ends_by_preemption(one.pod) for one in self._snapshot.pods_on(row)
+            one.pod.priority < request.priority and _ends_by_preemption(one.pod) for one in self._snapshot.pods_on(row)
         )
 
     # --- plans ------------------------------------------------------------------------------------------------------
 
-    def _up_to_date(self, task: Task) -> Plans:
+    def _up_to_date(self, request: SchedulingRequest) -> Plans:
         """The plans for such pods, without those that something has overtaken."""
         snapshot = self._snapshot
-        key = (task.shape, task.company, task.priority)
-        own = self._decider.nominations.get(task.uid)
+        key = (request.requirements, request.relations, request.priority)
+        own = self._decider.nominations.get(request.uid)
         found = self._plans.pop(key, None) if own is None else None
         pods, nodes = snapshot.pod_changes, snapshot.node_changes
         changed = pods.since(found.pod_position) if found else None
         touched = nodes.since(found.node_position) if found else None
-        is_void = found is None or len(found.is_known) != snapshot.size or self._reads_others(task)
+        is_void = found is None or len(found.is_known) != snapshot.size or self._reads_others(request)
         if found is None or changed is None or touched is None or is_void:
             found = Plans(snapshot.size, pods.position, nodes.position)
         else:
@@ -212,18 +213,18 @@ class Preemptor:
                 self._plans.popitem(last=False)
         return found
 
-    def _reads_others(self, task: Task) -> bool:
+    def _reads_others(self, request: SchedulingRequest) -> bool:
         """Whether pods on other nodes matter."""
         snapshot = self._snapshot
-        return any(plugin.filters(task, snapshot) for plugin in self._decider.profile.company_filters)
+        return any(plugin.filters(request, snapshot) for plugin in self._decider.profile.relation_filters)
 
-    def _plan(self, task: Task, row: int) -> Plan | Counter[str]:
+    def _plan(self, request: SchedulingRequest, row: int) -> Plan | Counter[str]:
         """Who would have to leave this node; or why even that would not help."""
-        victims = [one for one in self._snapshot.pods_on(row) if one.pod.priority < task.priority]
+        victims = [one for one in self._snapshot.pods_on(row) if one.pod.priority < request.priority]
         if not victims:
             return Counter({NO_VICTIMS: 1})
-        promises = self._decider.nominations.against(task, self._snapshot.names[row])
-        fits = self._by_amounts(task, row, promises) or self._by_asking(task, row, promises, victims)
+        nominated = self._decider.nominations.against(request, self._snapshot.names[row])
+        fits = self._by_amounts(request, row, nominated) or self._by_asking(request, row, nominated, victims)
         refused = fits(victims)
         if refused is not None:
             return refused
@@ -240,44 +241,44 @@ class Preemptor:
         return Plan(tuple(leaving), violations)
 
     def _by_asking(
-        self, task: Task, row: int, promises: list[Placed], victims: Sequence[Placed]
+        self, request: SchedulingRequest, row: int, nominated: list[Placed], victims: Sequence[Placed]
     ) -> Callable[[Sequence[Placed]], Counter[str] | None]:
         """Whether the pod would fit without some of the victims: every filter is asked.
 
         They leave together and come back one by one, which only a host port that two of them hold can tell.
         """
-        holders = [one for one in victims if one.shape.host_ports]
+        holders = [one for one in victims if one.requirements.host_ports]
 
         def refused(without: Sequence[Placed]) -> Counter[str] | None:
             out = {one.key for one in without}
             back = [one for one in holders if one.key not in out]
-            said = self._decider.refusal_if(task, row, without=[*without, *back], back=back, promises=promises)
+            said = self._decider.refusal_if(request, row, without=[*without, *back], back=back, nominated=nominated)
             return None if said is None else said[1].reasons
 
         return refused
 
     def _by_amounts(
-        self, task: Task, row: int, promises: list[Placed]
+        self, request: SchedulingRequest, row: int, nominated: list[Placed]
     ) -> Callable[[Sequence[Placed]], Counter[str] | None] | None:
         """The same by arithmetic, where NodeResourcesFit alone looks at the pods of the node; None where others do."""
-        answers, snapshot = self._decider.answers(task.shape), self._snapshot
+        answers, snapshot = self._decider.answers(request.requirements), self._snapshot
         readers = [one for one in answers.filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & one.reads]
-        if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(task):
+        if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(request):
             return None
-        wanted = readers[0].demands(task.shape)
+        wanted = readers[0].demands(request.requirements)
         free = {
             name: int(snapshot.allocatable[name][row] - snapshot.requested[name][row])
-            - sum(one.shape.requests.get(name, 0) for one in promises)
+            - sum(one.requirements.requests.get(name, 0) for one in nominated)
             for name in wanted
         }
-        slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row]) - len(promises)
+        slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row]) - len(nominated)
 
         def refused(without: Sequence[Placed]) -> Counter[str] | None:
             lacking: Counter[str] = Counter()
             if slots + len(without) < 1:
                 lacking[TOO_MANY_PODS] = 1
             for name, amount in wanted.items():
-                if free[name] + sum(one.shape.requests.get(name, 0) for one in without) < amount:
+                if free[name] + sum(one.requirements.requests.get(name, 0) for one in without) < amount:
                     lacking[f"Insufficient {name}"] = 1
             return lacking or None
 

@@ -9,7 +9,8 @@
 Active pods go by priority, then by the time since which they wait (S3-15). A pod that was refused waits for a change
 that may help with what refused it, at most five minutes; and it backs off one second, doubling to ten (S3-11). Back-off
 ends on whole seconds, and a pod that backs off is taken early when nothing else waits (pkg/scheduler/backend/queue
-with queueing hints and SchedulerPopFromBackoffQ). Refused pods are kept by shape: a hint is asked once for a kind.
+with queueing hints and SchedulerPopFromBackoffQ). Refused pods are kept by what a hint depends on (`_HintKey`): it is
+asked once for all that are alike.
 """
 
 from __future__ import annotations
@@ -21,48 +22,49 @@ from enum import Enum, auto
 from typing import Final
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.company import Company, Task
-from fairlead.scheduler.framework import EXTENDER, Change, Event, Profile
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind, Profile
+from fairlead.scheduler.pod_relations import PodRelations
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_UNSCHEDULABLE_SECONDS: Final = 300.0
 FLUSH_SECONDS: Final = 30.0
-#: Shape, company, profile and who refused: what a hint depends on.
-_Kind = tuple[Shape, Company, str, frozenset[str]]
+#: Requirements, relations, profile and who refused: what a hint depends on.
+_HintKey = tuple[PodRequirements, PodRelations, str, frozenset[str]]
 #: So many void entries more than others may a heap have before they are dropped.
 _MOST_VOID: Final = 16
 #: The clock may be this early when a timer fires.
 _TICK = 1e-3
 
 
-class Place(Enum):
+class QueueState(Enum):
     ACTIVE = auto()
     BACKOFF = auto()
     ERROR = auto()
     UNSCHEDULABLE = auto()
     GATED = auto()
-    NOWHERE = auto()
+    NONE = auto()
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class QueuedPod:
     """A pod in the queue."""
 
     pod: Pod
-    task: Task
+    request: SchedulingRequest
     profile: Profile
     key: str
     #: Since when it waits (its creation, or its last refusal); on the loop's clock, as all times here.
     since: float
     number: int
-    place: Place = Place.NOWHERE
+    state: QueueState = QueueState.NONE
     refused_by: frozenset[str] = frozenset()
     #: When it first came.
-    came_at: float = 0.0
+    added_at: float = 0.0
     attempts: int = 0
-    tried_at: float = 0.0
+    attempted_at: float = 0.0
     refusals: int = 0
     errors_in_a_row: int = 0
     backoff_until: float = -math.inf
@@ -71,7 +73,7 @@ class Waiting:
     #: Its victims are being driven away: it must not be tried, or it would look for more.
     is_preempting: bool = False
     #: Something helped it meanwhile.
-    was_called: bool = False
+    was_activated: bool = False
     #: Grows whenever the pod is put somewhere: heap entries with an older one are void.
     ticket: int = 0
 
@@ -81,15 +83,15 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Away:
+class InFlight:
     """A pod that somebody else is asked about, and what happened meanwhile."""
 
-    waiting: Waiting
-    changes: list[Change] = field(default_factory=list)
+    queued: QueuedPod
+    changes: list[ClusterEvent] = field(default_factory=list)
 
 
 #: When it is due, its rank, its ticket and the pod.
-_Entry = tuple[float, tuple[tuple[float, ...], int], int, Waiting]
+_Entry = tuple[float, tuple[tuple[float, ...], int], int, QueuedPod]
 
 
 class SchedulingQueue:
@@ -97,94 +99,94 @@ class SchedulingQueue:
 
     def __init__(
         self,
-        events: Event,
+        events: EventKind,
         *,
         first_backoff: float = FIRST_BACKOFF_SECONDS,
         longest_backoff: float = LONGEST_BACKOFF_SECONDS,
     ) -> None:
         """`events` are those that any plugin of any profile wants to hear of."""
-        self._waiting: dict[str, Waiting] = {}
-        self._heaps: dict[Place, list[_Entry]] = {
-            Place.ACTIVE: [],
-            Place.BACKOFF: [],
-            Place.ERROR: [],
-            Place.UNSCHEDULABLE: [],
+        self._waiting: dict[str, QueuedPod] = {}
+        self._heaps: dict[QueueState, list[_Entry]] = {
+            QueueState.ACTIVE: [],
+            QueueState.BACKOFF: [],
+            QueueState.ERROR: [],
+            QueueState.UNSCHEDULABLE: [],
         }
-        self._unschedulable: dict[_Kind, dict[str, Waiting]] = {}
-        self._away: dict[str, Away] = {}
+        self._unschedulable: dict[_HintKey, dict[str, QueuedPod]] = {}
+        self._in_flight: dict[str, InFlight] = {}
         self._number = 0
-        self._counts = dict.fromkeys(Place, 0)
+        self._counts = dict.fromkeys(QueueState, 0)
         self._of_interest = events
         self._first_backoff, self._longest_backoff = first_backoff, longest_backoff
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def count(self, place: Place) -> int:
+    def count(self, state: QueueState) -> int:
         """How many pods are there (`scheduler_pending_pods`)."""
-        return self._counts[place]
+        return self._counts[state]
 
     @property
     def has_next(self) -> bool:
         """Whether `pop` has somebody."""
-        return bool(self._counts[Place.ACTIVE] or self._counts[Place.BACKOFF])
+        return bool(self._counts[QueueState.ACTIVE] or self._counts[QueueState.BACKOFF])
 
-    def get(self, key: str) -> Waiting | None:
+    def get(self, key: str) -> QueuedPod | None:
         """The pod, if it waits or is away."""
-        away = self._away.get(key)
-        return self._waiting.get(key) if away is None else away.waiting
+        in_flight = self._in_flight.get(key)
+        return self._waiting.get(key) if in_flight is None else in_flight.queued
 
     # --- pods come and go -------------------------------------------------------------------------------------------
 
-    def add(self, pod: Pod, task: Task, profile: Profile, now: float) -> None:
+    def add(self, pod: Pod, request: SchedulingRequest, profile: Profile, now: float) -> None:
         """A pod that has never been tried."""
         self._number += 1
-        one = Waiting(pod, task, profile, pod.metadata.key, now, self._number)
-        one.came_at = now
+        one = QueuedPod(pod, request, profile, pod.metadata.key, now, self._number)
+        one.added_at = now
         self._waiting[one.key] = one
         self._activate(one)
 
     def remove(self, key: str) -> None:
         """The pod is gone, or no longer ours to place."""
-        self._away.pop(key, None)
+        self._in_flight.pop(key, None)
         one = self._waiting.pop(key, None)
         if one is not None:
-            self._put(one, Place.NOWHERE)
+            self._put(one, QueueState.NONE)
 
-    def update(self, pod: Pod, task: Task, events: Event, now: float) -> None:
+    def update(self, pod: Pod, request: SchedulingRequest, events: EventKind, now: float) -> None:
         """A pod that waits has changed; `events` says in which of the ways that could help it."""
-        away = self._away.get(pod.metadata.key)
-        one = away.waiting if away is not None else self._waiting[pod.metadata.key]
-        place, before = one.place, one.task
-        change = Change(
+        in_flight = self._in_flight.get(pod.metadata.key)
+        one = in_flight.queued if in_flight is not None else self._waiting[pod.metadata.key]
+        state, before = one.state, one.request
+        event = ClusterEvent(
             events,
-            old_shape=before.shape,
-            new_shape=task.shape,
-            old_company=before.company,
-            new_company=task.company,
+            old_requirements=before.requirements,
+            new_requirements=request.requirements,
+            old_relations=before.relations,
+            new_relations=request.relations,
         )
-        if away is not None:
-            away.changes.append(change)
-        if place is Place.UNSCHEDULABLE:
-            self._put(one, Place.NOWHERE)
-        one.pod, one.task = pod, task
-        if place is Place.GATED:
+        if in_flight is not None:
+            in_flight.changes.append(event)
+        if state is QueueState.UNSCHEDULABLE:
+            self._put(one, QueueState.NONE)
+        one.pod, one.request = pod, request
+        if state is QueueState.GATED:
             self._activate(one)  # whoever holds it back is asked again
-        elif place is Place.UNSCHEDULABLE:
-            if _is_helped(change, one):
+        elif state is QueueState.UNSCHEDULABLE:
+            if _is_helped(event, one):
                 self._try_again(one, now)
             else:
-                self._put(one, Place.UNSCHEDULABLE)
+                self._put(one, QueueState.UNSCHEDULABLE)
 
     # --- trying -----------------------------------------------------------------------------------------------------
 
-    def pop(self) -> Waiting | None:
+    def pop(self) -> QueuedPod | None:
         """The next pod to try. It is out of the queue until the caller gives it back: `refused` or `failed`."""
-        for place in (Place.ACTIVE, Place.BACKOFF):
-            one = self._first(place)
+        for state in (QueueState.ACTIVE, QueueState.BACKOFF):
+            one = self._first(state)
             if one is not None:
-                heapq.heappop(self._heaps[place])
-                self._put(one, Place.NOWHERE)
+                heapq.heappop(self._heaps[state])
+                self._put(one, QueueState.NONE)
                 del self._waiting[one.key]
                 one.attempts += 1
                 return one
@@ -195,25 +197,25 @@ class SchedulingQueue:
         one = self._waiting.get(key)
         if one is None or one.is_preempting or one.pod.metadata.is_terminating:
             return False
-        return one.place not in (Place.GATED, Place.NOWHERE)
+        return one.state not in (QueueState.GATED, QueueState.NONE)
 
-    def take(self, key: str) -> Waiting | None:
+    def take(self, key: str) -> QueuedPod | None:
         """Take a certain pod out, wherever it waits; None if nobody of that name may be tried."""
         if not self.is_ready(key):
             return None
         one = self._waiting[key]
-        self._put(one, Place.NOWHERE)
+        self._put(one, QueueState.NONE)
         del self._waiting[key]
         one.attempts += 1
         return one
 
-    def leave(self, one: Waiting) -> None:
+    def track_in_flight(self, one: QueuedPod) -> None:
         """Somebody else is asked about the popped pod, and that takes time: remember what happens until it is back."""
-        self._away[one.key] = Away(one)
+        self._in_flight[one.key] = InFlight(one)
 
-    def refused(self, one: Waiting, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
+    def refused(self, one: QueuedPod, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
         """No node would do, by the word of these plugins. Who was not even tried does not back off."""
-        away = self._away.pop(one.key, None)
+        in_flight = self._in_flight.pop(one.key, None)
         one.refused_by = plugins
         one.errors_in_a_row = 0
         if backs_off:
@@ -221,30 +223,30 @@ class SchedulingQueue:
             self._back_off(one, one.refusals, now)
         one.overdue_at = _next_flush(max(one.since + LONGEST_UNSCHEDULABLE_SECONDS, now))
         self._waiting[one.key] = one
-        self._put(one, Place.UNSCHEDULABLE)
-        if away is not None and any(_is_helped(change, one) for change in away.changes):
+        self._put(one, QueueState.UNSCHEDULABLE)
+        if in_flight is not None and any(_is_helped(event, one) for event in in_flight.changes):
             self._try_again(one, now)
 
-    def failed(self, one: Waiting, now: float) -> None:
+    def failed(self, one: QueuedPod, now: float) -> None:
         """Trying it went wrong, by nobody's word; it is tried again after its back-off and not before."""
-        self._away.pop(one.key, None)
+        self._in_flight.pop(one.key, None)
         one.refused_by = frozenset()
         one.errors_in_a_row += 1
         self._back_off(one, one.errors_in_a_row, now)
         self._waiting[one.key] = one
-        self._put(one, Place.ERROR)
+        self._put(one, QueueState.ERROR)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
-    def moved(self, change: Change, now: float, most_important: int | None = None) -> None:
+    def on_cluster_event(self, event: ClusterEvent, now: float, most_important: int | None = None) -> None:
         """Something happened: try again whom it may help, but nobody of a higher priority than `most_important`."""
-        if not change.events & self._of_interest:
+        if not event.kinds & self._of_interest:
             return
-        for away in self._away.values():
-            if most_important is None or away.waiting.pod.priority <= most_important:
-                away.changes.append(change)
+        for in_flight in self._in_flight.values():
+            if most_important is None or in_flight.queued.pod.priority <= most_important:
+                in_flight.changes.append(event)
         for pods in list(self._unschedulable.values()):
-            if _is_helped(change, next(iter(pods.values()))):
+            if _is_helped(event, next(iter(pods.values()))):
                 for one in list(pods.values()):
                     if most_important is None or one.pod.priority <= most_important:
                         self._try_again(one, now)
@@ -252,105 +254,105 @@ class SchedulingQueue:
     def activate(self, key: str, now: float) -> None:
         """Something that no plugin speaks of may have helped this pod."""
         one = self._waiting.get(key)
-        if one is not None and one.place is Place.UNSCHEDULABLE:
+        if one is not None and one.state is QueueState.UNSCHEDULABLE:
             self._try_again(one, now)
 
     def tick(self, now: float) -> None:
         """Let those go on whose time has come."""
-        for place in (Place.BACKOFF, Place.ERROR):
-            while (one := self._first(place)) is not None and not _is_backing_off(one, now):
-                heapq.heappop(self._heaps[place])
-                self._put(one, Place.ACTIVE)
-        while (one := self._first(Place.UNSCHEDULABLE)) is not None and one.overdue_at <= now:
-            heapq.heappop(self._heaps[Place.UNSCHEDULABLE])
+        for state in (QueueState.BACKOFF, QueueState.ERROR):
+            while (one := self._first(state)) is not None and not _is_backing_off(one, now):
+                heapq.heappop(self._heaps[state])
+                self._put(one, QueueState.ACTIVE)
+        while (one := self._first(QueueState.UNSCHEDULABLE)) is not None and one.overdue_at <= now:
+            heapq.heappop(self._heaps[QueueState.UNSCHEDULABLE])
             self._try_again(one, now)
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` has something to do again; None while nothing waits for time to pass."""
-        firsts = (self._first(place) for place in (Place.BACKOFF, Place.ERROR))
+        firsts = (self._first(state) for state in (QueueState.BACKOFF, QueueState.ERROR))
         times = [one.backoff_until + 1.0 for one in firsts if one is not None]
-        if (one := self._first(Place.UNSCHEDULABLE)) is not None:
+        if (one := self._first(QueueState.UNSCHEDULABLE)) is not None:
             times.append(one.overdue_at)
         return min(times, default=None)
 
     # --- within -----------------------------------------------------------------------------------------------------
 
-    def _activate(self, one: Waiting) -> None:
+    def _activate(self, one: QueuedPod) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
         held = one.profile.pre_enqueue(one.pod)
         if held is not None:
             one.refused_by = frozenset({held[0].name})
-        self._put(one, Place.ACTIVE if held is None else Place.GATED)
+        self._put(one, QueueState.ACTIVE if held is None else QueueState.GATED)
 
-    def preempted(self, one: Waiting, now: float) -> None:
+    def preempted(self, one: QueuedPod, now: float) -> None:
         """The pod's victims are told; it may be tried again as soon as something helps."""
         one.is_preempting = False
-        if one.was_called and one.place is Place.UNSCHEDULABLE:
+        if one.was_activated and one.state is QueueState.UNSCHEDULABLE:
             self._try_again(one, now)
-        one.was_called = False
+        one.was_activated = False
 
-    def _try_again(self, one: Waiting, now: float) -> None:
+    def _try_again(self, one: QueuedPod, now: float) -> None:
         if one.is_preempting:
-            one.was_called = True
+            one.was_activated = True
         elif _is_backing_off(one, now):
-            self._put(one, Place.BACKOFF)
+            self._put(one, QueueState.BACKOFF)
         else:
-            self._put(one, Place.ACTIVE)
+            self._put(one, QueueState.ACTIVE)
 
-    def _back_off(self, one: Waiting, count: int, now: float) -> None:
+    def _back_off(self, one: QueuedPod, count: int, now: float) -> None:
         seconds = min(self._first_backoff * 2 ** min(count - 1, 30), self._longest_backoff)
         one.since = now
         one.backoff_until = math.floor(now + seconds + _TICK)
 
-    def _put(self, one: Waiting, place: Place) -> None:
-        """The only way from one place to another."""
-        before = one.place
-        if before is Place.UNSCHEDULABLE:
+    def _put(self, one: QueuedPod, state: QueueState) -> None:
+        """The only way from one state to another."""
+        before = one.state
+        if before is QueueState.UNSCHEDULABLE:
             self._leave_unschedulable(one)
         self._counts[before] -= 1
-        self._counts[place] += 1
-        one.place = place
+        self._counts[state] += 1
+        one.state = state
         one.ticket += 1
-        heap = self._heaps.get(place)
+        heap = self._heaps.get(state)
         if heap is not None:
             heapq.heappush(heap, (_due(one), one.rank, one.ticket, one))
-        if place is Place.UNSCHEDULABLE:
-            self._unschedulable.setdefault(_kind(one), {})[one.key] = one
+        if state is QueueState.UNSCHEDULABLE:
+            self._unschedulable.setdefault(_hint_key(one), {})[one.key] = one
         self._tidy(before)
 
-    def _tidy(self, place: Place) -> None:
+    def _tidy(self, state: QueueState) -> None:
         """Drop the void entries of a heap when they are the most of it: they hold pods that may be gone, and their
         turn, in which they would be dropped, comes only minutes later.
         """
-        heap = self._heaps.get(place)
-        if heap is not None and len(heap) > 2 * self._counts[place] + _MOST_VOID:
-            heap[:] = [entry for entry in heap if _is_valid(entry, place)]
+        heap = self._heaps.get(state)
+        if heap is not None and len(heap) > 2 * self._counts[state] + _MOST_VOID:
+            heap[:] = [entry for entry in heap if _is_valid(entry, state)]
             heapq.heapify(heap)
 
-    def _leave_unschedulable(self, one: Waiting) -> None:
-        kind = _kind(one)
-        pods = self._unschedulable[kind]
+    def _leave_unschedulable(self, one: QueuedPod) -> None:
+        key = _hint_key(one)
+        pods = self._unschedulable[key]
         del pods[one.key]
         if not pods:
-            del self._unschedulable[kind]
+            del self._unschedulable[key]
 
-    def _first(self, place: Place) -> Waiting | None:
+    def _first(self, state: QueueState) -> QueuedPod | None:
         """The head of a heap, which stays there; void entries before it are dropped."""
-        heap = self._heaps[place]
+        heap = self._heaps[state]
         while heap:
-            if _is_valid(heap[0], place):
+            if _is_valid(heap[0], state):
                 return heap[0][-1]
             heapq.heappop(heap)
         return None
 
 
-def _is_valid(entry: _Entry, place: Place) -> bool:
+def _is_valid(entry: _Entry, state: QueueState) -> bool:
     """Whether the pod has not been put anywhere since."""
     _, _, ticket, one = entry
-    return one.place is place and one.ticket == ticket
+    return one.state is state and one.ticket == ticket
 
 
-def _is_backing_off(one: Waiting, now: float) -> bool:
+def _is_backing_off(one: QueuedPod, now: float) -> bool:
     """The whole second in which back-off ends still belongs to it."""
     return one.backoff_until >= math.floor(now + _TICK)
 
@@ -360,21 +362,21 @@ def _next_flush(now: float) -> float:
     return (math.floor(now / FLUSH_SECONDS) + 1) * FLUSH_SECONDS
 
 
-def _due(one: Waiting) -> float:
-    """By what the pods of its place are in order before they are by rank."""
-    if one.place is Place.ACTIVE:
+def _due(one: QueuedPod) -> float:
+    """By what the pods of its state are in order before they are by rank."""
+    if one.state is QueueState.ACTIVE:
         return 0.0
-    return one.overdue_at if one.place is Place.UNSCHEDULABLE else one.backoff_until
+    return one.overdue_at if one.state is QueueState.UNSCHEDULABLE else one.backoff_until
 
 
-def _kind(one: Waiting) -> _Kind:
+def _hint_key(one: QueuedPod) -> _HintKey:
     """Pods of one kind are helped by the same changes."""
-    return one.task.shape, one.task.company, one.profile.name, one.refused_by
+    return one.request.requirements, one.request.relations, one.profile.name, one.refused_by
 
 
-def _is_helped(change: Change, one: Waiting) -> bool:
+def _is_helped(event: ClusterEvent, one: QueuedPod) -> bool:
     """Whether the change matters to one of the plugins that refused. Nobody knows what matters to extenders."""
-    if EXTENDER in one.refused_by and change.events:
+    if EXTENDER in one.refused_by and event.kinds:
         return True
     plugins = one.profile.named(one.refused_by)
-    return any(change.events & plugin.events and plugin.helps(change, one.task) for plugin in plugins)
+    return any(event.kinds & plugin.events and plugin.helps(event, one.request) for plugin in plugins)

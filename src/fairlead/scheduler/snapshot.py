@@ -21,12 +21,12 @@ import numpy as np
 from fairlead.api.quantity import parse
 from fairlead.api.scheduling import Node, Pod, Taint
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
-from fairlead.scheduler.company import Company
-from fairlead.scheduler.crowd import Crowd
 from fairlead.scheduler.images import Images
 from fairlead.scheduler.owners import Owners
+from fairlead.scheduler.pod_index import PodIndex
+from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.ports import UsedPorts
-from fairlead.scheduler.shape import HostPort, Shape, amount_of, is_counted
+from fairlead.scheduler.requirements import HostPort, PodRequirements, amount_of, is_counted
 from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64
@@ -38,8 +38,8 @@ class Placed:
 
     pod: Pod
     row: int
-    shape: Shape
-    company: Company
+    requirements: PodRequirements
+    relations: PodRelations
     is_assumed: bool = False
 
     @property
@@ -71,7 +71,7 @@ class Snapshot:
         self.pod_count: Ints = np.zeros(size, dtype=np.int64)
         self.images = Images()
         self.ports = UsedPorts()
-        self.crowd = Crowd(size)
+        self.pod_index = PodIndex(size)
         self.owners = Owners()
         self.volumes = Volumes()
         self.node_changes = Journal()
@@ -189,7 +189,7 @@ class Snapshot:
         for amounts in (self.allocatable, self.requested, self.nonzero_requested):
             amounts.grow(size)
         self.taints.grow(size)
-        self.crowd.grow(size)
+        self.pod_index.grow(size)
         for column in self._labels.values():
             column.grow(size)
 
@@ -208,21 +208,23 @@ class Snapshot:
         self._count_out(key)
         return True
 
-    def place(self, pod: Pod, shape: Shape, company: Company) -> None:
+    def place(self, pod: Pod, requirements: PodRequirements, relations: PodRelations) -> None:
         """The server says that the pod is on its node."""
         key, name = pod.metadata.key, pod.spec.node_name
         row = self._row_for(name)
         known = self._pods.get(key)
         if known is not None:
-            is_same = known.uid == pod.metadata.uid and known.row == row and known.shape is shape
-            if is_same and known.company is company:
+            is_same = known.uid == pod.metadata.uid and known.row == row and known.requirements is requirements
+            if is_same and known.relations is relations:
                 known.is_assumed, known.pod = False, pod
-                if shape.host_ports and self.ports.take(row, shape.host_ports):  # another pod had taken them along
+                if requirements.host_ports and self.ports.take(
+                    row, requirements.host_ports
+                ):  # another pod had taken them along
                     self._mark(row)
                 return
             self._count_out(key)
             row = self._row_for(name)
-        self._count_in(Placed(pod, row, shape, company))
+        self._count_in(Placed(pod, row, requirements, relations))
 
     def remove(self, key: str) -> None:
         """The server says that the pod is gone or has finished."""
@@ -230,17 +232,17 @@ class Snapshot:
             self._count_out(key)
 
     @contextmanager
-    def supposing(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
+    def assuming(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
         """As it would be without these pods and with those; nobody is told, for afterwards it is as before."""
         changes = [(placed, -1) for placed in without] + [(placed, 1) for placed in beside]
-        done = [(placed, sign, self._count(placed, sign, placed.shape.host_ports)) for placed, sign in changes]
+        done = [(placed, sign, self._count(placed, sign, placed.requirements.host_ports)) for placed, sign in changes]
         try:
             yield
         finally:
             for placed, sign, ports in reversed(done):
                 self._count(placed, -sign, ports)
 
-    def crowded(self, requested: Amounts, pod_count: Ints) -> Snapshot:
+    def with_nominated(self, requested: Amounts, pod_count: Ints) -> Snapshot:
         """A view of the same cluster in which that much more is requested on each row."""
         view = copy(self)
         view.requested = self.requested.plus(requested)
@@ -250,13 +252,13 @@ class Snapshot:
     def _count_in(self, placed: Placed) -> None:
         self._pods[placed.key] = placed
         self._pods_on.setdefault(placed.row, {})[placed.key] = placed
-        self._count(placed, 1, placed.shape.host_ports)
+        self._count(placed, 1, placed.requirements.host_ports)
         self._mark(placed.row)
 
     def _count_out(self, key: str) -> None:
         placed = self._pods.pop(key)
         del self._pods_on[placed.row][key]
-        self._count(placed, -1, placed.shape.host_ports)
+        self._count(placed, -1, placed.requirements.host_ports)
         self._mark(placed.row)
         self._release(placed.row)
 
@@ -266,11 +268,11 @@ class Snapshot:
 
     def _count(self, placed: Placed, sign: int, ports: Sequence[HostPort]) -> Sequence[HostPort]:
         """A pod came (1) or went (-1), with these of its host ports. Returns those that this has changed."""
-        row, shape = placed.row, placed.shape
-        self.requested.add(row, shape.requests, sign)
-        self.nonzero_requested.add(row, shape.nonzero_requests, sign)
+        row, requirements = placed.row, placed.requirements
+        self.requested.add(row, requirements.requests, sign)
+        self.nonzero_requested.add(row, requirements.nonzero_requests, sign)
         self.pod_count[row] += sign
-        self.crowd.count(row, placed.company, sign)
+        self.pod_index.count(row, placed.relations, sign)
         if not ports:
             return ports
         return self.ports.take(row, ports) if sign > 0 else self.ports.release(row, ports)

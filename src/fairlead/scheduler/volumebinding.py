@@ -24,9 +24,9 @@ from fairlead.api.resources import Resource
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.scheduler.framework import Profile
-from fairlead.scheduler.plugins.node.choosing import plan_for, reached_from
+from fairlead.scheduler.plugins.node.volume_choice import plan_for, reached_from
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding, awaited
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 from fairlead.scheduler.volumes import Plan
 
@@ -53,11 +53,11 @@ class VolumeBinder:
         self._api, self._snapshot, self._pod = api, snapshot, pod
         self._volumes = snapshot.volumes
 
-    def assume(self, pod: Pod, shape: Shape, row: int, profile: Profile) -> None:
+    def assume(self, pod: Pod, requirements: PodRequirements, row: int, profile: Profile) -> None:
         """Count the volumes that the pod is to get on that node as given."""
         if _plugin(profile) is None:
             return
-        claims = awaited(shape, self._snapshot)
+        claims = awaited(requirements, self._snapshot)
         if claims:
             self._volumes.assume(pod.metadata.uid, plan_for(claims, self._snapshot, row))
 

@@ -46,14 +46,14 @@ class Volumes:
         self._of_class: dict[str, dict[str, PersistentVolume]] = {}
         self._plans: dict[str, Plan] = {}
         #: The claims that are to have a volume: once for each pod of theirs, but never two claims.
-        self._promised: dict[str, list[str]] = {}
+        self._assumed_claims: dict[str, list[str]] = {}
         self._planned: dict[str, list[Plan]] = {}  # by claim
 
     def set_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         replace(self.claims, old, new)
         either = new or old
         assert either is not None
-        self._stir(either.metadata.key)
+        self._notify(either.metadata.key)
 
     def set_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         replace(self.volumes, old, new)
@@ -62,10 +62,10 @@ class Volumes:
             del others[old.metadata.name]
             if not others:
                 del self._of_class[old.class_name]
-            self._stir(old.claimant)
+            self._notify(old.claimant)
         if new is not None:
             self._of_class.setdefault(new.class_name, {})[new.metadata.name] = new
-            self._stir(new.claimant)
+            self._notify(new.claimant)
 
     def of_class(self, name: str) -> Iterable[PersistentVolume]:
         return self._of_class.get(name, {}).values()
@@ -79,7 +79,7 @@ class Volumes:
     def assume(self, uid: str, plan: Plan) -> None:
         self._plans[uid] = plan
         for claim, volume in plan.bindings:
-            self._promised.setdefault(volume.metadata.name, []).append(claim.metadata.key)
+            self._assumed_claims.setdefault(volume.metadata.name, []).append(claim.metadata.key)
         for claim in plan.claims:
             self._planned.setdefault(claim.metadata.key, []).append(plan)
 
@@ -91,11 +91,11 @@ class Volumes:
         for claim in plan.claims:
             _remove(self._planned, claim.metadata.key, plan)
         for claim, volume in plan.bindings:
-            _remove(self._promised, volume.metadata.name, claim.metadata.key)
+            _remove(self._assumed_claims, volume.metadata.name, claim.metadata.key)
 
-    def promised_to(self, volume: PersistentVolume) -> str:
+    def assumed_claim_of(self, volume: PersistentVolume) -> str:
         """The claim that is assumed to have the volume, empty if none is."""
-        claims = self._promised.get(volume.metadata.name)
+        claims = self._assumed_claims.get(volume.metadata.name)
         return claims[0] if claims else ""
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
@@ -109,7 +109,7 @@ class Volumes:
         if (plan := self._plans.get(uid)) is not None:
             plan.changed.set()
 
-    def _stir(self, claim: str) -> None:
+    def _notify(self, claim: str) -> None:
         for plan in self._planned.get(claim, ()):
             plan.changed.set()
 

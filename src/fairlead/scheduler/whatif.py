@@ -22,13 +22,13 @@ class WhatIf:
         A pod that asks for a scheduler of another name is judged by the first profile.
         """
         scheduler = self._scheduler
-        judges = scheduler.judges
-        judge = judges.get(pod.spec.scheduler_name) or next(iter(judges.values()))
-        snapshot, task = scheduler.snapshot, scheduler.task(pod)
+        profiles = scheduler.profiles
+        runtime = profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
+        snapshot, request = scheduler.snapshot, scheduler.request(pod)
         gone = {one.uid: one for key in without if (one := snapshot.placed(key.metadata.key)) is not None}
         there = [placed for other, node in beside if (placed := self._placed(other, node)) is not None]
-        with snapshot.supposing(without=gone.values(), beside=there):
-            rows = judge.decider.feasible_of(task, Answers(task.shape, judge.profile, snapshot))
+        with snapshot.assuming(without=gone.values(), beside=there):
+            rows = runtime.decider.feasible_of(request, Answers(request.requirements, runtime.profile, snapshot))
             return snapshot.names[int(rows[0])] if len(rows) else ""
 
     def _placed(self, pod: Pod, node: str) -> Placed | None:
@@ -37,5 +37,5 @@ class WhatIf:
         row = scheduler.snapshot.row_of(node)
         if row is None or scheduler.snapshot.placed(pod.metadata.key) is not None:
             return None
-        task = scheduler.task(pod)
-        return Placed(pod, row, task.shape, task.company)
+        request = scheduler.request(pod)
+        return Placed(pod, row, request.requirements, request.relations)

@@ -1,4 +1,4 @@
-"""What the scheduler tells the server, done beside the decisions.
+"""Requests to the server, made beside the decisions.
 
 A decision takes microseconds and a request milliseconds, so requests wait in line here and a bounded number is under
 way at once; the loop never waits for any of them.

@@ -14,8 +14,6 @@ from typing import Final
 from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.framework import AnyPlugin
 from fairlead.scheduler.gangs import Coscheduling
-from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
-from fairlead.scheduler.plugins.company.spread import PodTopologySpread
 from fairlead.scheduler.plugins.gates import SchedulingGates
 from fairlead.scheduler.plugins.images import ImageLocality
 from fairlead.scheduler.plugins.node.affinity import NodeAffinity
@@ -23,6 +21,8 @@ from fairlead.scheduler.plugins.node.ports import NodePorts
 from fairlead.scheduler.plugins.node.taints import TaintToleration
 from fairlead.scheduler.plugins.node.unschedulable import NodeUnschedulable
 from fairlead.scheduler.plugins.node.volumes import VolumeBinding
+from fairlead.scheduler.plugins.pod_relations.inter_pod_affinity import InterPodAffinity
+from fairlead.scheduler.plugins.pod_relations.topology_spread import PodTopologySpread
 from fairlead.scheduler.plugins.resources.balanced import NodeResourcesBalancedAllocation
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
 

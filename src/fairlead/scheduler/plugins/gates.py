@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.framework import Event, Plugin, Refused
+from fairlead.scheduler.framework import EventKind, Plugin, Refused
 
 
 class SchedulingGates(Plugin):
     name = "SchedulingGates"
-    events = Event.OWN_GATES
+    events = EventKind.OWN_GATES
 
     def pre_enqueue(self, pod: Pod) -> Refused | None:
         gates = pod.spec.scheduling_gates

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 
 _MIB = 1024 * 1024
@@ -23,14 +23,14 @@ class ImageLocality(Plugin):
     name = "ImageLocality"
     reads = Reads.CLUSTER
 
-    def scores(self, shape: Shape) -> bool:
+    def scores(self, requirements: PodRequirements) -> bool:
         return True
 
-    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         total = np.zeros(snapshot.size, dtype=np.int64)
-        for name in shape.images:
+        for name in requirements.images:
             state = snapshot.images.get(name)
             if state is not None:
                 total[list(state.rows)] += int(float(state.size_bytes) * (len(state.rows) / snapshot.count))
-        most = MAX_BYTES_PER_CONTAINER * shape.container_count
+        most = MAX_BYTES_PER_CONTAINER * requirements.container_count
         return MAX_NODE_SCORE * (np.clip(total[rows], MIN_BYTES, most) - MIN_BYTES) // (most - MIN_BYTES)

@@ -17,9 +17,9 @@ from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
 from fairlead.golang.numbers import known_int
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.company import Task
-from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused, normalise_to_best
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.framework import ClusterEvent, EventKind, Narrowed, Plugin, Refusals, Refused, normalise_to_best
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 NAME_FIELD: Final = "metadata.name"
@@ -37,7 +37,7 @@ class NodeAffinity(Plugin):
     name = "NodeAffinity"
     reason = "node(s) didn't match Pod's node affinity/selector"
     normalises = True
-    events = Event.NODE_ADDED | Event.NODE_LABELS
+    events = EventKind.NODE_ADDED | EventKind.NODE_LABELS
 
     arguments = AffinityArguments
 
@@ -51,8 +51,8 @@ class NodeAffinity(Plugin):
     def configured(cls, args: AffinityArguments) -> Self:
         return cls(args.added_affinity)
 
-    def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
-        terms = _required_terms(shape)
+    def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
+        terms = _required_terms(requirements)
         named = [_named(term) for term in terms or ()]
         names = [one for one in named if one is not None]
         if not named or len(names) < len(named):
@@ -60,14 +60,16 @@ class NodeAffinity(Plugin):
         allowed = frozenset[str]().union(*names)
         return Narrowed(allowed) if allowed else Refused("pod affinity terms conflict")
 
-    def filters(self, shape: Shape) -> bool:
-        return self._enforced is not None or bool(shape.node_selector) or _required_terms(shape) is not None
+    def filters(self, requirements: PodRequirements) -> bool:
+        return (
+            self._enforced is not None or bool(requirements.node_selector) or _required_terms(requirements) is not None
+        )
 
-    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        return _matching(shape, snapshot, rows) & self._admits(snapshot, rows)
+    def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
+        return _matching(requirements, snapshot, rows) & self._admits(snapshot, rows)
 
-    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
-        refused = super().refusals(shape, snapshot, rows)
+    def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
+        refused = super().refusals(requirements, snapshot, rows)
         enforced = int((~self._admits(snapshot, rows)).sum())
         if enforced:
             refused.reasons = Counter({ENFORCED: enforced, self.reason: len(rows) - enforced})
@@ -79,12 +81,12 @@ class NodeAffinity(Plugin):
             return np.ones(len(rows), dtype=np.bool_)
         return any_term(self._enforced, snapshot, rows)
 
-    def scores(self, shape: Shape) -> bool:
-        return bool(self._preferred or (shape.node_affinity and shape.node_affinity.preferred))
+    def scores(self, requirements: PodRequirements) -> bool:
+        return bool(self._preferred or (requirements.node_affinity and requirements.node_affinity.preferred))
 
-    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """The sum of the weights of the terms that the node matches."""
-        preferred = (shape.node_affinity and shape.node_affinity.preferred) or ()
+        preferred = (requirements.node_affinity and requirements.node_affinity.preferred) or ()
         total = np.zeros(len(rows), dtype=np.int64)
         for one in (*self._preferred, *preferred):
             total += one.weight * _term_mask(one.preference, snapshot, rows)
@@ -93,18 +95,18 @@ class NodeAffinity(Plugin):
     def normalise(self, scores: Ints) -> Ints:
         return normalise_to_best(scores)
 
-    def helps(self, change: Change, task: Task) -> bool:
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """By the pod's own affinity; what the profile adds must hold now, but is not asked whether it did before."""
-        shape = task.shape
-        if change.new_node is None or not matches(shape, change.new_node):
+        requirements = request.requirements
+        if event.new_node is None or not matches(requirements, event.new_node):
             return False
-        if self._enforced is not None and not any(_matches_term(one, change.new_node) for one in self._enforced):
+        if self._enforced is not None and not any(_matches_term(one, event.new_node) for one in self._enforced):
             return False
-        return change.old_node is None or not matches(shape, change.old_node)
+        return event.old_node is None or not matches(requirements, event.old_node)
 
 
-def _required_terms(shape: Shape) -> Sequence[NodeSelectorTerm] | None:
-    affinity = shape.node_affinity
+def _required_terms(requirements: PodRequirements) -> Sequence[NodeSelectorTerm] | None:
+    affinity = requirements.node_affinity
     if affinity is None or affinity.required is None:
         return None
     return affinity.required.node_selector_terms or ()
@@ -123,18 +125,18 @@ def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
 # --- many nodes at once ---------------------------------------------------------------------------------------------
 
 
-def eligible_rows(shape: Shape, snapshot: Snapshot, rows: Rows) -> Rows:
+def eligible_rows(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Rows:
     """Those of the rows that meet the pod's selector and what its affinity requires."""
-    if not shape.node_selector and _required_terms(shape) is None:
+    if not requirements.node_selector and _required_terms(requirements) is None:
         return rows
-    return rows[_matching(shape, snapshot, rows)]
+    return rows[_matching(requirements, snapshot, rows)]
 
 
-def _matching(shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+def _matching(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.ones(len(rows), dtype=np.bool_)
-    for key, value in shape.node_selector.items():
+    for key, value in requirements.node_selector.items():
         mask &= has_label(snapshot, rows, key, (value,))
-    terms = _required_terms(shape)
+    terms = _required_terms(requirements)
     if terms is not None:
         mask &= any_term(terms, snapshot, rows)
     return mask
@@ -179,12 +181,12 @@ def _label_mask(snapshot: Snapshot, rows: Rows, key: str, verdict: Verdict) -> M
 # --- one node -------------------------------------------------------------------------------------------------------
 
 
-def matches(shape: Shape, node: Node) -> bool:
+def matches(requirements: PodRequirements, node: Node) -> bool:
     """Whether the node meets the selector and what the affinity requires."""
     labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+    if any(labels.get(key) != value for key, value in requirements.node_selector.items()):
         return False
-    terms = _required_terms(shape)
+    terms = _required_terms(requirements)
     return terms is None or any(_matches_term(term, node) for term in terms)
 
 

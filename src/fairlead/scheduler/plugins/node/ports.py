@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.company import Task
-from fairlead.scheduler.framework import Change, Event, Plugin, Reads
+from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads
 from fairlead.scheduler.ports import clash
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 
@@ -17,15 +17,15 @@ class NodePorts(Plugin):
     reads = Reads.PODS
     reason = "node(s) didn't have free ports for the requested pod ports"
     is_resolvable = True
-    events = Event.NODE_ADDED | Event.POD_REMOVED
+    events = EventKind.NODE_ADDED | EventKind.POD_REMOVED
 
-    def filters(self, shape: Shape) -> bool:
-        return bool(shape.host_ports)
+    def filters(self, requirements: PodRequirements) -> bool:
+        return bool(requirements.host_ports)
 
-    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        taken = snapshot.ports.conflicts(shape.host_ports)
+    def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
+        taken = snapshot.ports.conflicts(requirements.host_ports)
         return np.fromiter((row not in taken for row in rows.tolist()), dtype=np.bool_, count=len(rows))
 
-    def helps(self, change: Change, task: Task) -> bool:
-        shape = task.shape
-        return change.old_shape is None or clash(shape.host_ports, change.old_shape.host_ports)
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
+        requirements = request.requirements
+        return event.old_requirements is None or clash(requirements.host_ports, event.old_requirements.host_ports)

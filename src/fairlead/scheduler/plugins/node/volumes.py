@@ -1,8 +1,8 @@
 """A pod can run where its volumes are (VolumeBinding).
 
 Claims that are bound hold the pod to the nodes of their volumes. Those that are not wait for whoever binds them, unless
-their class waits for its first consumer: then the node decides which volume it will be (`choosing.py`), and once the
-pod has that node, the volume is bound or asked for (`scheduler/volumebinding.py`).
+their class waits for its first consumer: then the node decides which volume it will be (`volume_choice.py`), and once
+the pod has that node, the volume is bound or asked for (`scheduler/volumebinding.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.company import Task
-from fairlead.scheduler.framework import Change, Event, Narrowed, Plugin, Refusals, Refused
-from fairlead.scheduler.plugins.node.choosing import choose, reached_from
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.framework import ClusterEvent, EventKind, Narrowed, Plugin, Refusals, Refused
+from fairlead.scheduler.plugins.node.volume_choice import choose, reached_from
+from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 ELSEWHERE = "node(s) didn't match PersistentVolume's node affinity"
@@ -38,7 +38,7 @@ class VolumeBindingArguments(Arguments, frozen=True, rename="camel", kw_only=Tru
 class VolumeBinding(Plugin):
     name = "VolumeBinding"
     arguments = VolumeBindingArguments
-    events = Event.VOLUMES | Event.NODE_ADDED | Event.NODE_LABELS
+    events = EventKind.VOLUMES | EventKind.NODE_ADDED | EventKind.NODE_LABELS
 
     @classmethod
     def configured(cls, args: VolumeBindingArguments) -> Self:
@@ -51,10 +51,10 @@ class VolumeBinding(Plugin):
     def __init__(self, bind_timeout_seconds: int = 600) -> None:
         self.bind_timeout_seconds = bind_timeout_seconds
 
-    def pre_filter(self, shape: Shape, snapshot: Snapshot) -> Refused | Narrowed | None:
+    def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Claims that do not exist, or that somebody else has to bind first."""
         volumes, has_unbound = snapshot.volumes, False
-        for one in shape.claims:
+        for one in requirements.claims:
             name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
             if claim is None and one.owner_key:
                 return Refused(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"')
@@ -71,19 +71,19 @@ class VolumeBinding(Plugin):
             has_unbound |= not claim.is_bound and not volumes.is_awaited(claim)
         return Refused("pod has unbound immediate PersistentVolumeClaims") if has_unbound else None
 
-    def filters(self, shape: Shape) -> bool:
-        return bool(shape.claims)
+    def filters(self, requirements: PodRequirements) -> bool:
+        return bool(requirements.claims)
 
-    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
-        if self.pre_filter(shape, snapshot) is not None:
+    def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
+        if self.pre_filter(requirements, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
-        elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
-        return ~elsewhere & ~lost & choose(awaited(shape, snapshot), snapshot, rows).possible
+        elsewhere, lost = _out_of_reach(_bound(requirements, snapshot), snapshot, rows)
+        return ~elsewhere & ~lost & choose(awaited(requirements, snapshot), snapshot, rows).possible
 
-    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
+    def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """All that is wrong with a node; evicting pods brings no volume."""
-        elsewhere, lost = _out_of_reach(_bound(shape, snapshot), snapshot, rows)
-        possible = choose(awaited(shape, snapshot), snapshot, rows).possible
+        elsewhere, lost = _out_of_reach(_bound(requirements, snapshot), snapshot, rows)
+        possible = choose(awaited(requirements, snapshot), snapshot, rows).possible
         reasons = Counter(
             {
                 ELSEWHERE: int(elsewhere.sum()),
@@ -93,25 +93,27 @@ class VolumeBinding(Plugin):
         )
         return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
 
-    def helps(self, change: Change, task: Task) -> bool:
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Of the claims, the pod's own; of the volumes, those that are its claims' or nobody's."""
-        return not change.claim or any(one.key == change.claim for one in task.shape.claims)
+        return not event.claim or any(one.key == event.claim for one in request.requirements.claims)
 
 
-def _bound(shape: Shape, snapshot: Snapshot) -> list[PersistentVolume | None]:
+def _bound(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolume | None]:
     """The volumes of the bound claims; None for one that is gone."""
-    return [snapshot.volumes.volumes.get(one.spec.volume_name) for one in _claims(shape, snapshot) if one.is_bound]
+    return [
+        snapshot.volumes.volumes.get(one.spec.volume_name) for one in _claims(requirements, snapshot) if one.is_bound
+    ]
 
 
-def awaited(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def awaited(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims whose volumes are chosen after the node, each once however many volumes of the pod name it."""
-    unbound = (one for one in _claims(shape, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
+    unbound = (one for one in _claims(requirements, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
     return list({one.metadata.key: one for one in unbound}.values())
 
 
-def _claims(shape: Shape, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """Those that there are."""
-    return [claim for one in shape.claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
+    return [claim for one in requirements.claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
 
 
 def _out_of_reach(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> tuple[Mask, Mask]:

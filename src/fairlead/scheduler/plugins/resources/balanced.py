@@ -17,7 +17,7 @@ from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
 from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, FULL, ONE, ZERO, ResourceSpec, Weights, weights
-from fairlead.scheduler.shape import Shape, is_scalar
+from fairlead.scheduler.requirements import PodRequirements, is_scalar
 from fairlead.scheduler.snapshot import Snapshot
 
 _HALF, _TWO = np.array(MAX_NODE_SCORE // 2), np.array(2)
@@ -46,14 +46,14 @@ class NodeResourcesBalancedAllocation(Plugin):
             check(one.weight in (0, 1), f"resources[{index}].weight", one.weight, "must be 1")
         return cls(weights(args.resources, "resources") if args.resources else CPU_AND_MEMORY)
 
-    def scores(self, shape: Shape) -> bool:
-        return any(name in shape.requests for name in self._resources)
+    def scores(self, requirements: PodRequirements) -> bool:
+        return any(name in requirements.requests for name in self._resources)
 
-    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
-        names = [name for name in self._resources if name in shape.requests or not is_scalar(name)]
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
+        names = [name for name in self._resources if name in requirements.requests or not is_scalar(name)]
         offered = [snapshot.allocatable[name][rows] for name in names]
         taken = [snapshot.requested[name][rows] for name in names]
-        asked = [shape.requests.get(name, 0) for name in names]
+        asked = [requirements.requests.get(name, 0) for name in names]
         before, after = _balances(offered, taken, asked)
         score: Ints = _HALF + (_HALF + after - before) // _TWO
         return score

@@ -13,8 +13,7 @@ import numpy as np
 from fairlead.api.scheduling import Node
 from fairlead.scheduler.arguments import Arguments, ConfigurationError, Strict, check
 from fairlead.scheduler.columns import Ints, Mask, Rows
-from fairlead.scheduler.company import Task
-from fairlead.scheduler.framework import Change, Event, Plugin, Reads, Refusals
+from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads, Refusals
 from fairlead.scheduler.plugins.resources.scoring import (
     CPU_AND_MEMORY,
     ResourceSpec,
@@ -25,7 +24,8 @@ from fairlead.scheduler.plugins.resources.scoring import (
     ratio,
     weights,
 )
-from fairlead.scheduler.shape import UNSAID, Shape, is_scalar
+from fairlead.scheduler.requirements import UNSAID, PodRequirements, is_scalar
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot, allocatable_of, allowed_pods_of
 
 TOO_MANY_PODS = "Too many pods"
@@ -56,7 +56,11 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     reads = Reads.NODE | Reads.AMOUNTS
     events = (
-        Event.NODE_ADDED | Event.NODE_ALLOCATABLE | Event.POD_REMOVED | Event.POD_SCALED_DOWN | Event.OWN_SCALED_DOWN
+        EventKind.NODE_ADDED
+        | EventKind.NODE_ALLOCATABLE
+        | EventKind.POD_REMOVED
+        | EventKind.POD_SCALED_DOWN
+        | EventKind.OWN_SCALED_DOWN
     )
 
     arguments = FitArguments
@@ -86,30 +90,30 @@ class NodeResourcesFit(Plugin):
         ignored = self._ignored | resources
         return NodeResourcesFit(self._strategy, self._resources, ignored=ignored, ignored_groups=self._ignored_groups)
 
-    def demands(self, shape: Shape) -> dict[str, int]:
+    def demands(self, requirements: PodRequirements) -> dict[str, int]:
         """What has to fit."""
         if not self._ignored and not self._ignored_groups:
-            return shape.requests
-        return {name: amount for name, amount in shape.requests.items() if not self._is_ignored(name)}
+            return requirements.requests
+        return {name: amount for name, amount in requirements.requests.items() if not self._is_ignored(name)}
 
     def _is_ignored(self, name: str) -> bool:
         group, slash, _ = name.partition("/")
         return bool(slash) and (name in self._ignored or group in self._ignored_groups)
 
-    def filters(self, shape: Shape) -> bool:
+    def filters(self, requirements: PodRequirements) -> bool:
         return True
 
-    def filter(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Mask:
+    def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
         mask: Mask = snapshot.pod_count[rows] < snapshot.allowed_pods[rows]
-        for name, amount in self.demands(shape).items():
+        for name, amount in self.demands(requirements).items():
             mask &= snapshot.allocatable[name][rows] - snapshot.requested[name][rows] >= amount
         return mask
 
-    def refusals(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Refusals:
+    def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """Every lacking resource is told; one that exceeds the whole node cannot be helped (S0-70)."""
         full = snapshot.pod_count[rows] >= snapshot.allowed_pods[rows]
         refusals = Refusals(Counter({TOO_MANY_PODS: int(full.sum())}), np.zeros(len(rows), dtype=np.bool_))
-        for name, amount in self.demands(shape).items():
+        for name, amount in self.demands(requirements).items():
             allocatable = snapshot.allocatable[name][rows]
             refusals.reasons[f"Insufficient {name}"] += int(
                 (allocatable - snapshot.requested[name][rows] < amount).sum()
@@ -117,29 +121,33 @@ class NodeResourcesFit(Plugin):
             refusals.unresolvable |= allocatable < amount
         return refusals
 
-    def scores(self, shape: Shape) -> bool:
+    def scores(self, requirements: PodRequirements) -> bool:
         return True
 
-    def score(self, shape: Shape, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """What would be requested of each scored resource, by the strategy; cpu and memory at least a little a pod."""
         columns: list[tuple[int, Ints, Ints]] = []
         for name, weight in self._resources:
-            asked = shape.score_requests.get(name, 0)
+            asked = requirements.score_requests.get(name, 0)
             if not asked and is_scalar(name):
                 continue
             taken = snapshot.nonzero_requested if name in UNSAID else snapshot.requested
             columns.append((weight, taken[name][rows] + asked, snapshot.allocatable[name][rows]))
         return self._strategy(columns, len(rows))
 
-    def helps(self, change: Change, task: Task) -> bool:
-        shape = task.shape
-        if change.new_node is not None:
-            return _fits_empty(shape, change.new_node) and (
-                change.old_node is None or _has_grown(shape, change.old_node, change.new_node)
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
+        requirements = request.requirements
+        if event.new_node is not None:
+            return _fits_empty(requirements, event.new_node) and (
+                event.old_node is None or _has_grown(requirements, event.old_node, event.new_node)
             )
-        if change.old_shape is not None and change.new_shape is not None and change.events & Event.POD_SCALED_DOWN:
-            old, new = change.old_shape.requests, change.new_shape.requests
-            return any(old.get(name, 0) > new.get(name, 0) for name in shape.requests)
+        if (
+            event.old_requirements is not None
+            and event.new_requirements is not None
+            and event.kinds & EventKind.POD_SCALED_DOWN
+        ):
+            old, new = event.old_requirements.requests, event.new_requirements.requests
+            return any(old.get(name, 0) > new.get(name, 0) for name in requirements.requests)
         return True
 
 
@@ -172,15 +180,15 @@ def _strategy_of(said: ScoringStrategy) -> Strategy:
     return ratio([(point.utilization, point.score) for point in points])
 
 
-def _fits_empty(shape: Shape, node: Node) -> bool:
+def _fits_empty(requirements: PodRequirements, node: Node) -> bool:
     allocatable = allocatable_of(node)
     return allowed_pods_of(node) > 0 and all(
-        amount <= allocatable.get(name, 0) for name, amount in shape.requests.items()
+        amount <= allocatable.get(name, 0) for name, amount in requirements.requests.items()
     )
 
 
-def _has_grown(shape: Shape, old: Node, new: Node) -> bool:
+def _has_grown(requirements: PodRequirements, old: Node, new: Node) -> bool:
     before, after = allocatable_of(old), allocatable_of(new)
     return allowed_pods_of(new) > allowed_pods_of(old) or any(
-        after.get(name, 0) > before.get(name, 0) for name in shape.requests
+        after.get(name, 0) > before.get(name, 0) for name in requirements.requests
     )

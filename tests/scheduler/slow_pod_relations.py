@@ -184,12 +184,12 @@ def spread_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> d
     scores = dict.fromkeys([node.name for node in feasible], 0)
     if not rules or not scored:
         return scores
-    raw = {node.name: math.floor(crowding(pod, node, rules, scored, cluster) + 0.5) for node in scored}
+    raw = {node.name: math.floor(amounts(pod, node, rules, scored, cluster) + 0.5) for node in scored}
     least, most = min(raw.values()), max(raw.values())
     return scores | {name: 100 * (most + least - one) // most if most else 100 for name, one in raw.items()}
 
 
-def crowding(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], cluster: SlowCluster) -> float:
+def amounts(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], cluster: SlowCluster) -> float:
     """Upstream computes with float64, so this does too. Hosts are nodes, whatever their label says; a node without
     the label of one of the system's rules gets nothing by it, but adds a domain.
     """

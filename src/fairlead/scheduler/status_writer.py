@@ -1,4 +1,4 @@
-"""What the scheduler tells the cluster of its decisions: bindings, conditions, promises, evictions, events.
+"""What the scheduler writes of its decisions: bindings, conditions, nominations, evictions, events.
 
 Everything is written beside the decisions, by a bounded number of writers; only how a binding ended is heard of again.
 """
@@ -25,8 +25,8 @@ LONGEST_NOTE: Final = 1024
 log = logging.getLogger(__name__)
 
 
-class Teller:
-    """The scheduler's voice. `writers` must be set before it is used."""
+class StatusWriter:
+    """Writes bindings, conditions and events. `writers` must be set before it is used."""
 
     def __init__(self, api: Api, recorder: Recorder | None) -> None:
         self._api, self._recorder = api, recorder
@@ -39,17 +39,17 @@ class Teller:
     def scheduled(self, pod: Pod, node: str) -> None:
         """The pod is bound."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        self._say(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
+        self._record(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
 
     def skipped(self, pod: Pod) -> None:
         """The pod is going away, so nobody tries it."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        self._say(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
+        self._record(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
 
     def failed(self, pod: Pod, reason: str, message: str, nominated: str | None = None) -> None:
         """The pod goes nowhere. `nominated` replaces its nominatedNodeName, unless it is None."""
         note = message if len(message) <= LONGEST_NOTE else f"{message[: LONGEST_NOTE - 4]} ..."
-        self._say(pod, WARNING, "FailedScheduling", note, "Scheduling")
+        self._record(pod, WARNING, "FailedScheduling", note, "Scheduling")
         status: Obj = {}
         condition = writes.not_scheduled(pod, reason, message)
         if condition is not None:
@@ -59,11 +59,11 @@ class Teller:
         if status:
             self.writers.start(partial(self._patch_status, pod, status))
 
-    def taken_back(self, pod: Pod) -> None:
-        """What was promised to the pod went to a more important one."""
+    def clear_nomination(self, pod: Pod) -> None:
+        """The node it was nominated to goes to a more important pod."""
         self.writers.start(partial(self._patch_status, pod, {"nominatedNodeName": None}))
 
-    async def drive_away(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
+    async def evict(self, preemptor: Pod, victims: list[Pod], node: str) -> bool:
         """Evict the pods, with their grace; False if some could not be."""
         return all(await asyncio.gather(*(self._evict(preemptor, victim, node) for victim in victims)))
 
@@ -76,7 +76,7 @@ class Teller:
             log.warning("cannot evict %s for %s: %s", victim.metadata.key, preemptor.metadata.key, error)
             return False
         message = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
-        self._say(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
+        self._record(victim, NORMAL, "Preempted", message, "Preempting", related=preemptor)
         return True
 
     async def _patch_status(self, pod: Pod, status: Obj) -> None:
@@ -87,7 +87,7 @@ class Teller:
         except (ApiError, OSError) as error:
             log.warning("cannot write the status of %s: %s", pod.metadata.key, error)
 
-    def _say(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
+    def _record(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
         if self._recorder is not None:
             other = None if related is None else reference(related, builtin.PODS)
             speaker = (related or pod).spec.scheduler_name  # profiles are schedulers to who reads events

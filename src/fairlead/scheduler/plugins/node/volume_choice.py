@@ -81,10 +81,10 @@ def _candidates(claim: PersistentVolumeClaim, snapshot: Snapshot) -> list[Persis
     """The best first. One that is kept for the claim is all that it may have."""
     key, kept, free = claim.metadata.key, [], []
     for volume in snapshot.volumes.of_class(claim.class_name):
-        promised = snapshot.volumes.promised_to(volume)
-        if promised not in ("", key) or not may_have(volume, claim):
+        assumed = snapshot.volumes.assumed_claim_of(volume)
+        if assumed not in ("", key) or not may_have(volume, claim):
             continue
-        if promised or volume.spec.claim_ref is not None:
+        if assumed or volume.spec.claim_ref is not None:
             kept.append(volume)
         elif offers_access(volume, claim):
             free.append(volume)

@@ -1,4 +1,4 @@
-"""Pods that keep each other company spread over zones, hosts or whatever else (PodTopologySpread).
+"""Pods that belong together spread over zones, hosts or whatever else (PodTopologySpread).
 
 A hard constraint bounds how many more of the counted pods one domain may have than the emptiest; a soft one makes the
 fuller domains less welcome. What a pod does not say itself, the cluster's default says for pods that belong to
@@ -18,12 +18,13 @@ from fairlead.api.labels import LabelSelector
 from fairlead.api.scheduling import Node, TopologySpreadConstraint
 from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
 from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
-from fairlead.scheduler.company import Company, Task
-from fairlead.scheduler.crowd import Tally
-from fairlead.scheduler.framework import MAX_NODE_SCORE, Change, CompanyPlugin, Event, Refusals
+from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
 from fairlead.scheduler.owners import DefaultSelector
 from fairlead.scheduler.plugins.node.affinity import eligible_rows
 from fairlead.scheduler.plugins.node.taints import admitted
+from fairlead.scheduler.pod_index import MatchCount
+from fairlead.scheduler.pod_relations import PodRelations
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 HARD: Final = "DoNotSchedule"
@@ -47,13 +48,13 @@ class Spread:
 
     rule: TopologySpreadConstraint
     selector: DefaultSelector | None
-    tally: Tally
+    match_count: MatchCount
 
-    def counts_newcomer(self, company: Company) -> int:
-        """By its labels alone, even if it is going away or the selector is empty: the tally counts no such pods, but
+    def counts_newcomer(self, relations: PodRelations) -> int:
+        """By its labels alone, even if it is going away or the selector is empty: the index counts no such pods, but
         upstream asks about them only of those that are there (countPodsMatchSelector).
         """
-        return int(self.selector is not None and self.selector.matches(company.labels))
+        return int(self.selector is not None and self.selector.matches(relations.labels))
 
 
 class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -61,18 +62,18 @@ class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forb
     defaulting_type: Literal["System", "List"] = "System"
 
 
-class PodTopologySpread(CompanyPlugin):
+class PodTopologySpread(PodRelationPlugin):
     name = "PodTopologySpread"
     events = (
-        Event.NODE_ADDED
-        | Event.NODE_REMOVED
-        | Event.NODE_LABELS
-        | Event.NODE_TAINTS
-        | Event.POD_PLACED
-        | Event.POD_REMOVED
-        | Event.POD_LABELS
-        | Event.OWN_LABELS
-        | Event.OWN_TOLERATIONS
+        EventKind.NODE_ADDED
+        | EventKind.NODE_REMOVED
+        | EventKind.NODE_LABELS
+        | EventKind.NODE_TAINTS
+        | EventKind.POD_PLACED
+        | EventKind.POD_REMOVED
+        | EventKind.POD_LABELS
+        | EventKind.OWN_LABELS
+        | EventKind.OWN_TOLERATIONS
     )
 
     arguments = SpreadArguments
@@ -107,70 +108,70 @@ class PodTopologySpread(CompanyPlugin):
 
     # --- what must be -----------------------------------------------------------------------------------------------
 
-    def filters(self, task: Task, snapshot: Snapshot) -> bool:
-        return bool(self._rules(task.company, HARD, snapshot))
+    def filters(self, request: SchedulingRequest, snapshot: Snapshot) -> bool:
+        return bool(self._rules(request.relations, HARD, snapshot))
 
-    def filter(self, task: Task, snapshot: Snapshot, rows: Rows) -> Mask:
+    def filter(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Mask:
         mask = np.ones(len(rows), dtype=np.bool_)
-        for fits, _ in self._judged(task, snapshot, rows):
+        for fits, _ in self._judged(request, snapshot, rows):
             mask &= fits
         return mask
 
-    def refusals(self, task: Task, snapshot: Snapshot, rows: Rows) -> Refusals:
+    def refusals(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Refusals:
         """The first constraint that a node does not meet speaks; a label cannot be had by evicting pods."""
         undecided = np.ones(len(rows), dtype=np.bool_)
         lacking = np.zeros(len(rows), dtype=np.bool_)
-        for fits, has_label in self._judged(task, snapshot, rows):
+        for fits, has_label in self._judged(request, snapshot, rows):
             lacking |= undecided & ~has_label
             undecided &= fits
         count = int(lacking.sum())
         return Refusals(Counter({NO_LABEL: count, TOO_SKEWED: len(rows) - count}), lacking)
 
-    def helps(self, change: Change, task: Task) -> bool:
+    def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Nodes that have the labels of all hard rules come, go or move; pods are counted now, or no longer."""
-        company = task.company
-        rules = [one for one in company.constraints or self._defaults if one.when_unsatisfiable == HARD]
-        if change.new_node is not None or change.old_node is not None:
-            return _moved(change.old_node, change.new_node, rules)
-        if Event.OWN_TOLERATIONS in change.events and any(one.node_taints_policy == "Honor" for one in rules):
+        relations = request.relations
+        rules = [one for one in relations.constraints or self._defaults if one.when_unsatisfiable == HARD]
+        if event.new_node is not None or event.old_node is not None:
+            return _moved(event.old_node, event.new_node, rules)
+        if EventKind.OWN_TOLERATIONS in event.kinds and any(one.node_taints_policy == "Honor" for one in rules):
             return True
-        old, new = change.old_company, change.new_company
-        if all(one is None or one.namespace != company.namespace for one in (old, new)):
+        old, new = event.old_relations, event.new_relations
+        if all(one is None or one.namespace != relations.namespace for one in (old, new)):
             return False
-        if not company.constraints:  # whom the defaults count, only the services of the namespace could tell
+        if not relations.constraints:  # whom the defaults count, only the services of the namespace could tell
             return old is not new
-        selectors = [one for rule in rules if (one := _selector(rule, company)) is not None]
+        selectors = [one for rule in rules if (one := _selector(rule, relations)) is not None]
         return any(_is_meant(old, one) != _is_meant(new, one) for one in selectors)
 
-    def _judged(self, task: Task, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
+    def _judged(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
         """Rule by rule: which rows will do, and which have its label."""
-        spreads = self._spreads(task.company, HARD, snapshot)
+        spreads = self._spreads(request.relations, HARD, snapshot)
         labelled = _rows_with_labels(spreads, snapshot)
         judged: list[tuple[Mask, Mask]] = []
         for one in spreads:
             places = snapshot.labels(one.rule.topology_key)
-            eligible = _included(one.rule, task, snapshot, labelled)
+            eligible = _included(one.rule, request, snapshot, labelled)
             domains = places.codes[eligible]
-            sums = places.sums(one.tally.counts, eligible)
+            sums = places.sums(one.match_count.counts, eligible)
             distinct = distinct_of(domains)
             least = int(sums[distinct].min(initial=2**31 - 1))
             if len(distinct) < (one.rule.min_domains or 1):
                 least = 0
             codes = places.codes[rows]
             has_label = codes >= 0
-            skew = sums[codes] + one.counts_newcomer(task.company) - least
+            skew = sums[codes] + one.counts_newcomer(request.relations) - least
             judged.append((has_label & (skew <= one.rule.max_skew), has_label))
         return judged
 
     # --- what should be ---------------------------------------------------------------------------------------------
 
-    def scores(self, task: Task, snapshot: Snapshot) -> bool:
-        return bool(self._rules(task.company, SOFT, snapshot))
+    def scores(self, request: SchedulingRequest, snapshot: Snapshot) -> bool:
+        return bool(self._rules(request.relations, SOFT, snapshot))
 
-    def score(self, task: Task, snapshot: Snapshot, rows: Rows) -> Ints:
+    def score(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Ints:
         """The fewer of the counted pods, the better; nodes without all the labels get nothing."""
-        spreads = self._spreads(task.company, SOFT, snapshot)
-        needs_all = bool(task.company.constraints) or not self._is_system_default
+        spreads = self._spreads(request.relations, SOFT, snapshot)
+        needs_all = bool(request.relations.constraints) or not self._is_system_default
         codes = [snapshot.labels(one.rule.topology_key).codes for one in spreads]
         scored = np.ones(len(rows), dtype=np.bool_)
         if needs_all:
@@ -181,15 +182,15 @@ class PodTopologySpread(CompanyPlugin):
         for one, column in zip(spreads, codes, strict=True):
             domains = column[rows]
             if one.rule.topology_key == HOSTNAME:
-                size, counts = int(scored.sum()), one.tally.counts[rows]
+                size, counts = int(scored.sum()), one.match_count.counts[rows]
             else:
                 places = snapshot.labels(one.rule.topology_key)
-                eligible = _included(one.rule, task, snapshot, counted)
-                sums, places_of_scored = places.sums(one.tally.counts, eligible), domains[scored]
+                eligible = _included(one.rule, request, snapshot, counted)
+                sums, places_of_scored = places.sums(one.match_count.counts, eligible), domains[scored]
                 blank = places.find("")
                 if blank is not None:  # to upstream no label and an empty one are the same domain
                     places_of_scored = np.where(places_of_scored == blank, -1, places_of_scored)
-                    sums[blank] += one.tally.counts[eligible[column[eligible] < 0]].sum()
+                    sums[blank] += one.match_count.counts[eligible[column[eligible] < 0]].sum()
                 size = len(distinct_of(places_of_scored + 1))  # no label (-1) is one more domain, as upstream counts
                 counts = sums[domains]
             weighted = counts * np.log(float(size + 2)) + float(one.rule.max_skew - 1)
@@ -198,31 +199,31 @@ class PodTopologySpread(CompanyPlugin):
 
     # --- constraints ------------------------------------------------------------------------------------------------
 
-    def _rules(self, company: Company, when: str, snapshot: Snapshot) -> list[TopologySpreadConstraint]:
-        rules = company.constraints or self._defaults
+    def _rules(self, relations: PodRelations, when: str, snapshot: Snapshot) -> list[TopologySpreadConstraint]:
+        rules = relations.constraints or self._defaults
         wanted = [rule for rule in rules if rule.when_unsatisfiable == when]
-        if wanted and not company.constraints and snapshot.owners.default_selector(company).is_empty:
+        if wanted and not relations.constraints and snapshot.owners.default_selector(relations).is_empty:
             return []
         return wanted
 
-    def _spreads(self, company: Company, when: str, snapshot: Snapshot) -> list[Spread]:
-        rules = self._rules(company, when, snapshot)
-        if company.constraints:
-            return [_spread(rule, snapshot, company, _selector(rule, company)) for rule in rules]
-        selector = snapshot.owners.default_selector(company)
-        return [_spread(rule, snapshot, company, selector) for rule in rules]
+    def _spreads(self, relations: PodRelations, when: str, snapshot: Snapshot) -> list[Spread]:
+        rules = self._rules(relations, when, snapshot)
+        if relations.constraints:
+            return [_spread(rule, snapshot, relations, _selector(rule, relations)) for rule in rules]
+        selector = snapshot.owners.default_selector(relations)
+        return [_spread(rule, snapshot, relations, selector) for rule in rules]
 
 
-def _selector(rule: TopologySpreadConstraint, company: Company) -> DefaultSelector | None:
+def _selector(rule: TopologySpreadConstraint, relations: PodRelations) -> DefaultSelector | None:
     """What the constraint counts: its selector, narrowed to pods that share these labels with the newcomer."""
     if rule.label_selector is None:
         return None
-    same = {key: company.labels[key] for key in rule.match_label_keys or () if key in company.labels}
+    same = {key: relations.labels[key] for key in rule.match_label_keys or () if key in relations.labels}
     exact = (LabelSelector(match_labels=same),) if same else ()
     return DefaultSelector((rule.label_selector, *exact))
 
 
-def _is_meant(other: Company | None, selector: DefaultSelector) -> bool:
+def _is_meant(other: PodRelations | None, selector: DefaultSelector) -> bool:
     return other is not None and selector.matches(other.labels)
 
 
@@ -243,22 +244,22 @@ def _place(node: Node | None, rules: Sequence[TopologySpreadConstraint]) -> list
 
 
 def _spread(
-    rule: TopologySpreadConstraint, snapshot: Snapshot, company: Company, selector: DefaultSelector | None
+    rule: TopologySpreadConstraint, snapshot: Snapshot, relations: PodRelations, selector: DefaultSelector | None
 ) -> Spread:
     """The rule, counting pods of the namespace that are not going away. By an empty selector, which is about everybody,
-    upstream counts nobody but the newcomer and who is supposed to come or go (countPodsMatchSelector, updateWithPod).
+    upstream counts nobody but the newcomer and who is assumed to come or go (countPodsMatchSelector, updateWithPod).
     """
-    namespace = company.namespace
+    namespace = relations.namespace
     is_about_all = selector is not None and selector.is_empty
 
-    def matches(other: Company) -> bool:
+    def matches(other: PodRelations) -> bool:
         is_here = other.namespace == namespace and not other.is_terminating
-        if selector is None or not is_here or (is_about_all and not other.is_supposed):
+        if selector is None or not is_here or (is_about_all and not other.is_hypothetical):
             return False
         return selector.matches(other.labels)
 
-    tally = snapshot.crowd.tally((namespace, selector.key if selector else None), matches)
-    return Spread(rule, selector, tally)
+    match_count = snapshot.pod_index.match_count((namespace, selector.key if selector else None), matches)
+    return Spread(rule, selector, match_count)
 
 
 def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:
@@ -271,12 +272,12 @@ def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:
     return rows
 
 
-def _included(rule: TopologySpreadConstraint, task: Task, snapshot: Snapshot, rows: Rows) -> Rows:
+def _included(rule: TopologySpreadConstraint, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Rows:
     """Those of the nodes that count: usually where the pod's node affinity lets it go (KEP-3094)."""
     if (rule.node_affinity_policy or "Honor") == "Honor":
-        rows = eligible_rows(task.shape, snapshot, rows)
+        rows = eligible_rows(request.requirements, snapshot, rows)
     if rule.node_taints_policy == "Honor":
-        rows = rows[admitted(task.shape, snapshot, rows)]
+        rows = rows[admitted(request.requirements, snapshot, rows)]
     return rows
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fairlead.api.binding import NO_PROVISIONER, is_kept_for
 from fairlead.api.claims import PersistentVolumeClaim, StorageClass
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.volumes import Volumes
 
 
-def claim_waits(shape: Shape, volumes: Volumes) -> list[str]:
+def claim_waits(requirements: PodRequirements, volumes: Volumes) -> list[str]:
     """A line for each claim of the pod that has no volume yet."""
     told = []
-    for one in shape.claims:
+    for one in requirements.claims:
         name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
         if claim is None:
             if not one.owner_key:

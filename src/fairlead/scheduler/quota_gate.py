@@ -1,8 +1,8 @@
 """Pods that may not start yet, whatever the nodes say: their namespace has not been granted enough.
 
 Somebody else keeps the account (the arbitrator, S2-45) and is asked before every decision. Whom it refuses waits here,
-by namespace and shape in the queue's order: when more is granted, the first of each line is asked for again, and when
-it got a node, the next. So thousands that wait for their share cost nothing.
+by namespace and requirements in the queue's order: when more is granted, the first of each line is asked for again, and
+when it got a node, the next. So thousands that wait for their share cost nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.queue import Place, SchedulingQueue, Waiting
-from fairlead.scheduler.shape import Shape
+from fairlead.scheduler.queue import QueuedPod, QueueState, SchedulingQueue
+from fairlead.scheduler.requirements import PodRequirements
 
 #: Who refused, as a plugin would be named.
 ALLOCATION: Final = "Allocation"
 
 
-class Gatekeeper(Protocol):
+class QuotaGate(Protocol):
     """Who keeps the account."""
 
     def refusal(self, pod: Pod) -> str:
@@ -39,37 +39,37 @@ class Gatekeeper(Protocol):
         ...
 
 
-class HeldBack:
+class QuotaWaitQueue:
     """The lines of those who wait."""
 
-    def __init__(self, queue: SchedulingQueue, keeper: Gatekeeper) -> None:
-        self._queue, self._keeper = queue, keeper
-        self._lines: dict[tuple[str, Shape], list[tuple[tuple[tuple[float, ...], int], str]]] = {}
+    def __init__(self, queue: SchedulingQueue, quota_gate: QuotaGate) -> None:
+        self._queue, self._quota_gate = queue, quota_gate
+        self._lines: dict[tuple[str, PodRequirements], list[tuple[tuple[tuple[float, ...], int], str]]] = {}
         self._members: set[str] = set()
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, queued: QueuedPod) -> None:
         """The pod was refused."""
-        if waiting.key not in self._members:
-            self._members.add(waiting.key)
-            line = self._lines.setdefault((waiting.pod.metadata.namespace, waiting.task.shape), [])
-            heapq.heappush(line, (waiting.rank, waiting.key))
+        if queued.key not in self._members:
+            self._members.add(queued.key)
+            line = self._lines.setdefault((queued.pod.metadata.namespace, queued.request.requirements), [])
+            heapq.heappush(line, (queued.rank, queued.key))
 
     def wake_first(self, now: float) -> None:
         """More may have been granted to anybody."""
         for group in list(self._lines):
             self._wake(group, now)
 
-    def wake_next(self, waiting: Waiting, now: float) -> None:
+    def wake_next(self, queued: QueuedPod, now: float) -> None:
         """That pod got its node: the next of its line may go on."""
-        self._wake((waiting.pod.metadata.namespace, waiting.task.shape), now)
+        self._wake((queued.pod.metadata.namespace, queued.request.requirements), now)
 
-    def _wake(self, group: tuple[str, Shape], now: float) -> None:
+    def _wake(self, group: tuple[str, PodRequirements], now: float) -> None:
         line = self._lines.get(group)
         while line:
             key = line[0][1]
             first = self._queue.get(key)
-            is_here = first is not None and first.place is Place.UNSCHEDULABLE and first.refused_by == {ALLOCATION}
-            if is_here and first is not None and self._keeper.refusal(first.pod):
+            is_here = first is not None and first.state is QueueState.UNSCHEDULABLE and first.refused_by == {ALLOCATION}
+            if is_here and first is not None and self._quota_gate.refusal(first.pod):
                 return
             heapq.heappop(line)
             self._members.discard(key)

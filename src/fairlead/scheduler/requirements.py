@@ -1,7 +1,7 @@
-"""The shape of a pod: everything about it that decides where it fits, whoever else is there.
+"""What a pod requires of a node: everything that decides where it fits, whoever else is there.
 
-Thousands of pods come from few templates. Pods of one shape are equal to the scheduler, so masks and scores are
-worked out once per shape and kept; a pod costs one look-up by its encoded spec.
+Thousands of pods come from few templates. Pods with the same requirements are equal to the scheduler, so masks and
+scores are worked out once for them and kept; a pod costs one look-up by its encoded spec.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead.api.scheduling import Container, ContainerStatus, NodeAffinity, Po
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
 
-#: Shapes that were not seen for longest are forgotten beyond this number; pods keep theirs.
+#: Requirements that were not seen for longest are forgotten beyond this number; pods keep theirs.
 REMEMBERED = 4096
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -45,7 +45,7 @@ class PodClaim:
 
 
 @dataclass(slots=True, eq=False)
-class Shape:
+class PodRequirements:
     """A pod as the plugins see it. Amounts are whole numbers: cpu in milli, everything else in units."""
 
     requests: dict[str, int]
@@ -62,14 +62,14 @@ class Shape:
     claims: tuple[PodClaim, ...] = ()
 
 
-class Shapes:
-    """Every shape seen lately, by its encoding."""
+class RequirementsCache:
+    """All requirements seen lately, by their encoding."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Shape] = OrderedDict()
+        self._known: OrderedDict[bytes, PodRequirements] = OrderedDict()
 
-    def of(self, pod: Pod) -> Shape:
-        """The one shape that all pods like this share."""
+    def of(self, pod: Pod) -> PodRequirements:
+        """The requirements that all pods like this share."""
         spec, status = pod.spec, pod.status
         decisive: list[Any] = [
             spec.containers,
@@ -88,7 +88,7 @@ class Shapes:
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = shape_of(pod, claims)
+            found = self._known[key] = requirements_of(pod, claims)
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         else:
@@ -96,15 +96,15 @@ class Shapes:
         return found
 
 
-def shape_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> Shape:
-    """Work the shape of one pod out."""
+def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> PodRequirements:
+    """Work the requirements of one pod out."""
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
     plain = _plain_spec(pod)
     requests = pod_requests(plain)
     resources = plain.pop("resources", None)
     with_defaults = _with_unsaid(plain, UNSAID)
-    return Shape(
+    return PodRequirements(
         requests=_counted(requests),
         nonzero_requests=_nonzero(plain, resources, requests),
         score_requests=_counted(pod_requests(with_defaults)),

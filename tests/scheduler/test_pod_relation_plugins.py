@@ -9,16 +9,16 @@ import pytest
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.services import Service
-from fairlead.scheduler.changes import node_changed
+from fairlead.scheduler.cluster_events import node_changed
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Change, Event
-from fairlead.scheduler.plugins.company.affinity import InterPodAffinity
-from fairlead.scheduler.plugins.company.spread import PodTopologySpread
+from fairlead.scheduler.framework import ClusterEvent, EventKind
+from fairlead.scheduler.plugins.pod_relations.inter_pod_affinity import InterPodAffinity
+from fairlead.scheduler.plugins.pod_relations.topology_spread import PodTopologySpread
 from tests.scheduler.scheduler_world import Cluster, node, node_obj, pod, pod_obj
 
 Obj = dict[str, Any]
 
-NEAR, SPREAD = "InterPodAffinity", "PodTopologySpread"
+AFFINITY, SPREAD = "InterPodAffinity", "PodTopologySpread"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"app": "web"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -113,7 +113,7 @@ def test_the_first_of_its_kind_may_start_where_the_label_is() -> None:
 )
 def test_a_term_means_its_own_namespace_unless_it_names_others(more: Obj, feasible: set[str]) -> None:
     cluster = zoned("a1", "b1")
-    cluster.snapshot.crowd.set_namespace("other", {"team": "red"})
+    cluster.snapshot.pod_index.set_namespace("other", {"team": "red"})
     cluster.place(in_namespace("other", "web", labels=WEB), "a1")
     assert cluster.feasible(pod(affinity=near(term(**more)))) == feasible
 
@@ -123,9 +123,9 @@ def test_a_namespace_that_is_labelled_anew_is_meant_anew() -> None:
     cluster.place(in_namespace("other", "web", labels=WEB), "a1")
     seeker = pod(affinity=near(term(namespaceSelector={"matchLabels": {"team": "red"}})))
     assert cluster.feasible(seeker) == set()
-    cluster.snapshot.crowd.set_namespace("other", {"team": "red"})
+    cluster.snapshot.pod_index.set_namespace("other", {"team": "red"})
     assert cluster.feasible(seeker) == {"a1"}
-    cluster.snapshot.crowd.set_namespace("other", None)
+    cluster.snapshot.pod_index.set_namespace("other", None)
     assert cluster.feasible(seeker) == set()
 
 
@@ -226,7 +226,7 @@ def test_only_affinity_cannot_be_helped_by_driving_pods_away() -> None:
 )
 def test_a_node_wakes_whom_its_place_may_help(wanted: Obj, old: Obj | None, new: Obj, helps: bool) -> None:
     """Who is only avoided by others has no terms that a node could meet: it sleeps, as upstream."""
-    waiting = Cluster().task(pod(affinity=wanted))
+    waiting = Cluster().request(pod(affinity=wanted))
     before = None if old is None else node(labels=old)
     assert InterPodAffinity().helps(node_changed(before, node(labels=new)), waiting) is helps
 
@@ -257,9 +257,9 @@ def test_a_pod_wakes_whom_all_terms_of_the_waiting_one_mean(
 ) -> None:
     """As upstream asks, without the labels of namespaces."""
     cluster = Cluster()
-    before, after = (None if one is None else cluster.task(pod("old", labels=one)).company for one in (old, new))
-    change = Change(Event.POD_LABELS, old_company=before, new_company=after)
-    assert InterPodAffinity().helps(change, cluster.task(pod(affinity=wanted))) is helps
+    before, after = (None if one is None else cluster.request(pod("old", labels=one)).relations for one in (old, new))
+    event = ClusterEvent(EventKind.POD_LABELS, old_relations=before, new_relations=after)
+    assert InterPodAffinity().helps(event, cluster.request(pod(affinity=wanted))) is helps
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_a_pod_wakes_whom_all_terms_of_the_waiting_one_mean(
 )
 def test_who_goes_wakes_whom_it_avoided(wanted: Obj, helps: bool) -> None:
     cluster = Cluster()
-    change = Change(Event.POD_REMOVED, old_company=cluster.task(pod("shy", affinity=wanted)).company)
-    assert InterPodAffinity().helps(change, cluster.task(pod(labels=WEB))) is helps
+    event = ClusterEvent(EventKind.POD_REMOVED, old_relations=cluster.request(pod("shy", affinity=wanted)).relations)
+    assert InterPodAffinity().helps(event, cluster.request(pod(labels=WEB))) is helps
 
 
 # --- InterPodAffinity: what should be -------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_preferred_company_counts_by_weight_and_number(affinity: Obj, scores: di
     cluster = zoned("a1", "a2", "b1", "c1")
     for name, where in (("w1", "a1"), ("w2", "a1"), ("w3", "b1")):
         cluster.place(pod(name, labels=WEB), where)
-    assert cluster.scores(pod(affinity=affinity), NEAR) == scores
+    assert cluster.scores(pod(affinity=affinity), AFFINITY) == scores
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_pods_that_are_there_draw_and_repel_others(affinity: Obj, scores: dict[s
     """What they require to be near counts 1 (hardPodAffinityWeight)."""
     cluster = zoned("a1", "a2", "b1")
     cluster.place(pod("old", affinity=affinity), "a1")
-    assert cluster.scores(pod(labels=WEB), NEAR) == scores
+    assert cluster.scores(pod(labels=WEB), AFFINITY) == scores
 
 
 def test_scores_are_stretched_between_the_feasible_nodes_and_cut_off() -> None:
@@ -317,7 +317,7 @@ def test_scores_are_stretched_between_the_feasible_nodes_and_cut_off() -> None:
     for index, where in enumerate(["b1"] + ["c1"] * 3 + ["d1"] * 9):
         cluster.place(pod(f"w{index}", labels=WEB), where)
     seeker = pod(affinity=prefers("podAffinity", (1, term())))
-    assert cluster.scores(seeker, NEAR) == {"a1": 0, "b1": 2 * 33, "c1": 200}
+    assert cluster.scores(seeker, AFFINITY) == {"a1": 0, "b1": 2 * 33, "c1": 200}
 
 
 # --- PodTopologySpread: what must be --------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def spread(*rules: Obj, **more: Any) -> Pod:
     return pod("new", **({"labels": WEB} | more), topologySpreadConstraints=list(rules))
 
 
-def crowd(cluster: Cluster, **counts: int) -> None:
+def pod_index(cluster: Cluster, **counts: int) -> None:
     """That many counted pods on those nodes."""
     for where, count in counts.items():
         for index in range(count):
@@ -358,20 +358,20 @@ def crowd(cluster: Cluster, **counts: int) -> None:
 def test_no_domain_may_have_many_more_than_the_emptiest(rules: list[Obj], feasible: set[str]) -> None:
     """Three on a1, one on b1, none on a2 and c1; the newcomer is counted too."""
     cluster = zoned("a1", "a2", "b1", "c1")
-    crowd(cluster, a1=3, b1=1)
+    pod_index(cluster, a1=3, b1=1)
     assert cluster.feasible(spread(*rules)) == feasible
 
 
 def test_a_newcomer_that_its_own_rule_does_not_count_adds_nothing() -> None:
     cluster = zoned("a1", "b1")
-    crowd(cluster, a1=1)
+    pod_index(cluster, a1=1)
     assert cluster.feasible(spread(rule())) == {"b1"}
     assert cluster.feasible(spread(rule(), labels={})) == {"a1", "b1"}
 
 
 def test_a_rule_without_selector_counts_nobody() -> None:
     cluster = zoned("a1", "b1")
-    crowd(cluster, a1=5)
+    pod_index(cluster, a1=5)
     bare = rule()
     del bare["labelSelector"]
     assert cluster.feasible(spread(bare)) == {"a1", "b1"}
@@ -395,7 +395,7 @@ def test_pods_of_other_namespaces_and_those_going_away_are_not_counted() -> None
 def test_a_newcomer_that_is_going_away_counts_itself_all_the_same(more: Obj) -> None:
     """Upstream asks about deletion only of those that are there."""
     cluster = zoned("a1")
-    crowd(cluster, a1=1)
+    pod_index(cluster, a1=1)
     strict = rule(minDomains=2, **more)
     assert cluster.feasible(terminating("new", labels=WEB, topologySpreadConstraints=[strict])) == set()
     assert cluster.feasible(terminating("new", labels=WEB, topologySpreadConstraints=[strict | {"maxSkew": 2}])) == {
@@ -409,7 +409,7 @@ def test_a_newcomer_that_is_going_away_counts_itself_all_the_same(more: Obj) -> 
 def test_too_few_domains_count_as_if_one_were_empty(least: int, feasible: set[str]) -> None:
     """KEP-3022."""
     cluster = zoned("a1", "b1")
-    crowd(cluster, a1=1, b1=1)
+    pod_index(cluster, a1=1, b1=1)
     assert cluster.feasible(spread(rule(minDomains=least))) == feasible
 
 
@@ -427,7 +427,7 @@ def test_nodes_where_affinity_does_not_let_the_pod_go_count_only_if_it_is_ignore
     """KEP-3094. The empty zone has no such disks."""
     ssd = {"disk": "ssd"}
     cluster = Cluster(*(node(f"{zone}1", labels={ZONE: zone} | ssd) for zone in "ab"), node("c1", labels={ZONE: "c"}))
-    crowd(cluster, a1=1, b1=1)
+    pod_index(cluster, a1=1, b1=1)
     assert cluster.feasible(spread(rule(**policies), nodeSelector=ssd)) == feasible
 
 
@@ -439,7 +439,7 @@ def test_tainted_nodes_count_unless_taints_are_honoured(policies: Obj, feasible:
     taint = {"key": "team", "value": "red", "effect": "NoSchedule"}
     cluster = zoned("a1", "b1")
     cluster.snapshot.set_node(node("c1", labels={ZONE: "c"}, taints=[taint]))
-    crowd(cluster, a1=1, b1=1)
+    pod_index(cluster, a1=1, b1=1)
     assert cluster.feasible(spread(rule(**policies))) == feasible
     tolerant = spread(rule(**policies), tolerations=[{"operator": "Exists"}])
     assert cluster.feasible(tolerant) == {"c1"}
@@ -448,7 +448,7 @@ def test_tainted_nodes_count_unless_taints_are_honoured(policies: Obj, feasible:
 def test_nodes_that_lack_one_of_the_labels_count_for_no_rule() -> None:
     cluster = zoned("a1", "-1")
     cluster.snapshot.set_node(node("b1", labels={ZONE: "b"}))
-    crowd(cluster, **{"-1": 2, "b1": 1})
+    pod_index(cluster, **{"-1": 2, "b1": 1})
     assert cluster.feasible(spread(rule(), rule(1, HOST))) == {"a1"}
 
 
@@ -465,7 +465,7 @@ def test_pods_of_the_same_revision_are_counted_alone() -> None:
 
 def test_a_node_that_lacks_the_label_says_so_and_cannot_be_helped() -> None:
     cluster = zoned("a1", "b1", "-1")
-    crowd(cluster, a1=1)
+    pod_index(cluster, a1=1)
     cluster.snapshot.set_node(node("b1", labels={ZONE: "b"}, unschedulable=True))
     assert cluster.message(spread(rule()), whole=True) == (
         f"0/3 nodes are available: 1 {SKEWED}, 1 {NO_LABEL}, 1 node(s) were unschedulable. "
@@ -476,7 +476,7 @@ def test_a_node_that_lacks_the_label_says_so_and_cannot_be_helped() -> None:
 
 def test_spread_speaks_before_affinity() -> None:
     cluster = zoned("a1", "b1")
-    crowd(cluster, a1=1)
+    pod_index(cluster, a1=1)
     both = spread(rule(), affinity=near(term({"app": "db"})))
     assert cluster.message(both) == f"0/2 nodes are available: 1 {NOT_NEAR}, 1 {SKEWED}."
 
@@ -496,15 +496,15 @@ def test_spread_speaks_before_affinity() -> None:
 )
 def test_a_node_wakes_whom_its_place_may_help_by_a_hard_rule(old: Obj | None, new: Obj | None, helps: bool) -> None:
     """The soft rule refuses nobody, so nobody waits for its label."""
-    waiting = Cluster().task(spread(rule(), rule(key="rack", when="ScheduleAnyway")))
+    waiting = Cluster().request(spread(rule(), rule(key="rack", when="ScheduleAnyway")))
     before, after = (None if labels is None else node(labels=labels) for labels in (old, new))
     assert PodTopologySpread().helps(node_changed(before, after), waiting) is helps
 
 
 @pytest.mark.parametrize(("labels", "helps"), [({ZONE: "a"}, True), ({}, False)])
 def test_other_taints_of_a_node_wake_whom_its_place_may_help(labels: Obj, helps: bool) -> None:
-    change = node_changed(node(labels=labels, taints=[{"key": "team", "effect": "NoSchedule"}]), node(labels=labels))
-    assert PodTopologySpread().helps(change, Cluster().task(spread(rule()))) is helps
+    event = node_changed(node(labels=labels, taints=[{"key": "team", "effect": "NoSchedule"}]), node(labels=labels))
+    assert PodTopologySpread().helps(event, Cluster().request(spread(rule()))) is helps
 
 
 @pytest.mark.parametrize(
@@ -521,9 +521,9 @@ def test_other_taints_of_a_node_wake_whom_its_place_may_help(labels: Obj, helps:
 def test_a_pod_wakes_whom_it_counts_for_now_or_no_longer(old: Obj | None, new: Obj | None, helps: bool) -> None:
     cluster = Cluster()
     hard_and_soft = spread(rule(), rule(key="rack", when="ScheduleAnyway", labelSelector={}))
-    before, after = (None if one is None else cluster.task(pod("old", labels=one)).company for one in (old, new))
-    change = Change(Event.POD_LABELS, old_company=before, new_company=after)
-    assert PodTopologySpread().helps(change, cluster.task(hard_and_soft)) is helps
+    before, after = (None if one is None else cluster.request(pod("old", labels=one)).relations for one in (old, new))
+    event = ClusterEvent(EventKind.POD_LABELS, old_relations=before, new_relations=after)
+    assert PodTopologySpread().helps(event, cluster.request(hard_and_soft)) is helps
 
 
 # --- PodTopologySpread: what should be ------------------------------------------------------------------------------
@@ -546,14 +546,14 @@ def test_a_pod_wakes_whom_it_counts_for_now_or_no_longer(old: Obj | None, new: O
 def test_fuller_domains_score_less(rules: list[Obj], scores: dict[str, int]) -> None:
     """Three on a1, one on b1, none on a2 and c1; the weight is 2."""
     cluster = zoned("a1", "a2", "b1", "c1")
-    crowd(cluster, a1=3, b1=1)
+    pod_index(cluster, a1=3, b1=1)
     soft = [one | {"whenUnsatisfiable": "ScheduleAnyway"} for one in rules]
     assert cluster.scores(spread(*soft), SPREAD) == scores
 
 
 def test_nodes_that_lack_a_label_are_ignored_and_get_nothing() -> None:
     cluster = zoned("a1", "b1", "-1")
-    crowd(cluster, a1=1, **{"-1": 9})
+    pod_index(cluster, a1=1, **{"-1": 9})
     soft = spread(rule(when="ScheduleAnyway"), rule(when="ScheduleAnyway", key=HOST))
     assert cluster.scores(soft, SPREAD) == {"a1": 0, "b1": 200, "-1": 0}
 
@@ -561,7 +561,7 @@ def test_nodes_that_lack_a_label_are_ignored_and_get_nothing() -> None:
 def test_a_soft_rule_keeps_nobody_away() -> None:
     cluster = zoned("a1")
     cluster.snapshot.set_node(node("b1", labels={ZONE: "b"}, unschedulable=True))
-    crowd(cluster, a1=9)
+    pod_index(cluster, a1=9)
     assert cluster.feasible(spread(rule(when="ScheduleAnyway"))) == {"a1"}
 
 
@@ -579,7 +579,7 @@ def test_pods_of_a_service_are_spread_by_default(labels: Obj, selector: Obj, sco
     Three on a1: 3·ln(3+2)+2 and 3·ln(2+2)+4 are 15 together; a2 has 2 and 8.2, b1 has 2 and 4.
     """
     cluster = zoned("a1", "a2", "b1")
-    crowd(cluster, a1=3)
+    pod_index(cluster, a1=3)
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": selector}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
     assert cluster.scores(pod("new", labels=labels), SPREAD) == scores
@@ -590,7 +590,7 @@ def test_a_node_without_zone_is_one_more_zone_to_the_defaults_of_the_system() ->
     together 15.7, 9.2 and, by hosts alone, 5.2.
     """
     cluster = zoned("a1", "b1", "-1")
-    crowd(cluster, a1=3, b1=1, **{"-1": 2})
+    pod_index(cluster, a1=3, b1=1, **{"-1": 2})
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
     assert cluster.scores(pod("new", labels=WEB), SPREAD) == {"a1": 2 * 31, "b1": 2 * 75, "-1": 200}
@@ -599,7 +599,7 @@ def test_a_node_without_zone_is_one_more_zone_to_the_defaults_of_the_system() ->
 def test_a_zone_without_a_name_is_that_of_nodes_without_a_zone() -> None:
     """To the defaults of the system: three pods on a1 and two on the nodes of no zone, one of which says so."""
     cluster = Cluster(node("a1", labels={ZONE: "a"}), node("b1", labels={ZONE: ""}), node("c1"))
-    crowd(cluster, a1=3, c1=2)
+    pod_index(cluster, a1=3, c1=2)
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))
     # a1: 3 ln 5 + 2 + 3 ln 4 + 4 = 15; b1: 2 + 2 ln 4 + 4 = 8.8; c1: 2 ln 5 + 2 = 5.2
@@ -614,7 +614,7 @@ def test_a_profile_has_defaults_of_its_own() -> None:
     cluster = Cluster(profile=config.profiles[0])
     for name in ("a1", "b1"):
         cluster.snapshot.set_node(encoded(node_obj(name, labels={ZONE: name[0]})).view(Node))
-    crowd(cluster, a1=1)
+    pod_index(cluster, a1=1)
     assert cluster.feasible(pod("new", labels=WEB)) == {"a1", "b1"}
     service = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"selector": WEB}}
     cluster.snapshot.owners.set_service(None, encoded(service).view(Service))

@@ -1,1 +1,0 @@
-"""Plugins about the other pods that a pod would have for company."""

@@ -1,0 +1,1 @@
+"""Plugins about the other pods that would be near a pod."""
