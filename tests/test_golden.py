@@ -93,6 +93,14 @@ def test_controllers_act_like_kubernetes(tmp_path: Path, kubectl_path: Path) -> 
 @pytest.mark.skipif(not (SHARED / "golden").exists(), reason="../shared is not here: nothing to compare the copy with")
 def test_our_copy_of_the_cases_has_not_drifted() -> None:
     names = [str(file.relative_to(TESTS / "golden")) for file in (TESTS / "golden").rglob("*.yaml")]
-    names += ["replay.py", "README.md", "scheduler.py", "shortforms.py", "kubeapi.py", "README-scheduler.md"]
+    names += [
+        "replay.py",
+        "README.md",
+        "scheduler.py",
+        "shortforms.py",
+        "kubeapi.py",
+        "README-scheduler.md",
+        "README-node.md",
+    ]
     _, different, missing = cmpfiles(SHARED / "golden", TESTS / "golden", names, shallow=False)
     assert not different + missing, "copy ../shared/golden anew"

@@ -1,0 +1,77 @@
+"""Whom the kernel kills when a node runs out of memory: the oom_score_adj that a kubelet starts containers with.
+
+The kernel kills the process of the greatest score, which is its share of the node's memory in thousandths plus this
+adjustment. So a Burstable container that uses exactly what it requested has the same score whatever its size; one that
+uses more stands above it, one that uses less below (S4-12 .. S4-20).
+Source: pkg/kubelet/qos/policy.go, helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import aggregate_container_requests, has_pod_level_resources, is_sidecar
+from fairlead.api.qos import BEST_EFFORT, GUARANTEED, qos_class
+from fairlead.api.quantity import ZERO, units
+from fairlead.node.critical import is_node_critical
+
+#: The kubelet, kube-proxy and the container runtime (S1-28).
+NODE_COMPONENT: Final = -999
+#: Pods that would exceed only their own limit, and die there.
+PROTECTED: Final = -997
+LEAST_PROTECTED: Final = 1000
+
+
+def oom_score_adjustments(pod: Obj, memory_capacity: int) -> Mapping[str, int]:
+    """By name, for every container that takes part in the pod's class; the capacity is the machine's, in bytes."""
+    spec = pod["spec"]
+    class_ = qos_class(spec)
+    if is_node_critical(pod) or class_ == GUARANTEED:
+        return _for_all(spec, PROTECTED)
+    if class_ == BEST_EFFORT:
+        return _for_all(spec, LEAST_PROTECTED)
+    return _burstable(spec, memory_capacity)
+
+
+def _for_all(spec: Obj, adjustment: int) -> Mapping[str, int]:
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return {container["name"]: adjustment for container in containers}
+
+
+def _burstable(spec: Obj, memory_capacity: int) -> Mapping[str, int]:
+    shared = _unclaimed_per_container(spec)
+    regular = {container["name"]: _memory_request(container) for container in spec.get("containers") or ()}
+    adjustments = {name: _adjustment(request + shared, memory_capacity) for name, request in regular.items()}
+    least = _adjustment(min(regular.values(), default=0) + shared, memory_capacity)
+    for container in spec.get("initContainers") or ():
+        own = _adjustment(_memory_request(container) + shared, memory_capacity)
+        # A sidecar must not die before the containers that it serves (S4-22).
+        adjustments[container["name"]] = min(own, least) if is_sidecar(container) else own
+    return {name: _between_the_classes(adjustment) for name, adjustment in adjustments.items()}
+
+
+def _adjustment(memory_request: int, memory_capacity: int) -> int:
+    return 1000 - 1000 * memory_request // memory_capacity
+
+
+def _between_the_classes(adjustment: int) -> int:
+    """Never as safe as Guaranteed, never as exposed as BestEffort."""
+    return min(max(adjustment, 1000 + PROTECTED), LEAST_PROTECTED - 1)
+
+
+def _memory_request(container: Obj) -> int:
+    return units(((container.get("resources") or {}).get("requests") or {}).get("memory", "0"))
+
+
+def _unclaimed_per_container(spec: Obj) -> int:
+    """What the pod requests beyond its containers, in equal parts; plain init containers count as well (S4-23)."""
+    if not has_pod_level_resources(spec):
+        return 0
+    of_pod = units((spec["resources"].get("requests") or {}).get("memory", "0"))
+    if not of_pod:
+        return 0
+    count = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+    unclaimed = of_pod - aggregate_container_requests(spec).get("memory", ZERO).units
+    return -(-unclaimed // count) if unclaimed < 0 else unclaimed // count  # Go cuts off

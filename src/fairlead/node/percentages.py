@@ -1,0 +1,58 @@
+"""Shares of a capacity, as a kubelet reckons them: percentages are 32-bit floats there, and it shows.
+
+10% of 100Gi is 10737418400 bytes, not 10737418240. The difference appears in a node's allocatable, in messages and in
+the exact point at which a threshold is met, so nothing below may be "more exact" than this.
+Source: parsePercentage and GetThresholdQuantity of pkg/kubelet/eviction.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+
+from fairlead.api.quantity import Format, Quantity
+from fairlead.golang.quoting import go_quote
+
+_FLOAT = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+_GREATEST_FLOAT32 = (2 - 2**-23) * 2.0**127
+
+
+def float32(value: float) -> float:
+    """The nearest number that 32 bits can hold."""
+    if math.isfinite(value) and abs(value) > _GREATEST_FLOAT32:
+        return math.copysign(math.inf, value)
+    nearest: float = struct.unpack("f", struct.pack("f", value))[0]
+    return nearest
+
+
+def parse_percentage(text: str) -> float:
+    """`10%` as a fraction; ValueError in Go's words. Whether it lies between 0 and 1 is for the caller to ask."""
+    digits = text.rstrip("%")
+    if not _FLOAT.fullmatch(digits):
+        raise ValueError(f"strconv.ParseFloat: parsing {go_quote(digits)}: invalid syntax")
+    value = float32(float(digits))
+    if math.isinf(value) and "inf" not in digits.lower():
+        raise ValueError(f"strconv.ParseFloat: parsing {go_quote(digits)}: value out of range")
+    return float32(value / 100)
+
+
+def share(percentage: float, capacity: int) -> int:
+    """That much of the capacity in whole units, the rest cut off."""
+    return int(float(capacity) * percentage)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdValue:
+    """An amount that is stated, or else a share of what there is."""
+
+    quantity: Quantity | None = None
+    percentage: float = 0.0
+
+    def of(self, capacity: Quantity) -> Quantity:
+        if self.quantity is not None:
+            return self.quantity
+        return Quantity.of_units(share(self.percentage, capacity.units), Format.BINARY_SI)

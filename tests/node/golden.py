@@ -1,0 +1,19 @@
+"""The rows that were recorded from the real kubelet; `tests/golden/README-node.md` says how to read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import GOLDEN
+
+Row = dict[str, Any]
+
+
+def rows(table: str) -> pytest.MarkDecorator:
+    """Runs a test once for every row of a table, by its id."""
+    with (GOLDEN / "node" / f"{table}.yaml").open() as file:
+        entries: list[Row] = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return pytest.mark.parametrize("row", entries, ids=lambda row: row["id"])

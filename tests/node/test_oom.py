@@ -1,0 +1,86 @@
+"""What must hold for the OOM scores of any pod, whatever the recorded ones are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.node.critical import is_critical, is_mirror, is_node_critical, is_static
+from fairlead.node.oom import LEAST_PROTECTED, PROTECTED, oom_score_adjustments
+
+GI = 2**30
+memory = st.integers(1, 64 * GI)
+
+
+def burstable(*requests: int, sidecars: tuple[int, ...] = ()) -> dict[str, Any]:
+    def container(name: str, request: int) -> dict[str, Any]:
+        return {"name": name, "resources": {"requests": {"memory": str(request)}}}
+
+    return {
+        "spec": {
+            "containers": [container(f"c{index}", request) for index, request in enumerate(requests)],
+            "initContainers": [
+                container(f"s{index}", request) | {"restartPolicy": "Always"} for index, request in enumerate(sidecars)
+            ],
+        }
+    }
+
+
+@given(st.lists(memory, min_size=1, max_size=4), st.lists(memory, max_size=2), memory)
+def test_burstable_stands_between_the_other_classes(requests: list[int], sidecars: list[int], capacity: int) -> None:
+    """S4-16."""
+    adjustments = oom_score_adjustments(burstable(*requests, sidecars=tuple(sidecars)), capacity)
+    assert all(PROTECTED < adjustment < LEAST_PROTECTED for adjustment in adjustments.values())
+
+
+@given(memory, memory, memory)
+def test_who_requests_more_is_killed_later(less: int, more: int, capacity: int) -> None:
+    """S4-16, S4-17."""
+    less, more = sorted((less, more))
+    adjustments = oom_score_adjustments(burstable(less, more), capacity)
+    assert adjustments["c1"] <= adjustments["c0"]
+
+
+@given(st.lists(memory, min_size=1, max_size=4), memory, memory)
+def test_a_sidecar_does_not_die_before_whom_it_serves(requests: list[int], sidecar: int, capacity: int) -> None:
+    """S4-22."""
+    adjustments = oom_score_adjustments(burstable(*requests, sidecars=(sidecar,)), capacity)
+    assert all(
+        adjustments["s0"] <= adjustments[f"c{index}"]
+        for index, request in enumerate(requests)
+        if request == min(requests)
+    )
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 64))
+def test_within_its_request_a_container_has_the_same_score_whatever_its_size(
+    one: int, two: int, capacity_gi: int
+) -> None:
+    """S4-20: usage in thousandths plus the adjustment is the same for all who use exactly what they requested."""
+    capacity = capacity_gi * 1000 * 2**20
+    adjustments = oom_score_adjustments(burstable(one * capacity // 1000, two * capacity // 1000), capacity)
+    scores = [usage + adjustments[name] for usage, name in ((one, "c0"), (two, "c1")) if 1 <= usage <= 997]
+    assert set(scores) <= {1000}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        ({"spec": {}}, (False, False, False, False)),
+        ({"metadata": {"annotations": {"kubernetes.io/config.source": "api"}}}, (False, False, False, False)),
+        ({"metadata": {"annotations": {"kubernetes.io/config.source": "file"}}}, (True, False, True, False)),
+        ({"metadata": {"annotations": {"kubernetes.io/config.mirror": ""}}}, (False, True, True, False)),
+        ({"spec": {"priority": 1_999_999_999}}, (False, False, False, False)),
+        ({"spec": {"priority": 2_000_000_000}}, (False, False, True, False)),
+        (
+            {"spec": {"priority": 2_000_001_000, "priorityClassName": "system-node-critical"}},
+            (False, False, True, True),
+        ),
+    ],
+)
+def test_static_mirror_and_system_pods_are_critical(pod: dict[str, Any], expected: tuple[bool, ...]) -> None:
+    """S3-86."""
+    assert (is_static(pod), is_mirror(pod), is_critical(pod), is_node_critical(pod)) == expected
