@@ -9,12 +9,13 @@ import pytest
 from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
+from fairlead.golang.durations import parse_seconds
 from fairlead.node.starting import NOTHING, Found, Source
 from fairlead.node.status import Place
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS, START_SECONDS, STOP_EXIT_CODE, STOP_SECONDS
 from fairlead.sim.containers import PodRun, Step
 from fairlead.sim.turn import Note
-from tests.node.restarts import container_of, rows, seconds
+from tests.node.restarts import container_of, rows
 
 NOW = 1_767_225_600.0
 MOMENT = "2026-01-01T00:00:00Z"
@@ -132,11 +133,12 @@ def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
     world = World(row["pod"] | {"status": {"phase": "Pending"}})
     world.obj["metadata"]["annotations"] = {}
     for run, expected in zip(row["runs"], row["expect"]["restarts"], strict=False):
-        own = {f"{name}.{LIFETIME_SECONDS}": run["for"][:-1], f"{name}.{EXIT_CODE}": str(run["exitCode"])}
-        if run["for"][-1] != "s":
-            own[f"{name}.{LIFETIME_SECONDS}"] = str(seconds(run["for"]))
+        own = {
+            f"{name}.{LIFETIME_SECONDS}": str(parse_seconds(run["for"])),
+            f"{name}.{EXIT_CODE}": str(run["exitCode"]),
+        }
         world.obj["metadata"]["annotations"] = own
-        began, ended = seconds(expected["startedAt"]), seconds(expected["exitedAt"])
+        began, ended = parse_seconds(expected["startedAt"]), parse_seconds(expected["exitedAt"])
         world.look(began)
         step = world.look(ended)
         if expected["restartedAt"] == "never":
@@ -144,7 +146,7 @@ def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
             break
         if "waitingReason" in expected:
             assert world.waiting(name) == (expected["waitingReason"], expected["waitingMessage"])
-            assert step.wake_at == NOW + seconds(expected["restartedAt"])
+            assert step.wake_at == NOW + parse_seconds(expected["restartedAt"])
             assert world.container(name)["lastState"]["terminated"]["exitCode"] == run["exitCode"]
     assert set(world.events("BackOff")) == {one["message"] for one in row["expect"]["events"]}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.objects import Obj
-from fairlead.cli.simulate import Progress, replay, seconds_of
+from fairlead.cli.simulate import Progress, replay, run_seconds
 from fairlead.compose import Settings
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
@@ -81,7 +81,7 @@ def test_a_run_is_over_when_a_pod_can_only_go_round_and_round(image: str, caplog
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("90", 90), ("1d12h", 129600), ("15m", 900)])
 def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+    assert run_seconds(text) == seconds
 
 
 @pytest.mark.trace

@@ -53,7 +53,7 @@ from fairlead.arbitrator.trials import Trials
 from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import clock
 
 #: The policy that counts, of all that there may be.
@@ -304,7 +304,7 @@ class Arbitrator:
         """A victim's notice begins to run when it is told, and ends when it is not wanted any more; the new ones."""
         fresh = {}
         for name, taking in found.takings.items():
-            notice = self._notices.give(name, taking, seconds_of(consumers[name].spec.eviction_grace))
+            notice = self._notices.give(name, taking, non_negative_seconds(consumers[name].spec.eviction_grace))
             if notice is not None:
                 fresh[name] = notice
         self._notices.withdraw(frozenset(found.takings))

@@ -14,7 +14,7 @@ from fairlead.api.meta import Condition, Object, ObjectMeta, View
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
 from fairlead.arbitrator.amounts import LIMITS, REQUESTS
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 
 GROUP: Final = "kube-arbitrator.incubator.k8s.io"
 #: How the documents' manifests spell it (S2-11).
@@ -101,7 +101,7 @@ class PolicySpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
 
     @property
     def cycle_seconds(self) -> float:
-        return max(seconds_of(self.cycle), _SHORTEST_CYCLE)
+        return max(non_negative_seconds(self.cycle), _SHORTEST_CYCLE)
 
     @property
     def prefix(self) -> str:

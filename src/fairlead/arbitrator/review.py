@@ -34,7 +34,7 @@ from fairlead.arbitrator.objects import (
     PolicySpec,
     ShareSpec,
 )
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 
 #: The ArbitratorPolicy that counts, of all that there may be.
 POLICY_NAME: Final = "default"
@@ -266,7 +266,7 @@ def _warn_of_parent(subject: _Subject, parent: str) -> None:
 
 def _check_duration(field_: str, text: str, errors: Errors) -> float | None:
     try:
-        return seconds_of(text)
+        return non_negative_seconds(text)
     except ValueError:
         errors.invalid(f"spec.{field_}", text, "must be a duration such as 30s or 1m30s")
         return None

@@ -17,7 +17,7 @@ from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.objects import Consumer, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.fairshare.victims import Budget, Holder, choose
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import clock
 
 #: Pods that go together, or none of them.
@@ -73,7 +73,7 @@ class Spare:
             return "DisruptionBudget", f"disruption budgets keep the pods that would make room for {key}"
         if any(pod.metadata.uid in self._holdings.spared for pod in self._holdings.pods(namespace)):
             return "DisruptionBudget", f"the API server refused evictions that would make room for {key}"
-        if seconds_of(consumer.spec.min_runtime) and len(self._choice(namespace, runtime=False)) > known:
+        if non_negative_seconds(consumer.spec.min_runtime) and len(self._choice(namespace, runtime=False)) > known:
             return "MinRuntime", f"the pods that would make room for {key} have not run for long enough"
         if consumer.spec.reserved and len(self._choice(namespace, reserved=False)) > known:
             return "Reserved", f"without the pods that would make room for {key}, less than reserved would be held"
@@ -137,7 +137,7 @@ class Spare:
         return found.victims
 
     def _least_seconds(self, namespace: str) -> float:
-        return seconds_of(self._holdings.consumers[namespace].spec.min_runtime)
+        return non_negative_seconds(self._holdings.consumers[namespace].spec.min_runtime)
 
     def _holder(self, pod: Pod, counted: Amounts, least_seconds: float) -> Holder:
         known, uid, owner = self._holdings, pod.metadata.uid, pod.metadata.controller

@@ -19,7 +19,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
@@ -80,9 +80,9 @@ def _terms(said: LeaderElectionConfig) -> Terms:
     return Terms(
         said.resource_name,
         said.resource_namespace,
-        seconds_of(said.lease_duration),
-        seconds_of(said.renew_deadline),
-        seconds_of(said.retry_period),
+        non_negative_seconds(said.lease_duration),
+        non_negative_seconds(said.renew_deadline),
+        non_negative_seconds(said.retry_period),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from fairlead.cli.inputs import arrivals, imported_objects, node_objects, restor
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
+from fairlead.golang.durations import non_negative_seconds
+from fairlead.golang.numbers import parse_uint
 from fairlead.runtime import chance
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
@@ -29,7 +30,6 @@ from fairlead.sim.openb import Arrival
 from fairlead.sim.replay import Endings, Refused, arrive
 from fairlead.sim.report import Observer
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 _SECONDS = (86400, 3600, 60, 1)
 _A_DAY = 86400.0
 #: How many of the pods that wait are told to a person.
@@ -87,7 +87,7 @@ def simulate(
                 "extenders answer in real time, so a simulation cannot ask them: use another configuration"
             )
         coming = arrivals(pods_from) if pods_from else []
-        limit = None if until is None else seconds_of(until)
+        limit = None if until is None else run_seconds(until)
         if limit is None and any(obj["kind"] == "CronJob" for obj in imported):
             limit = _A_DAY
             if not quiet:
@@ -150,12 +150,14 @@ async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | N
         return observer.summary(informers, now() if end is None else end)
 
 
-def seconds_of(text: str) -> float:
-    """The seconds of a duration such as 90s, 12h or 1d12h."""
-    found = _DURATION.fullmatch(text)
-    if not text or found is None:
-        raise WrongUsage(f"{text!r} is no duration: write 90s, 15m, 12h or 7d")
-    return float(sum(int(amount or 0) * unit for amount, unit in zip(found.groups(), _SECONDS, strict=True)))
+def run_seconds(text: str) -> float:
+    """The seconds of a Go duration, where a bare number means seconds and days may come first: 90, 12h, 1d12h."""
+    days, has_days, rest = text.rpartition("d")
+    try:
+        hours = f"{24 * parse_uint(days)}h" if has_days else ""
+        return non_negative_seconds(hours + (f"{rest}s" if rest.isdecimal() else rest))
+    except ValueError:
+        raise WrongUsage(f"{text!r} is no duration: write 90s, 15m, 12h or 7d") from None
 
 
 def told(summary: Obj, took: float) -> str:

@@ -7,6 +7,8 @@ from typing import Final
 
 def go_quote(text: str) -> str:
     """Go's `%q`: double quotes, with backslash escapes for what is not printable."""
+    if text.isascii() and text.isprintable():
+        return _plain(text)
     out = []
     for char in text:
         if (escape := _ESCAPES.get(char)) is not None:
@@ -20,6 +22,23 @@ def go_quote(text: str) -> str:
         else:
             out.append(f"\\U{ord(char):08x}")
     return '"' + "".join(out) + '"'
+
+
+def time_quote(text: str) -> str:
+    """The quotes of package time, which prints the bytes of what is not ASCII."""
+    if text.isascii() and text.isprintable():
+        return _plain(text)
+    out = []
+    for char in text:
+        if " " <= char < "\x80":
+            out.append(f"\\{char}" if char in '"\\' else char)
+        else:
+            out += [f"\\x{byte:02x}" for byte in char.encode(errors="surrogatepass")]
+    return '"' + "".join(out) + '"'
+
+
+def _plain(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 _ESCAPES: Final = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
-from fairlead.golang.durations import parse_duration
+from fairlead.golang.durations import parse_nanoseconds
 from fairlead.golang.numbers import atoi
 
 
@@ -51,7 +51,7 @@ def _check(schedule: str) -> None:
 def _check_descriptor(schedule: str) -> None:
     if schedule.startswith(EVERY):
         try:
-            parse_duration(schedule.removeprefix(EVERY))
+            parse_nanoseconds(schedule.removeprefix(EVERY))
         except ValueError as wrong:
             raise _Wrong(f"failed to parse duration {schedule}: {wrong}") from None
     elif schedule not in DESCRIPTORS:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.api.pods import Container, Pod
+from fairlead.golang.durations import format_seconds
 
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 300.0
@@ -65,7 +66,7 @@ def init_runs_again(container: Container, pod_policy: str, exit_code: int) -> bo
 
 
 def crash_loop_message(seconds: float, container: str, pod: Pod) -> str:
-    return f"back-off {_go_seconds(seconds)} restarting failed container={container} pod={_told(pod)}"
+    return f"back-off {format_seconds(seconds)} restarting failed container={container} pod={_told(pod)}"
 
 
 def back_off_event(container: str, pod: Pod) -> str:
@@ -74,9 +75,3 @@ def back_off_event(container: str, pod: Pod) -> str:
 
 def _told(pod: Pod) -> str:
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-
-
-def _go_seconds(seconds: float) -> str:
-    """A Go duration of whole seconds: 10s, 1m20s, 5m0s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -21,7 +21,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import Access
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
 from fairlead.scheduler.preemption import Plan
@@ -45,7 +45,7 @@ class Extender:
     def __init__(self, config: ExtenderConfig) -> None:
         self.config = config
         self._managed = frozenset(one.name for one in config.managed_resources)
-        self._timeout = aiohttp.ClientTimeout(total=seconds_of(config.http_timeout))
+        self._timeout = aiohttp.ClientTimeout(total=non_negative_seconds(config.http_timeout))
         self._tls = tls_of(_access(config)) if config.url_prefix.startswith("https") else None
         self._server_name = (config.tls_config or {}).get("serverName") or None
 

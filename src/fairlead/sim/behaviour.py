@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.api.pods import Container, Pod
-from fairlead.golang.durations import seconds_of
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.node.containers import SIGTERMED
 from fairlead.node.restarts import runs_again
 from fairlead.node.starting import not_found_at_registry
@@ -141,7 +141,7 @@ def _delay(text: str | None) -> float | None:
     if not text:
         return None
     try:
-        seconds = seconds_of(text)
+        seconds = non_negative_seconds(text)
     except ValueError:
         return None
     return seconds if seconds <= LONGEST_SECONDS else None

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from fairlead.api.cron import DESCRIPTORS, EVERY, FIELDS, Bounds
-from fairlead.golang.durations import parse_duration
+from fairlead.golang.durations import parse_seconds
 
 #: A schedule that does not fire for so long never will (30 February).
 _YEARS_AHEAD: Final = 5
@@ -110,7 +110,7 @@ def parsed(text: str, zone_name: str = "") -> Schedule:
         zone_name, text = found[1], text[found.end() :]
     zone = ZoneInfo(zone_name) if zone_name else UTC
     if text.startswith(EVERY):
-        return Every(parse_duration(text.removeprefix(EVERY)))
+        return Every(parse_seconds(text.removeprefix(EVERY)))
     parts = DESCRIPTORS.get(text, text).split()
     if len(parts) != len(FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]")

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from urllib.parse import urlsplit
 
+from fairlead.golang.durations import parse_nanoseconds
+from fairlead.golang.numbers import known_int
+
 _DATE_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))+)")
-_SCALA_DURATION = re.compile(
-    r"(?<!\d)\d++\s*+(?:ns|nanos?|nanoseconds?|us|µs|micros?|microseconds?|ms|millis?|milliseconds?|s|seconds?|"
-    r"m|minutes?|hr|h|hours?|d|days?|w|weeks?)(?![a-z])",
-    re.IGNORECASE,
-)
+_AMOUNT = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-zµ]++)", re.ASCII)
+_UNITS = frozenset(("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"))
+_UNIT_BEGINNINGS = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _HOSTNAME_LABEL = re.compile(r"[^\W_](?:[\w-]*[^\W_])?")
 _EMAIL = re.compile(r"(?:[^<>@\"]*<)?[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.\-\[\]:]+>?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -44,6 +44,9 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 _has_date_shape = _is(r"\d{4}-\d\d-\d\d", re.ASCII)
 _is_real_date = _parses(date.fromisoformat)
+
+
+_is_go_duration = _parses(parse_nanoseconds)
 
 
 def _is_date(text: str) -> bool:
@@ -116,7 +119,14 @@ def _is_credit_card(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    return _GO_DURATION.fullmatch(text) is not None or _SCALA_DURATION.search(text) is not None
+    """A duration of Go, or any text with amounts such as `2 days` in it."""
+    if _is_go_duration(text):
+        return True
+    amounts = _AMOUNT.findall(text)
+    if any(known_int(number) is None for number, _ in amounts):
+        return False
+    units = {unit.lower() for _, unit in amounts}
+    return any(unit in _UNITS or unit.startswith(_UNIT_BEGINNINGS) for unit in units)
 
 
 _HEX = "[0-9a-f]"

@@ -14,7 +14,7 @@ from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import remembered
-from fairlead.golang.durations import parse_duration
+from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.context import Caller
@@ -150,7 +150,7 @@ class Request:
     def timeout(self) -> float:
         """How many seconds the client gives us, and itself; `timeout` may ask for less than is usual."""
         try:
-            seconds = parse_duration(self.query.get("timeout") or "0")
+            seconds = parse_seconds(self.query.get("timeout") or "0")
         except ValueError as error:
             raise BadRequest(f"invalid timeout specified in the request URL - {error}") from None
         return seconds if 0 < seconds < REQUEST_SECONDS else REQUEST_SECONDS
