@@ -13,7 +13,7 @@ from fairlead.arbitrator.loop import Arbitrator
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
-from fairlead.scheduler.loop import Scheduler
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.whatif import WhatIf
 from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
@@ -73,9 +73,9 @@ async def _measured() -> dict[str, float]:
 
 async def _at_rest(registry: Registry, informers: Informers) -> Arbitrator:
     """An arbitrator that knows everything and has written it down."""
-    scheduler = Scheduler(registry, informers)
-    await scheduler.synced()
-    arbitrator = Arbitrator(registry, informers, Ledger(Books()), WhatIf(scheduler))
+    model = ClusterModel(informers)
+    await model.synced()
+    arbitrator = Arbitrator(registry, informers, Ledger(Books()), WhatIf(model))
     task = asyncio.create_task(arbitrator.run())
     await asyncio.sleep(20)
     task.cancel()

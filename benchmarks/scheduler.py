@@ -24,6 +24,7 @@ from fairlead.api.verbs import Api, DeleteOptions
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -87,7 +88,7 @@ class Run:
         self.api = api
         self.informers = Informers(api)
         self.recorder = SeriesRecorder(api, "default-scheduler", host="h") if with_events else None
-        self.scheduler = Scheduler(api, self.informers, recorder=self.recorder)
+        self.scheduler = Scheduler(api, ClusterModel(self.informers), recorder=self.recorder)
         self._bound = 0
         self._changed = asyncio.Event()
         self.informers.of(builtin.PODS, Pod).subscribe(self._count)
@@ -222,26 +223,26 @@ async def churn() -> float:
 async def large() -> float:
     """Milliseconds for a decision among 150,000 pods: known requirements; the first of new ones beside it."""
     chance.seed(1)
-    scheduler = Scheduler(MemoryApi(), Informers(MemoryApi()))
-    snapshot = scheduler.snapshot
+    model = ClusterModel(Informers(MemoryApi()))
+    snapshot = model.snapshot
     for number in range(NODES):
         snapshot.set_node(encoded(node(number)).view(Node))
     for number in range(150_000):
         placed = encoded(pod(f"pod-{number}", nodeName=f"node-{number % NODES}", labels={"app": f"app-{number % 500}"}))
-        scheduler._handlers.pod_event(None, placed.view(Pod))
+        model.handlers.pod_event(None, placed.view(Pod))
     gc.collect()
     gc.freeze()  # as `fairlead up` does when it is ready
-    decider = next(iter(scheduler.profiles.values())).decider
+    decider = next(iter(model.profiles.values())).decider
     kinds: list[tuple[str, Callable[[str], Obj]]] = [("plain", pod), ("spread", spread), ("anti-affinity", apart)]
     for name, make in kinds:
-        first, again = _decisions(decider, scheduler, make)
+        first, again = _decisions(decider, model, make)
         print(f"  {name:<14} first {first:6.2f} ms   again {again:6.3f} ms")
     return again
 
 
-def _decisions(decider: Decider, scheduler: Scheduler, make: Callable[[str], Obj]) -> tuple[float, float]:
+def _decisions(decider: Decider, model: ClusterModel, make: Callable[[str], Obj]) -> tuple[float, float]:
     """Milliseconds of the first decision for new requirements, and the mean of those after it."""
-    request: SchedulingRequest = scheduler.request(encoded(make("new-1")).view(Pod))
+    request: SchedulingRequest = model.request(encoded(make("new-1")).view(Pod))
     began = time.perf_counter()
     decider.decide(request)
     first = time.perf_counter() - began

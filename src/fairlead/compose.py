@@ -32,6 +32,7 @@ from fairlead.client.kubeconfig import load, read, render
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.admission.base import AdmissionPlugin
@@ -176,15 +177,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             controllers = (partial(RootCertificates, running.ca), *controllers)
         parts.append(ControllerManager(informers, controllers).run())
     ledger = Ledger(Books()) if settings.arbitrator else None
-    scheduler: Scheduler | None = None
+    model: ClusterModel | None = None
     if "scheduler" in wanted:
         recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER, host=HOST)
-        scheduler = Scheduler(
-            registry, informers, recorder=recorder, configuration=settings.scheduling, quota_gate=ledger
-        )
+        model = ClusterModel(informers, settings.scheduling)
+        scheduler = Scheduler(registry, model, recorder=recorder, quota_gate=ledger)
         parts += [scheduler.run(), recorder.run()]
     if ledger is not None:
-        parts.append(Arbitration(registry, informers, ledger, scheduler).run())
+        parts.append(Arbitration(registry, informers, ledger, model).run())
     if "nodes" in wanted:
         fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
         parts += [fleet.run(), ControllerManager(informers, STORAGE).run()]

@@ -74,7 +74,7 @@ class Pair:
             self.slow.nodes[name].promised.append(obj)
 
     def add_budget(self, obj: Obj) -> None:
-        self.real.preemptor.set_budget(None, encoded(obj).view(PodDisruptionBudget))
+        self.real.snapshot.budgets.set(None, encoded(obj).view(PodDisruptionBudget))
         self.budgets.append(obj)
 
     def place(self, obj: Obj, name: str) -> None:

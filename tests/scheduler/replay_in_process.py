@@ -16,6 +16,7 @@ from typing import Any
 
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load as load_configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.assembly import Server
@@ -101,9 +102,8 @@ async def control_plane(configuration: Obj | None) -> AsyncIterator[tuple[InProc
     await server.open(DISABLED)
     informers = Informers(server.registry)
     recorder = SeriesRecorder(server.registry, "default-scheduler", host="h")
-    scheduler = Scheduler(
-        server.registry, informers, recorder=recorder, configuration=load_configuration(configuration)
-    )
+    model = ClusterModel(informers, load_configuration(configuration))
+    scheduler = Scheduler(server.registry, model, recorder=recorder)
     scores = Scores(scheduler)
     parts = (server.run(), informers.run(), scheduler.run(), recorder.run())
     tasks = [asyncio.create_task(part) for part in parts]

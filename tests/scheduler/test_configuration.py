@@ -145,9 +145,9 @@ def test_back_off_starts_above_nothing_and_does_not_shrink(first: int, longest: 
 
 
 def test_back_off_may_stay_the_same() -> None:
-    said = load({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 3}).said
+    said = load({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 3}).settings
     assert (said.pod_initial_backoff_seconds, said.pod_max_backoff_seconds) == (3, 3)
-    assert (load().said.pod_initial_backoff_seconds, load().said.pod_max_backoff_seconds) == (1, 10)
+    assert (load().settings.pod_initial_backoff_seconds, load().settings.pod_max_backoff_seconds) == (1, 10)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_preferences_of_existing_pods_may_be_ignored_for_pods_without_their_own(
 
 
 def test_an_extender_says_https_as_kubernetes_spells_it() -> None:
-    (said,) = load({"extenders": [{"urlPrefix": "https://x", "enableHTTPS": True}]}).said.extenders
+    (said,) = load({"extenders": [{"urlPrefix": "https://x", "enableHTTPS": True}]}).settings.extenders
     assert said.enable_https
 
 

@@ -17,6 +17,7 @@ from fairlead.api import builtin
 from fairlead.api.verbs import WatchQuery
 from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.auth.certificates import Pki, ensure
@@ -65,7 +66,7 @@ class World:
         said = {f"{verb}Verb": verb for verb in self._verbs} | config
         extender = {"urlPrefix": f"http{'s' if self._tls else ''}://127.0.0.1:{port}", "httpTimeout": "2s"} | said
         informers = Informers(self.api)
-        scheduler = Scheduler(self.api, informers, configuration=load({"extenders": [extender]}))
+        scheduler = Scheduler(self.api, ClusterModel(informers, load({"extenders": [extender]})))
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
 
         async def stop() -> None:

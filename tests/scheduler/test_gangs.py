@@ -15,6 +15,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run_virtual
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
@@ -70,7 +71,7 @@ def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -
     async def play() -> None:
         world = World()
         informers = Informers(world.api)
-        scheduler = Scheduler(world.api, informers, configuration=load(configuration))
+        scheduler = Scheduler(world.api, ClusterModel(informers, load(configuration)))
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
         await act(world)
         for task in tasks:
@@ -205,5 +206,22 @@ def test_every_group_has_none_or_at_least_its_minimum(nodes: list[int], groups: 
             await world.pods(f"g{number}", *range(size), cpu=cpu)
         placed = await world.placed()
         assert all(count >= groups[int(name[1:])][0] for name, count in placed.items())
+
+    scene(act)
+
+
+def test_a_waiting_pod_whose_label_changes_counts_for_its_new_group_alone() -> None:
+    async def act(world: World) -> None:
+        await world.node("n1", 9)
+        await world.group("old", 2)
+        await world.group("new", 2)
+        await world.pods("old", 0)
+        await world.pods("new", 0)
+        await asyncio.sleep(1)
+        patch = {"metadata": {"labels": {GROUP_LABEL: "new"}}}
+        await world.api.patch(builtin.PODS, "old-0", "default", patch)
+        assert await world.placed() == {"new": 2}
+        await world.pods("old", 1)
+        assert await world.placed() == {"new": 2}
 
     scene(act)

@@ -18,6 +18,7 @@ from fairlead.api.verbs import PatchType
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.loop import Scheduler
 from fairlead.testing.memory_api import MemoryApi
 from tests.scheduler.scheduler_world import node_obj, pod_obj
@@ -53,7 +54,7 @@ class Running:
         self.api = api
         self.informers = Informers(api)
         self.recorder = SeriesRecorder(api, "default-scheduler", host="h")
-        self.scheduler = Scheduler(api, self.informers, recorder=self.recorder)
+        self.scheduler = Scheduler(api, ClusterModel(self.informers), recorder=self.recorder)
 
     async def add_node(self, name: str = "n1", **more: Any) -> None:
         await self.api.create(builtin.NODES, node_obj(name, **more))
@@ -301,7 +302,7 @@ def test_a_refused_binding_gives_the_room_back_and_is_tried_again() -> None:
         await cluster.add_node(cpu=1)
         await cluster.add_pod("w", cpu=1)
         await asyncio.sleep(0.1)
-        assert cluster.scheduler.snapshot.pods_placed == 0
+        assert cluster.scheduler.model.snapshot.pods_placed == 0
         (condition,) = await cluster.conditions("w")
         assert (condition["reason"], condition["message"]) == (
             "SchedulerError",
@@ -318,7 +319,7 @@ def test_a_pod_deleted_while_it_is_being_bound_is_forgotten() -> None:
         await cluster.add_node(cpu=1)
         await cluster.add_pod("w", cpu=1)
         await asyncio.sleep(0.001)
-        assert cluster.scheduler.snapshot.pods_placed == 1
+        assert cluster.scheduler.model.snapshot.pods_placed == 1
         await cluster.api.delete(builtin.PODS, "w", "default")
         await cluster.add_pod("x", cpu=1)
         await asyncio.sleep(5)

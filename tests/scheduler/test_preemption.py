@@ -344,7 +344,7 @@ def guarded(*budgets: Obj, layout: dict[str, list[tuple[str, int, Obj]]] | None 
         for key, priority, labels in pods:
             cluster.place(pod(key, priority=priority, cpu=4 // len(pods), labels=labels), name)
     for one in budgets:
-        cluster.preemptor.set_budget(None, encoded(one).view(PodDisruptionBudget))
+        cluster.snapshot.budgets.set(None, encoded(one).view(PodDisruptionBudget))
     return cluster
 
 
@@ -386,7 +386,7 @@ def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
     strict, lax = (encoded(budget("x", allowed, app("a"))).view(PodDisruptionBudget) for allowed in (0, 1))
     nodes = [outcome(cluster, one)[0]]
     for old, new in ((None, strict), (strict, lax), (lax, strict), (strict, None)):
-        cluster.preemptor.set_budget(old, new)
+        cluster.snapshot.budgets.set(old, new)
         nodes.append(outcome(cluster, one)[0])
     assert nodes == ["n1", "n2", "n1", "n2", "n1"]
 

@@ -1,4 +1,4 @@
-"""The arbitrator with what it needs of others: a scheduler's view of the nodes, and a voice.
+"""The arbitrator with what it needs of others: the scheduling model of the cluster, and a recorder of events.
 
 The arbitrator and the scheduler do not know each other; here they meet.
 """
@@ -14,7 +14,7 @@ from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import Arbitrator, Watch, always
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
-from fairlead.scheduler.loop import Scheduler
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.whatif import WhatIf
 
 COMPONENT: Final = "fairlead-arbitrator"
@@ -28,21 +28,21 @@ class Arbitration:
         api: Api,
         informers: Informers,
         ledger: Ledger,
-        scheduler: Scheduler | None = None,
+        model: ClusterModel | None = None,
         *,
         may_act: Callable[[], bool] = always,
         watch: Watch | None = None,
     ) -> None:
-        """Without a scheduler that runs here, one that never runs tells what would fit."""
+        """`model`: that of the scheduler that runs here, if one does."""
         self._recorder = EventRecorder(api, COMPONENT)
-        self._scheduler = scheduler or Scheduler(api, informers)
+        self._model = model or ClusterModel(informers)
         self._arbitrator = Arbitrator(
-            api, informers, ledger, WhatIf(self._scheduler), recorder=self._recorder, may_act=may_act, watch=watch
+            api, informers, ledger, WhatIf(self._model), recorder=self._recorder, may_act=may_act, watch=watch
         )
 
     async def run(self) -> None:
         """Arbitrate until cancelled."""
-        await self._scheduler.synced()
+        await self._model.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._recorder.run())
             group.create_task(self._arbitrator.run(), name="arbitrator")

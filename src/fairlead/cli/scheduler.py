@@ -22,6 +22,7 @@ from fairlead.client.leader import LostLeadership, Terms
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
 from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.metrics import Metrics
@@ -63,7 +64,7 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with parsing():
         configuration = scheduling(config) or configurations.load()
-        said = configuration.said
+        said = configuration.settings
         file = kubeconfig or (Path(said.client_connection.kubeconfig) if said.client_connection.kubeconfig else None)
         access = access_of(file, context)
         terms = None
@@ -90,15 +91,15 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
     async with HttpApi(access, user_agent="fairlead-scheduler") as api:
         informers = Informers(api)
         recorder = SeriesRecorder(api, configuration.profiles[0].name, host=socket.gethostname())
-        one = Scheduler(api, informers, recorder=recorder, configuration=configuration)
-        metrics = Metrics(one.queue)
-        one.measure(metrics)
+        scheduler = Scheduler(api, ClusterModel(informers, configuration), recorder=recorder)
+        metrics = Metrics(scheduler.queue)
+        scheduler.measure(metrics)
         listener = await _listen(port, metrics) if port else None
         click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")
 
         async def work() -> None:
             async with asyncio.TaskGroup() as group:
-                for part in (informers.run(), recorder.run(), one.run()):
+                for part in (informers.run(), recorder.run(), scheduler.run()):
                     group.create_task(part)
 
         try:

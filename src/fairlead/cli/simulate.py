@@ -82,7 +82,7 @@ def simulate(
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
         )
-        if settings.scheduling is not None and settings.scheduling.said.extenders:
+        if settings.scheduling is not None and settings.scheduling.settings.extenders:
             raise WrongUsage(
                 "extenders answer in real time, so a simulation cannot ask them: use another configuration"
             )

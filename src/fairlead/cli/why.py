@@ -26,9 +26,9 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import restored
 from fairlead.runtime.loops import run
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.explain import Explanation, Group, explain
-from fairlead.scheduler.loop import Scheduler
 
 #: How long the nodes and pods of a cluster may take to arrive.
 _READ_SECONDS = 60.0
@@ -98,12 +98,12 @@ async def _explained(
         except NotFound:
             return await _gone(api, key)
         informers = Informers(api)
-        scheduler = Scheduler(api, informers, configuration=configuration)
+        model = ClusterModel(informers, configuration)
         listening = asyncio.create_task(informers.run())
         try:
-            await _synced(scheduler)
-            told = explain(scheduler, key)
-            pod = scheduler.pod(key)
+            await _synced(model)
+            told = explain(model, key)
+            pod = model.pod(key)
             if told is None or pod is None:
                 return await _gone(api, key)
             about_share = notes(pod, await _allocations(api))
@@ -116,11 +116,11 @@ async def _explained(
             await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _synced(scheduler: Scheduler) -> None:
+async def _synced(model: ClusterModel) -> None:
     """Raises Failure where not everything can be read: informers try for ever."""
     try:
         async with asyncio.timeout(_READ_SECONDS):
-            await scheduler.synced()
+            await model.synced()
     except TimeoutError:
         raise Failure(
             f"not all of the cluster could be read in {_READ_SECONDS:.0f} s: may you list nodes, pods and volumes?"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from fairlead.api.errors import ApiError
 from fairlead.runtime import clock
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import ExtenderFailure, NotPermitted
-from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.queue import QueuedPod
 from fairlead.scheduler.quota_gate import QuotaGate, QuotaWaitQueue
-from fairlead.scheduler.snapshot import Placed, Snapshot
+from fairlead.scheduler.snapshot import Placed
 from fairlead.scheduler.status_writer import StatusWriter
 from fairlead.scheduler.volumebinding import NotBound, VolumeBinder
 
@@ -36,8 +36,7 @@ class Binder:
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        nominations: Nominations,
+        model: ClusterModel,
         status_writer: StatusWriter,
         ended: Ended,
         volumes: VolumeBinder,
@@ -46,7 +45,8 @@ class Binder:
         quota_gate: QuotaGate | None,
         waiting_for_quota: QuotaWaitQueue | None,
     ) -> None:
-        self._snapshot, self._nominations, self._status, self._ended = snapshot, nominations, status_writer, ended
+        self._snapshot, self._nominations = model.snapshot, model.nominations
+        self._status, self._ended = status_writer, ended
         self._volumes, self._extenders, self._quota_gate, self._waiting_for_quota = (
             volumes,
             extenders,

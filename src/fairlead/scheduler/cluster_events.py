@@ -48,6 +48,11 @@ def own_events(old: Pod, new: Pod, old_requirements: PodRequirements, new_requir
     return events
 
 
+def removed(placed: Placed) -> ClusterEvent:
+    """A pod is not on its node any more, or never will be."""
+    return ClusterEvent(EventKind.POD_REMOVED, old_requirements=placed.requirements, old_relations=placed.relations)
+
+
 def placed_pod_changed(
     old: Pod, new: Pod, before: Placed, requirements: PodRequirements, relations: PodRelations
 ) -> ClusterEvent:

@@ -131,7 +131,7 @@ class Configuration:
     """A configuration made up: profiles whose plugins exist."""
 
     profiles: tuple[Profile, ...]
-    said: KubeSchedulerConfiguration
+    settings: KubeSchedulerConfiguration
 
 
 def load(document: Mapping[str, Any] | None = None) -> Configuration:

@@ -1,48 +1,33 @@
-"""What changes of pods and nodes do to the snapshot, the nominations and the queue."""
+"""What changes of pods and nodes do to the model of the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from fairlead.api import builtin
 from fairlead.api.scheduling import Node, Pod
 from fairlead.client.informer import Informers
-from fairlead.runtime import clock
-from fairlead.scheduler.cluster_events import is_same_node, node_changed, own_events, placed_pod_changed
-from fairlead.scheduler.framework import ClusterEvent, EventKind, Profile
-from fairlead.scheduler.gangs import Gangs
-from fairlead.scheduler.nominations import Nominations
-from fairlead.scheduler.pod_relations import RelationsCache
-from fairlead.scheduler.queue import SchedulingQueue
-from fairlead.scheduler.requirements import RequirementsCache
-from fairlead.scheduler.scheduling_request import SchedulingRequest
-from fairlead.scheduler.snapshot import Placed, Snapshot
+from fairlead.scheduler.cluster_events import is_same_node, node_changed, placed_pod_changed, removed
+from fairlead.scheduler.framework import ClusterEvent, EventKind
+from fairlead.scheduler.snapshot import Placed
+
+if TYPE_CHECKING:
+    from fairlead.scheduler.cluster_model import ClusterModel
 
 
 class EventHandlers:
-    """Keep the snapshot, the nominations and the queue up to date with the informers."""
+    """Keep the snapshot and the nominations up to date, and pass on what may help pods that wait."""
 
-    def __init__(
-        self,
-        informers: Informers,
-        snapshot: Snapshot,
-        nominations: Nominations,
-        queue: SchedulingQueue,
-        profiles: Mapping[str, Profile],
-        gangs: Gangs | None,
-        wake: Callable[[], None],
-    ) -> None:
-        """`wake` is called when something has happened and there is somebody to decide about."""
-        self._snapshot, self._nominations, self._queue = snapshot, nominations, queue
-        self._profiles, self._gangs, self._wake = profiles, gangs, wake
-        self._requirements, self._relations = RequirementsCache(), RelationsCache()
+    def __init__(self, informers: Informers, model: ClusterModel) -> None:
+        self._model = model
+        self._snapshot, self._nominations = model.snapshot, model.nominations
         self._pods = informers.of(builtin.PODS, Pod)
         self._nodes = informers.of(builtin.NODES, Node)
         self._nodes.subscribe(self.node_event)
         self._pods.subscribe(self.pod_event)
 
     async def synced(self) -> None:
-        """Return once all nodes and pods have been heard of."""
+        """Return once all nodes and pods have been listed."""
         await self._nodes.synced()
         await self._pods.synced()
 
@@ -59,7 +44,7 @@ class EventHandlers:
             self._snapshot.set_node(new)
         else:
             return
-        self.on_cluster_event(node_changed(old, new))
+        self._model.on_cluster_event(node_changed(old, new))
 
     def pod_event(self, old: Pod | None, new: Pod | None) -> None:
         """A pod came, changed or went; it may have another uid than before."""
@@ -80,89 +65,52 @@ class EventHandlers:
 
     def _is_mine(self, pod: Pod) -> bool:
         """Pods on nodes count whoever put them there; of those that wait, only our own."""
-        return bool(pod.spec.node_name) or pod.spec.scheduler_name in self._profiles
-
-    def request(self, pod: Pod) -> SchedulingRequest:
-        """What a decision about the pod is about."""
-        nomination = self._nominations.get(pod.metadata.uid)
-        nominated = nomination.node if nomination else ""
-        return SchedulingRequest(
-            self._requirements.of(pod), self._relations.of(pod), pod.priority, pod.metadata.uid, nominated
-        )
+        return bool(pod.spec.node_name) or pod.spec.scheduler_name in self._model.profiles
 
     def _pod_gone(self, pod: Pod) -> None:
-        key = pod.metadata.key
-        self._queue.remove(key)
-        if self._gangs is not None:
-            self._gangs.gone(pod)
+        self._model.pod_left(pod)
+        if self._model.gangs is not None:
+            self._model.gangs.gone(pod)
         self._snapshot.volumes.pod_gone(pod.metadata.uid)
         was_nominated = self._nominations.drop(pod.metadata.uid)
-        placed = self._snapshot.placed(key)
+        placed = self._snapshot.placed(pod.metadata.key)
         if placed is not None and placed.uid == pod.metadata.uid:
-            self._snapshot.remove(key)
-            self.on_cluster_event(removed(placed))
+            self._snapshot.remove(pod.metadata.key)
+            self._model.on_cluster_event(removed(placed))
         elif was_nominated or pod.status.nominated_node_name:
             self._nomination_ended(pod)
 
     def _pod_on_node(self, old: Pod | None, new: Pod) -> None:
         meta = new.metadata
-        requirements, relations = self._requirements.of(new), self._relations.of(new)
+        requirements, relations = self._model.requirements.of(new), self._model.relations.of(new)
         placed = self._snapshot.placed(meta.key)
         before = Placed(placed.pod, placed.row, placed.requirements, placed.relations) if placed is not None else None
         self._snapshot.place(new, requirements, relations)
         self._nominations.drop(meta.uid)
-        if self._gangs is not None:
-            self._gangs.placed(new)
+        if self._model.gangs is not None:
+            self._model.gangs.placed(new)
         if old is not None and old.spec.node_name and before is not None:
-            self.on_cluster_event(placed_pod_changed(old, new, before, requirements, relations))
+            self._model.on_cluster_event(placed_pod_changed(old, new, before, requirements, relations))
         else:
-            self._queue.remove(meta.key)
-            self.on_cluster_event(
-                ClusterEvent(EventKind.POD_PLACED, new_requirements=requirements, new_relations=relations)
-            )
+            self._model.pod_left(new)
+            event = ClusterEvent(EventKind.POD_PLACED, new_requirements=requirements, new_relations=relations)
+            self._model.on_cluster_event(event)
 
     def _pod_waiting(self, old: Pod | None, new: Pod) -> None:
-        key = new.metadata.key
-        placed = self._snapshot.placed(key)
+        placed = self._snapshot.placed(new.metadata.key)
         if placed is not None:  # assumed: the binding is under way
-            if new.metadata.is_terminating and self._snapshot.forget(key, new.metadata.uid):
-                self.on_cluster_event(removed(placed))
+            if new.metadata.is_terminating and self._snapshot.forget(new.metadata.key, new.metadata.uid):
+                self._model.on_cluster_event(removed(placed))
             return
-        known = self._queue.get(key)
         before, now = old.status.nominated_node_name if old is not None else "", new.status.nominated_node_name
         if before or now:  # else what we know better is still on its way to the server
-            self._nominations.set(new, self._requirements.of(new), self._relations.of(new), now)
-        if known is None:
-            self._queue.add(new, self.request(new), self._profiles[new.spec.scheduler_name], clock.monotonic())
-            if self._gangs is not None:
-                self._gangs.waits(new)
-        else:
-            request = self.request(new)
-            events = own_events(known.pod, new, known.request.requirements, request.requirements)
-            self._queue.update(new, request, events, clock.monotonic())
+            self._nominations.set(new, self._model.requirements.of(new), self._model.relations.of(new), now)
+        self._model.pod_waits(old, new)
         if old is not None and before not in ("", now):
             self._nomination_ended(old)
-        self._wake_if_due()
 
     def _nomination_ended(self, pod: Pod) -> None:
         """The room that was kept for the pod is free for those who had to leave it (getLEPriorityPreCheck)."""
-        event = ClusterEvent(
-            EventKind.POD_REMOVED, old_requirements=self._requirements.of(pod), old_relations=self._relations.of(pod)
-        )
-        self._queue.on_cluster_event(event, clock.monotonic(), most_important=pod.priority)
-        self._wake_if_due()
-
-    def on_cluster_event(self, event: ClusterEvent) -> None:
-        """Something happened: whom it may help is tried again."""
-        self._queue.on_cluster_event(event, clock.monotonic())
-        self._wake_if_due()
-
-    def _wake_if_due(self) -> None:
-        """Most changes help nobody: waking the scheduler for each would cost as much as its decisions."""
-        if self._queue.has_next:
-            self._wake()
-
-
-def removed(placed: Placed) -> ClusterEvent:
-    """A pod is not on its node any more, or never will be."""
-    return ClusterEvent(EventKind.POD_REMOVED, old_requirements=placed.requirements, old_relations=placed.relations)
+        requirements, relations = self._model.requirements.of(pod), self._model.relations.of(pod)
+        event = ClusterEvent(EventKind.POD_REMOVED, old_requirements=requirements, old_relations=relations)
+        self._model.on_cluster_event(event, pod.priority)

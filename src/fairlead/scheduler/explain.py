@@ -12,9 +12,10 @@ from typing import Final
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.loop import ProfileRuntime, Scheduler
 from fairlead.scheduler.preemption import Preempt
+from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
@@ -54,12 +55,12 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
 
 
-def explain(scheduler: Scheduler, key: str) -> Explanation | None:
+def explain(model: ClusterModel, key: str) -> Explanation | None:
     """Take the decision for that `namespace/name` again; None if there is no such pod."""
-    pod = scheduler.pod(key)
+    pod = model.pod(key)
     if pod is None:
         return None
-    runtime = scheduler.profiles.get(pod.spec.scheduler_name)
+    runtime = model.profiles.get(pod.spec.scheduler_name)
     if runtime is None:
         return Explanation(key, f'{key} asks for the scheduler "{pod.spec.scheduler_name}", which is another one')
     if pod.is_finished:
@@ -70,19 +71,19 @@ def explain(scheduler: Scheduler, key: str) -> Explanation | None:
     if held is not None and not pod.spec.node_name:
         return Explanation(key, f"{key} is not tried yet: {held[1].reason}")
     if pod.spec.node_name:
-        scheduler.snapshot.remove(key)
-    request = scheduler.request(pod)
+        model.snapshot.remove(key)
+    request = model.request(pod)
     told = _decided_again(runtime, pod, request, key)
     if not pod.spec.node_name:
-        told.notes += claim_waits(request.requirements, scheduler.snapshot.volumes)
-    gang = scheduler.gang_of(pod)
+        told.notes += claim_waits(request.requirements, model.snapshot.volumes)
+    gang = model.gang_of(pod)
     if gang is not None and not pod.spec.node_name:
-        started = scheduler.started_of(gang)
-        ready = sum(scheduler.queue.is_ready(key) for key in gang.waiting)
+        started = model.started_of(gang)
+        ready = sum(_is_ready(model, member) for member in gang.waiting)
         one_of = f"{gang.needed(started)} pods of it must fit at once, and this tells of one"
         why = gang.missing(started + ready) or one_of
         told.notes.append(f"it starts with its group: {why}")
-    if scheduler.has_extenders:
+    if model.configuration.settings.extenders:
         told.notes.append("the extenders of the configuration were not asked")
     return told
 
@@ -104,6 +105,14 @@ def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest
         else:
             told.headline += f": {decision.found.text(outcome.advice)}"
     return told
+
+
+def _is_ready(model: ClusterModel, key: str) -> bool:
+    """Whether a pod that waits may be tried."""
+    pod = model.pod(key)
+    if pod is None or pod.metadata.is_terminating:
+        return False
+    return model.profiles[pod.spec.scheduler_name].profile.pre_enqueue(pod) is None
 
 
 def _headline(pod: Pod, key: str) -> str:

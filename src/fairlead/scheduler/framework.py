@@ -260,6 +260,9 @@ class Profile:
     def all(self) -> tuple[AnyPlugin, ...]:
         return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.relations))
 
+    def enables(self, kind: type[AnyPlugin]) -> bool:
+        return any(isinstance(plugin, kind) for plugin in self.all)
+
     @cached_property
     def rank(self) -> Callable[[Pod, float], tuple[float, ...]]:
         """Orders the pods that wait: PrioritySort, unless a plugin knows better (S3-15)."""

@@ -71,10 +71,13 @@ class Gang:
 class Gangs:
     """All groups, by `namespace/name`."""
 
-    def __init__(self, wake: Callable[[Iterable[str]], None]) -> None:
-        """`wake` is told the pods that are worth another try."""
+    def __init__(self) -> None:
         self._gangs: dict[str, Gang] = {}
-        self._wake = wake
+        self._listeners: list[Callable[[Iterable[str]], None]] = []
+
+    def subscribe(self, listener: Callable[[Iterable[str]], None]) -> None:
+        """Call it with the pods of a group that are worth another try."""
+        self._listeners.append(listener)
 
     def of(self, pod: Pod) -> Gang | None:
         """The pod's group, if it is in one."""
@@ -87,16 +90,18 @@ class Gangs:
         assert either is not None
         gang = self._gangs.setdefault(either.metadata.key, Gang(either.metadata.key))
         gang.least = new.spec.min_member if new else None
-        self._wake(tuple(gang.waiting))
+        self._notify(gang)
         self._forget_if_empty(gang)
 
-    def waits(self, pod: Pod) -> None:
-        """A pod came that has no node; those that wait for more of them may go on."""
+    def waits(self, old: Pod | None, pod: Pod) -> None:
+        """A pod came or changed that has no node; those that wait for more of them may go on."""
+        if old is not None and _group_of(old) != _group_of(pod):
+            self.gone(old)
         gang = self.of(pod)
         if gang is not None and pod.metadata.key not in gang.waiting:
             gang.placed.discard(pod.metadata.key)
             gang.waiting[pod.metadata.key] = None
-            self._wake(tuple(gang.waiting))
+            self._notify(gang)
 
     def placed(self, pod: Pod) -> None:
         gang = self.of(pod)
@@ -110,6 +115,10 @@ class Gangs:
             gang.waiting.pop(pod.metadata.key, None)
             gang.placed.discard(pod.metadata.key)
             self._forget_if_empty(gang)
+
+    def _notify(self, gang: Gang) -> None:
+        for listener in self._listeners:
+            listener(tuple(gang.waiting))
 
     def _forget_if_empty(self, gang: Gang) -> None:
         if gang.least is None and not gang.waiting and not gang.placed:

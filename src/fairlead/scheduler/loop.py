@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,25 +16,22 @@ from fairlead.api.errors import ApiError
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
-from fairlead.client.informer import Informers
 from fairlead.runtime import clock
 from fairlead.runtime.watchdog import working_on
-from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler import writes
 from fairlead.scheduler.binding import Binder
-from fairlead.scheduler.cluster_handlers import ClusterHandlers
+from fairlead.scheduler.cluster_events import removed
+from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.columns import Rows
-from fairlead.scheduler.decide import Chosen, Decider
+from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.event_handlers import EventHandlers, removed
-from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure, Profile
-from fairlead.scheduler.gangs import POD_GROUPS, Coscheduling, Gang, Gangs, PodGroup
-from fairlead.scheduler.nominations import Nominations
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, ExtenderFailure
+from fairlead.scheduler.gangs import Coscheduling, Gang
 from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
+from fairlead.scheduler.queue_observer import QueueObserver
 from fairlead.scheduler.quota_gate import ALLOCATION, QuotaGate, QuotaWaitQueue
 from fairlead.scheduler.scheduling_request import SchedulingRequest
-from fairlead.scheduler.snapshot import Snapshot
 from fairlead.scheduler.status_writer import StatusWriter
 from fairlead.scheduler.volumebinding import VolumeBinder
 
@@ -62,110 +58,60 @@ class Watch(Protocol):
     def preempted(self, victims: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRuntime:
-    """What decides for the pods of one profile."""
-
-    profile: Profile
-    decider: Decider
-    preemptor: Preemptor
-
-
 class Scheduler:
     """Places the pods that ask for one of its profiles by `schedulerName`."""
 
     def __init__(
         self,
         api: Api,
-        informers: Informers,
+        model: ClusterModel,
         *,
         recorder: Recorder | None = None,
-        configuration: configurations.Configuration | None = None,
         writes_at_once: int = writes.MOST_AT_ONCE,
         quota_gate: QuotaGate | None = None,
     ) -> None:
-        config = configuration or configurations.load()
-        self.snapshot = Snapshot()
-        self.nominations = Nominations(self.snapshot)
-        self.profiles = {profile.name: self._runtime(profile) for profile in config.profiles}
+        settings = model.configuration.settings
+        self.model = model
+        self._snapshot = model.snapshot
         events = NO_EVENT
-        for profile in config.profiles:
-            events |= ANY_EVENT if config.said.extenders else profile.events
+        for runtime in model.profiles.values():
+            events |= ANY_EVENT if settings.extenders else runtime.profile.events
         self.queue = SchedulingQueue(
             events,
-            first_backoff=config.said.pod_initial_backoff_seconds,
-            longest_backoff=config.said.pod_max_backoff_seconds,
+            first_backoff=settings.pod_initial_backoff_seconds,
+            longest_backoff=settings.pod_max_backoff_seconds,
         )
         self._status = StatusWriter(api, recorder)
         self._writes_at_once = writes_at_once
         self._observer: ScoreObserver | None = None
         self._watch: Watch | None = None
         self._extenders: Extenders | None = None
-        if config.said.extenders:
+        if settings.extenders:
             from fairlead.scheduler.extenders import Extenders  # only here: its HTTP client is slow to import
 
-            self._extenders = Extenders(config.said.extenders, api)
+            self._extenders = Extenders(settings.extenders, api)
         self._wake = asyncio.Event()
         self._quota_gate = quota_gate
         self._waiting_for_quota: QuotaWaitQueue | None = None
         if quota_gate is not None:
             self._waiting_for_quota = QuotaWaitQueue(self.queue, quota_gate)
             quota_gate.subscribe(self._more_is_granted)
-        self._gangs: Gangs | None = None
-        if any(isinstance(plugin, Coscheduling) for profile in config.profiles for plugin in profile.all):
-            self._gangs = Gangs(self._wake_gang)
-            informers.of(POD_GROUPS, PodGroup).subscribe(self._gangs.group_event)
         self._binder = Binder(
-            self.snapshot,
-            self.nominations,
+            model,
             self._status,
             self._binding_ended,
-            VolumeBinder(api, self.snapshot, self.pod),
+            VolumeBinder(api, model.snapshot, model.pod),
             extenders=self._extenders,
             quota_gate=quota_gate,
             waiting_for_quota=self._waiting_for_quota,
         )
-        preemptors = [runtime.preemptor for runtime in self.profiles.values()]
-        profiles = {profile.name: profile for profile in config.profiles}
-        self._handlers = EventHandlers(
-            informers, self.snapshot, self.nominations, self.queue, profiles, self._gangs, self._wake.set
-        )
-        self._cluster_handlers = ClusterHandlers(informers, self.snapshot, preemptors, self._handlers.on_cluster_event)
-
-    def _runtime(self, profile: Profile) -> ProfileRuntime:
-        decider = Decider(self.snapshot, profile, self.nominations)
-        return ProfileRuntime(profile, decider, Preemptor(decider))
+        model.observe(QueueObserver(model, self.queue, self._wake.set))
+        if model.gangs is not None:
+            model.gangs.subscribe(self._wake_gang)
 
     def measure(self, watch: Watch) -> None:
         """Tell of every attempt from now on."""
         self._watch = watch
-
-    def pod(self, key: str) -> Pod | None:
-        """The pod of that `namespace/name`, wherever it is."""
-        return self._handlers.pod(key)
-
-    def request(self, pod: Pod) -> SchedulingRequest:
-        """What a decision about the pod is about."""
-        return self._handlers.request(pod)
-
-    def gang_of(self, pod: Pod) -> Gang | None:
-        """The group that the pod starts with, if its profile minds."""
-        profile = self.profiles[pod.spec.scheduler_name].profile
-        has_gangs = self._gangs is not None and any(isinstance(one, Coscheduling) for one in profile.all)
-        return self._gangs.of(pod) if self._gangs is not None and has_gangs else None
-
-    def started_of(self, gang: Gang) -> int:
-        """How many of the group have a node, whether the server says so yet or not."""
-        return len(gang.placed) + sum(self.snapshot.placed(key) is not None for key in gang.waiting)
-
-    @property
-    def has_extenders(self) -> bool:
-        return self._extenders is not None
-
-    async def synced(self) -> None:
-        """Return once everything that decides has been heard of."""
-        await self._cluster_handlers.synced()
-        await self._handlers.synced()
 
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about; it costs a little at each."""
@@ -180,7 +126,7 @@ class Scheduler:
                 await self._extenders.close()
 
     async def _run(self) -> None:
-        await self.synced()
+        await self.model.synced()
         async with asyncio.TaskGroup() as group:
             self._status.writers = writes.Writers(group, self._writes_at_once)
             while True:
@@ -217,7 +163,7 @@ class Scheduler:
         if queued.pod.metadata.is_terminating:
             self._status.skipped(queued.pod)
             return
-        gang = self.gang_of(queued.pod)
+        gang = self.model.gang_of(queued.pod)
         try:
             if gang is not None:
                 self._try_together(queued, gang)
@@ -245,7 +191,7 @@ class Scheduler:
             self._watch.attempted(result, queued.profile.name, clock.monotonic() - queued.attempted_at)
 
     def _try_alone(self, queued: QueuedPod) -> None:
-        pod, request, runtime = queued.pod, queued.request, self.profiles[queued.profile.name]
+        pod, request, runtime = queued.pod, queued.request, self.model.profiles[queued.profile.name]
         decision = runtime.decider.decide(request)
         if isinstance(decision, Chosen):
             if self._observer is not None:
@@ -285,15 +231,15 @@ class Scheduler:
 
     def _take_back_decision(self, queued: QueuedPod, why: str) -> None:
         """The pod was not bound: try again later, unless it is gone or has a node after all."""
-        placed = self.snapshot.placed(queued.key)
+        placed = self._snapshot.placed(queued.key)
         if placed is not None and self._binder.forget(queued):
-            self._handlers.on_cluster_event(removed(placed))
-        current = self._handlers.pod(queued.key)
+            self.model.on_cluster_event(removed(placed))
+        current = self.model.pod(queued.key)
         if current is None or current.metadata.uid != queued.pod.metadata.uid or current.spec.node_name:
             return
         if self.queue.get(queued.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
-        queued.pod, queued.request = current, self._handlers.request(current)
+        queued.pod, queued.request = current, self.model.request(current)
         self._went_wrong(queued, current, why)
 
     # --- shares -----------------------------------------------------------------------------------------------------
@@ -309,7 +255,7 @@ class Scheduler:
             if self._waiting_for_quota is not None:
                 self._waiting_for_quota.add(one)
             self._attempted("unschedulable", one)
-            self._status.failed(one.pod, UNSCHEDULABLE, Diagnosis(self.snapshot.count, outright=why).text(""))
+            self._status.failed(one.pod, UNSCHEDULABLE, Diagnosis(self._snapshot.count, outright=why).text(""))
 
     def _more_is_granted(self) -> None:
         if self._waiting_for_quota is not None:
@@ -322,7 +268,7 @@ class Scheduler:
         """Decide for all of a group that wait; too few, and nothing has happened."""
         others = (self.queue.take(key) for key in list(gang.waiting) if key != first.key)
         together = [first, *(one for one in others if one is not None)]
-        started = self.started_of(gang)
+        started = self.model.started_of(gang)
         needed = gang.needed(started)
         if missing := gang.missing(started + len(together)):
             self._refuse_together(together, missing, frozenset({Coscheduling.name}))
@@ -331,9 +277,9 @@ class Scheduler:
         refused: list[tuple[QueuedPod, Diagnosis]] = []
         for one in together:
             if why := self._not_granted(one):
-                refused.append((one, Diagnosis(self.snapshot.count, plugins=frozenset({ALLOCATION}), outright=why)))
+                refused.append((one, Diagnosis(self._snapshot.count, plugins=frozenset({ALLOCATION}), outright=why)))
                 continue
-            decision = self.profiles[one.profile.name].decider.decide(one.request)
+            decision = self.model.profiles[one.profile.name].decider.decide(one.request)
             if isinstance(decision, Chosen):
                 self._binder.assume(one, decision)
                 chosen.append((one, decision.node))
@@ -375,7 +321,7 @@ class Scheduler:
 
     async def _try_with_extenders(self, queued: QueuedPod, extenders: Extenders) -> None:
         """The same, asking others; meanwhile nothing else is decided, as upstream has it."""
-        pod, request, runtime = queued.pod, queued.request, self.profiles[queued.profile.name]
+        pod, request, runtime = queued.pod, queued.request, self.model.profiles[queued.profile.name]
         self.queue.track_in_flight(queued)
         try:
             names = self._names(runtime.decider.feasible(request))
@@ -390,7 +336,7 @@ class Scheduler:
             if chosen is None:
                 found = runtime.decider.diagnose(request)
                 if len(left.names) != len(names):
-                    found.add_failed(self.snapshot, left.failed, left.unresolvable)
+                    found.add_failed(self._snapshot, left.failed, left.unresolvable)
                 outcome = await self._make_room_with_extenders(pod, request, runtime.preemptor, found, extenders)
                 if self.queue.get(queued.key) is queued:
                     self._refused(queued, found, outcome)
@@ -416,7 +362,7 @@ class Scheduler:
             return Futile(f"preemption: {error}")
 
     def _names(self, rows: Rows) -> list[str]:
-        return [self.snapshot.names[row] for row in rows.tolist()]
+        return [self._snapshot.names[row] for row in rows.tolist()]
 
     # --- preemption -------------------------------------------------------------------------------------------------
 
@@ -424,7 +370,7 @@ class Scheduler:
         """Nominate the pod and evict the victims beside; those that are terminating already are left alone."""
         victims = [one.pod for one in chosen.victims if not one.pod.metadata.is_terminating]
         if victims:
-            for nominated in list(self.nominations.on(chosen.node)):
+            for nominated in list(self.model.nominations.on(chosen.node)):
                 if nominated.pod.priority < queued.pod.priority:
                     self._take_back(nominated.pod)
         self._nominate(queued, chosen.node)
@@ -442,14 +388,14 @@ class Scheduler:
 
     def _nominate(self, queued: QueuedPod, node: str) -> None:
         request = queued.request
-        self.nominations.set(queued.pod, request.requirements, request.relations, node)
+        self.model.nominations.set(queued.pod, request.requirements, request.relations, node)
         queued.request = SchedulingRequest(request.requirements, request.relations, request.priority, request.uid, node)
 
     def _take_back(self, pod: Pod) -> None:
         """A more important pod takes the node: whoever waited for it looks for another."""
-        self.nominations.drop(pod.metadata.uid)
+        self.model.nominations.drop(pod.metadata.uid)
         self._status.clear_nomination(pod)
         queued = self.queue.get(pod.metadata.key)
         if queued is not None:
-            queued.request = self._handlers.request(pod)
+            queued.request = self.model.request(pod)
             self.queue.activate(queued.key, clock.monotonic())

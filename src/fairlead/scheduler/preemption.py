@@ -112,16 +112,7 @@ class Preemptor:
         self._decider = decider
         self._snapshot = decider.snapshot
         self._plans: OrderedDict[tuple[PodRequirements, PodRelations, int], Plans] = OrderedDict()
-        self._budgets: dict[str, PodDisruptionBudget] = {}
-
-    def set_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        """A budget came, changed or went: whatever was planned with it is void."""
-        either = new or old
-        assert either is not None
-        self._budgets.pop(either.metadata.key, None)
-        if new is not None:
-            self._budgets[either.metadata.key] = new
-        self._plans.clear()
+        self._budgets_seen = 0
 
     def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Preempt | Futile:
         """Where and by whose leaving the pod would fit, or why that does not help."""
@@ -194,6 +185,9 @@ class Preemptor:
     def _up_to_date(self, request: SchedulingRequest) -> Plans:
         """The plans for such pods, without those that something has overtaken."""
         snapshot = self._snapshot
+        if self._budgets_seen != snapshot.budgets.version:  # whatever was planned with them is void
+            self._plans.clear()
+            self._budgets_seen = snapshot.budgets.version
         key = (request.requirements, request.relations, request.priority)
         own = self._decider.nominations.get(request.uid)
         found = self._plans.pop(key, None) if own is None else None
@@ -286,14 +280,15 @@ class Preemptor:
 
     def _by_budget(self, victims: list[Placed]) -> tuple[list[Placed], list[Placed]]:
         """Those whose leaving would violate a budget, and the others, each in the order given."""
-        if not self._budgets:
+        budgets = self._snapshot.budgets
+        if not budgets:
             return [], victims
-        allowed = {key: budget.status.disruptions_allowed for key, budget in self._budgets.items()}
+        allowed = {key: budget.status.disruptions_allowed for key, budget in budgets.items()}
         violating: list[Placed] = []
         others: list[Placed] = []
         for one in victims:
             is_violated = False
-            for key, budget in self._budgets.items():
+            for key, budget in budgets.items():
                 if _protects(budget, one.pod):
                     allowed[key] -= 1
                     is_violated |= allowed[key] < 0

@@ -20,6 +20,7 @@ import numpy as np
 
 from fairlead.api.quantity import parse
 from fairlead.api.scheduling import Node, Pod, Taint
+from fairlead.scheduler.budgets import Budgets
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
 from fairlead.scheduler.images import Images
 from fairlead.scheduler.owners import Owners
@@ -74,6 +75,7 @@ class Snapshot:
         self.pod_index = PodIndex(size)
         self.owners = Owners()
         self.volumes = Volumes()
+        self.budgets = Budgets()
         self.node_changes = Journal()
         self.pod_changes = Journal()
         self._rows: dict[str, int] = {}
