@@ -13,7 +13,7 @@ from fairlead.api.meta import View
 Labels = Mapping[str, str]
 
 #: operator → whether a label with that value (None: absent) satisfies it.
-OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
+_OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
     "In": lambda value, values: value in values,
     "NotIn": lambda value, values: value not in values,
     "Exists": lambda value, values: value is not None,
@@ -27,7 +27,7 @@ class LabelRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True
     values: tuple[str, ...] | None = ()
 
     def matches(self, labels: Labels) -> bool:
-        return OPERATORS[self.operator](labels.get(self.key), self.values or ())
+        return _OPERATORS[self.operator](labels.get(self.key), self.values or ())
 
 
 class LabelSelector(View, frozen=True, rename="camel", gc=False, kw_only=True):

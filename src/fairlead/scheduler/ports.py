@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.scheduler.requirements import HostPort
-
-EVERY_IP = "0.0.0.0"
+from fairlead.api.host_ports import EVERY_IP, HostPort
 
 
 class UsedPorts:
@@ -52,10 +50,3 @@ class UsedPorts:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items()
             if port.ip == EVERY_IP or EVERY_IP in addresses or port.ip in addresses
         }
-
-
-def clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Whether two pods with these ports cannot share a node."""
-    used = UsedPorts()
-    used.take(0, taken)
-    return bool(used.conflicts(wanted))

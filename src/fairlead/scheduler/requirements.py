@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.host_ports import HostPort, host_ports
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resource, pod_requests
 from fairlead.api.quantity import Quantity, parse
@@ -24,13 +25,6 @@ UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
 REMEMBERED = 4096
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    ip: str
-    protocol: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +105,7 @@ def requirements_of(pod: Pod, claims: tuple[PodClaim, ...] = ()) -> PodRequireme
         tolerations=spec.tolerations or (),
         node_selector=spec.node_selector or {},
         node_affinity=spec.affinity.node_affinity if spec.affinity else None,
-        host_ports=_host_ports(pod),
+        host_ports=host_ports(pod.spec.containers, pod.spec.init_containers or ()),
         images=_images(pod, containers),
         container_count=len(containers),
         claims=claims,
@@ -215,17 +209,6 @@ def _effective(asked: dict[str, str], status: ContainerStatus | PodStatus, infea
             if name not in effective or parse(text) > parse(effective[name]):
                 effective[name] = text
     return effective
-
-
-def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports taken on the node while the pod runs: an ordinary init container's are not."""
-    sidecars = (one for one in pod.spec.init_containers or () if one.restart_policy == "Always")
-    return tuple(
-        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-        for container in (*sidecars, *pod.spec.containers)
-        for port in container.ports or ()
-        if port.host_port > 0
-    )
 
 
 def _images(pod: Pod, containers: tuple[Container, ...]) -> tuple[str, ...]:

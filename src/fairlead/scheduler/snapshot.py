@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairlead.api.host_ports import HostPort
 from fairlead.api.quantity import parse
 from fairlead.api.scheduling import Node, Pod, Taint
 from fairlead.scheduler.budgets import Budgets
@@ -27,7 +28,7 @@ from fairlead.scheduler.owners import Owners
 from fairlead.scheduler.pod_index import PodIndex
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.ports import UsedPorts
-from fairlead.scheduler.requirements import HostPort, PodRequirements, amount_of, is_counted
+from fairlead.scheduler.requirements import PodRequirements, amount_of, is_counted
 from fairlead.scheduler.volumes import Volumes
 
 FIRST_SIZE = 64

@@ -6,23 +6,20 @@ could go: node name, affinity and taints, but not room (pkg/controller/daemon, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import gt, lt
 from typing import Final
 
 import msgspec
 
-from fairlead.api.labels import OPERATORS
+from fairlead.api.node_affinity import meets_required
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from fairlead.api.scheduling import PodSpec
 from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
 from fairlead.api.workloads import DaemonSet, template_of
 from fairlead.controllers.actions import Kind
 from fairlead.controllers.history import REVISION_LABEL
 from fairlead.controllers.pods import pod_from
-from fairlead.golang.numbers import known_int
 
 GENERATION_ANNOTATION: Final = "deprecated.daemonset.template.generation"
 GENERATION_LABEL: Final = "pod-template-generation"
@@ -59,45 +56,13 @@ class Placement:
     def _may_be_at(self, node: Node) -> bool:
         if self.spec.node_name not in ("", node.metadata.name):
             return False
-        labels = node.metadata.labels
-        if not (self.spec.node_selector or {}).items() <= labels.items():
-            return False
         affinity = self.spec.affinity.node_affinity if self.spec.affinity else None
-        if affinity is None or affinity.required is None:
-            return True
-        return any(_term_matches(term, node) for term in affinity.required.node_selector_terms or ())
+        return meets_required(self.spec.node_selector or {}, affinity, node.metadata.labels, node.metadata.name)
 
 
 def placement_of(owner: DaemonSet) -> Placement:
     spec = with_tolerations(template_of(owner.spec.template)).get("spec", {})
     return Placement(msgspec.convert(spec, PodSpec))
-
-
-def _term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """An empty term matches nothing; a full one wants all that it lists."""
-    expressions, fields = term.match_expressions or (), term.match_fields or ()
-    if not expressions and not fields:
-        return False
-    own = {"metadata.name": node.metadata.name}
-    return all(_requirement_met(one, node.metadata.labels) for one in expressions) and all(
-        _requirement_met(one, own) for one in fields
-    )
-
-
-def _requirement_met(one: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    return _OPERATORS[one.operator](labels.get(one.key), one.values or ())
-
-
-_OPERATORS: Final[Mapping[str, Callable[[str | None, tuple[str, ...]], bool]]] = {
-    **OPERATORS,
-    "Gt": lambda value, values: _is_met(gt, value, values[0]),
-    "Lt": lambda value, values: _is_met(lt, value, values[0]),
-}
-
-
-def _is_met(compare: Callable[[int, int], bool], value: str | None, bound: str) -> bool:
-    left, right = known_int(value or ""), known_int(bound)
-    return left is not None and right is not None and compare(left, right)
 
 
 def with_tolerations(template: Obj) -> Obj:

@@ -7,14 +7,22 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Self
 
 import numpy as np
 
-from fairlead.api.scheduling import Node, NodeSelectorRequirement, NodeSelectorTerm
+from fairlead.api.node_affinity import (
+    NAME_FIELD,
+    Verdict,
+    field_verdict_of,
+    matches_term,
+    meets_required,
+    required_terms,
+    verdict_of,
+)
+from fairlead.api.scheduling import Node, NodeSelectorTerm
 from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
-from fairlead.golang.numbers import known_int
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Narrowed, Plugin, Refusals, Refused, normalise_to_best
@@ -22,11 +30,7 @@ from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
-NAME_FIELD: Final = "metadata.name"
 ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
-
-
-Verdict = Callable[[str | None], bool]
 
 
 class AffinityArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +56,7 @@ class NodeAffinity(Plugin):
         return cls(args.added_affinity)
 
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
-        terms = _required_terms(requirements)
+        terms = required_terms(requirements.node_affinity)
         named = [_named(term) for term in terms or ()]
         names = [one for one in named if one is not None]
         if not named or len(names) < len(named):
@@ -62,7 +66,9 @@ class NodeAffinity(Plugin):
 
     def filters(self, requirements: PodRequirements) -> bool:
         return (
-            self._enforced is not None or bool(requirements.node_selector) or _required_terms(requirements) is not None
+            self._enforced is not None
+            or bool(requirements.node_selector)
+            or required_terms(requirements.node_affinity) is not None
         )
 
     def filter(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Mask:
@@ -100,16 +106,9 @@ class NodeAffinity(Plugin):
         requirements = request.requirements
         if event.new_node is None or not matches(requirements, event.new_node):
             return False
-        if self._enforced is not None and not any(_matches_term(one, event.new_node) for one in self._enforced):
+        if self._enforced is not None and not any(_meets(one, event.new_node) for one in self._enforced):
             return False
         return event.old_node is None or not matches(requirements, event.old_node)
-
-
-def _required_terms(requirements: PodRequirements) -> Sequence[NodeSelectorTerm] | None:
-    affinity = requirements.node_affinity
-    if affinity is None or affinity.required is None:
-        return None
-    return affinity.required.node_selector_terms or ()
 
 
 def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
@@ -127,7 +126,7 @@ def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
 
 def eligible_rows(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Rows:
     """Those of the rows that meet the pod's selector and what its affinity requires."""
-    if not requirements.node_selector and _required_terms(requirements) is None:
+    if not requirements.node_selector and required_terms(requirements.node_affinity) is None:
         return rows
     return rows[_matching(requirements, snapshot, rows)]
 
@@ -136,7 +135,7 @@ def _matching(requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> 
     mask = np.ones(len(rows), dtype=np.bool_)
     for key, value in requirements.node_selector.items():
         mask &= has_label(snapshot, rows, key, (value,))
-    terms = _required_terms(requirements)
+    terms = required_terms(requirements.node_affinity)
     if terms is not None:
         mask &= any_term(terms, snapshot, rows)
     return mask
@@ -183,71 +182,9 @@ def _label_mask(snapshot: Snapshot, rows: Rows, key: str, verdict: Verdict) -> M
 
 def matches(requirements: PodRequirements, node: Node) -> bool:
     """Whether the node meets the selector and what the affinity requires."""
-    labels = node.metadata.labels
-    if any(labels.get(key) != value for key, value in requirements.node_selector.items()):
-        return False
-    terms = _required_terms(requirements)
-    return terms is None or any(_matches_term(term, node) for term in terms)
+    labels, name = node.metadata.labels, node.metadata.name
+    return meets_required(requirements.node_selector, requirements.node_affinity, labels, name)
 
 
-def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
-    if not term.match_expressions and not term.match_fields:
-        return False
-    labels = node.metadata.labels
-    return all(verdict_of(one)(labels.get(one.key)) for one in term.match_expressions or ()) and all(
-        field_verdict_of(one)(node.metadata.name) for one in term.match_fields or ()
-    )
-
-
-# --- one expression -------------------------------------------------------------------------------------------------
-
-
-def verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
-    """Whether a label's value (None: absent) meets the requirement."""
-    make = _OPERATORS.get(requirement.operator)
-    return make(requirement.values or ()) if make else _never
-
-
-def field_verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
-    """Fields know two operators and one value; the only field of a node is its name."""
-    if requirement.operator not in ("In", "NotIn") or len(requirement.values or ()) != 1:
-        return _never
-    verdict = verdict_of(requirement)
-    return verdict if requirement.key == NAME_FIELD else lambda _: verdict("")
-
-
-def _never(_: str | None) -> bool:
-    return False
-
-
-def _in(values: Sequence[str]) -> Verdict:
-    return lambda found: found in values if found is not None else False
-
-
-def _not_in(values: Sequence[str]) -> Verdict:
-    return (lambda found: found not in values) if values else _never
-
-
-def _ordered(is_met: Callable[[int, int], bool]) -> Callable[[Sequence[str]], Verdict]:
-    def make(values: Sequence[str]) -> Verdict:
-        bound = known_int(values[0]) if len(values) == 1 else None
-        if bound is None:
-            return _never
-
-        def verdict(found: str | None) -> bool:
-            value = None if found is None else known_int(found)
-            return value is not None and is_met(value, bound)
-
-        return verdict
-
-    return make
-
-
-_OPERATORS: Mapping[str, Callable[[Sequence[str]], Verdict]] = {
-    "In": _in,
-    "NotIn": _not_in,
-    "Exists": lambda _: lambda found: found is not None,
-    "DoesNotExist": lambda _: lambda found: found is None,
-    "Gt": _ordered(lambda value, bound: value > bound),
-    "Lt": _ordered(lambda value, bound: value < bound),
-}
+def _meets(term: NodeSelectorTerm, node: Node) -> bool:
+    return matches_term(term, node.metadata.labels, node.metadata.name)

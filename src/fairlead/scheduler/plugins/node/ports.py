@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairlead.api.host_ports import clash
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads
-from fairlead.scheduler.ports import clash
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
