@@ -17,3 +17,13 @@ def rows(table: str) -> pytest.MarkDecorator:
     with (GOLDEN / "node" / f"{table}.yaml").open() as file:
         entries: list[Row] = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return pytest.mark.parametrize("row", entries, ids=lambda row: row["id"])
+
+
+def expected(row: Row) -> list[Any]:
+    """What may be answered: one of several where the kubelet itself leaves it to chance."""
+    return list(row["expectOneOf"]) if row.get("byChance") else [row["expect"]]
+
+
+def with_uids(pods: list[Row]) -> list[Row]:
+    """The pods of a row; they have no uid, but their names are unique."""
+    return [{**pod, "metadata": {**pod["metadata"], "uid": pod["metadata"]["name"]}} for pod in pods]

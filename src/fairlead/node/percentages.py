@@ -11,6 +11,7 @@ import math
 import re
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
 
 from fairlead.api.quantity import Format, Quantity
 from fairlead.golang.quoting import go_quote
@@ -40,6 +41,13 @@ def parse_percentage(text: str) -> float:
     return float32(value / 100)
 
 
+def percentage_text(percentage: float) -> str:
+    """The fraction as Go prints it: with as few digits as tell it from its neighbours, so 15% are `15.000001%`."""
+    value = float32(percentage * 100)
+    texts = (f"{value:.{digits}g}" for digits in range(1, 18))
+    return f"{Decimal(next(text for text in texts if float32(float(text)) == value)):f}%"
+
+
 def share(percentage: float, capacity: int) -> int:
     """That much of the capacity in whole units, the rest cut off."""
     return int(float(capacity) * percentage)
@@ -56,3 +64,6 @@ class ThresholdValue:
         if self.quantity is not None:
             return self.quantity
         return Quantity.of_units(share(self.percentage, capacity.units), Format.BINARY_SI)
+
+    def __str__(self) -> str:
+        return str(self.quantity) if self.quantity is not None else percentage_text(self.percentage)

@@ -26,12 +26,13 @@ from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
+from fairlead.node.admission import refusal_for
+from fairlead.node.allocation import NodeAllocation, amounts, whole_amounts
 from fairlead.node.starting import NOTHING
 from fairlead.node.status import Place
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.admission import Ledger, amounts
 from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import Node, address_of, adopted, default_labels, registered
 from fairlead.sim.sources import Sources
@@ -60,7 +61,7 @@ class Fleet:
         self._api = api
         self._manifests = {node["metadata"]["name"]: node for node in nodes}
         self._numbers: dict[str, int] = {}  # by node: where its address comes from
-        self._ledgers: dict[str, Ledger] = {}  # by node: every node of the fleet is in it
+        self._allocations: dict[str, NodeAllocation] = {}  # by node: every node of the fleet is in it
         for name, node in self._manifests.items():
             self._take(name, _allocatable(node))
         self._heartbeats = heartbeats
@@ -104,17 +105,17 @@ class Fleet:
     def _take(self, name: str, allocatable: dict[str, int]) -> None:
         """Be the agent of this node from now on."""
         self._numbers.setdefault(name, len(self._numbers) + 1)
-        self._ledgers[name] = Ledger(allocatable)
+        self._allocations[name] = NodeAllocation(allocatable)
 
     def _node_noticed(self, old: Node | None, new: Node | None) -> None:
         """Nodes come and go by other hands, too: from an earlier run, from a dump, by `kubectl create`."""
         if new is None:
             assert old is not None
-            self._ledgers.pop(old.metadata.name, None)
+            self._allocations.pop(old.metadata.name, None)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
-        if (ledger := self._ledgers.get(name)) is not None:
-            ledger.allocatable = allocatable
+        if (allocation := self._allocations.get(name)) is not None:
+            allocation.allocatable = allocatable
         elif new.is_simulated:
             self._take(name, allocatable)
             self._adoptions.add(name)
@@ -177,10 +178,10 @@ class Fleet:
     async def _renew(self) -> None:
         """Renew every lease once in ten seconds, some at a time: written together, they wait for the disk once."""
         while True:
-            began, trouble, names = monotonic(), "", list(self._ledgers)
+            began, trouble, names = monotonic(), "", list(self._allocations)
             rounds = max(len(names) // RENEWING, 1)
             for number in range(rounds):
-                there = [name for name in names[number::rounds] if name in self._ledgers]
+                there = [name for name in names[number::rounds] if name in self._allocations]
                 told = await asyncio.gather(*map(self._renewed, there))
                 trouble = max([trouble, *told])
                 await asyncio.sleep(max(began + RENEW_SECONDS * (number + 1) / rounds - monotonic(), 0.0))
@@ -221,7 +222,7 @@ class Fleet:
         if old is None or new is None or old.spec.unschedulable == new.spec.unschedulable:
             return
         name = new.metadata.name
-        if self._recorder and name in self._ledgers:
+        if self._recorder and name in self._allocations:
             reason = "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
             about = reference(new, NODES)
             self._recorder.event(about, "Normal", reason, f"Node {name} status is now: {reason}")
@@ -231,7 +232,7 @@ class Fleet:
     def _noticed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        if pod.spec.node_name not in self._ledgers:
+        if pod.spec.node_name not in self._allocations:
             return
         if new is None:
             self._forget(pod)
@@ -252,8 +253,8 @@ class Fleet:
             self._sources.settle(pod, run.needs, is_waiting=False)
 
     def _release(self, pod: Pod) -> None:
-        if (ledger := self._ledgers.get(pod.spec.node_name)) is not None:
-            ledger.release(pod.metadata.uid)
+        if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
+            allocation.release(pod.metadata.uid)
 
     async def _work(self) -> None:
         while True:
@@ -278,7 +279,7 @@ class Fleet:
 
     async def _sync(self, key: str) -> None:
         pod = self._pods.get(key)
-        if pod is None or pod.spec.node_name not in self._ledgers:
+        if pod is None or pod.spec.node_name not in self._allocations:
             return
         moment = now()
         run = self._run(pod, moment)
@@ -288,7 +289,7 @@ class Fleet:
         next_ = run.step(pod, self._place(pod, run), moment, found)
         self._sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.is_resized:
-            self._ledgers[pod.spec.node_name].hold(pod.metadata.uid, wants(pod))
+            self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod))
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())
@@ -307,16 +308,18 @@ class Fleet:
         return run
 
     async def _refused(self, pod: Pod, run: PodRun) -> bool:
-        ledger, uid = self._ledgers[pod.spec.node_name], pod.metadata.uid
-        if uid in ledger.held:
+        allocation, uid = self._allocations[pod.spec.node_name], pod.metadata.uid
+        if uid in allocation.held:
             return False
         wanted = wants(pod)
         if pod.status.phase == "Running":
-            ledger.hold(uid, wanted)
+            allocation.hold(uid, wanted)
             return False
-        refusal = ledger.admit(uid, wanted)
-        if refusal is None:
+        shortage = next(allocation.shortages(wanted), None)
+        if shortage is None:
+            allocation.hold(uid, wanted)
             return False
+        refusal = refusal_for(shortage)
         if self._recorder:
             self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
@@ -385,5 +388,4 @@ def _wanted(*decisive: bytes) -> Mapping[str, int]:
     """The same of the parts of a spec that decide, for many pods come from few templates."""
     fields = ("containers", "initContainers", "overhead", "resources")
     spec: Obj = {field: msgspec.json.decode(part) for field, part in zip(fields, decisive, strict=True) if part}
-    amounts = {name: amount.milli if name == "cpu" else amount.units for name, amount in pod_requests(spec).items()}
-    return MappingProxyType(amounts)
+    return MappingProxyType(whole_amounts(pod_requests(spec)))

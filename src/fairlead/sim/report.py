@@ -11,8 +11,8 @@ from fairlead.api.builtin import NODES, PODS
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Pod
 from fairlead.client.informer import Informers
+from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
-from fairlead.sim.admission import amounts
 from fairlead.sim.fleet import wants
 from fairlead.sim.nodes import Node
 

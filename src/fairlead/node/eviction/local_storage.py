@@ -1,0 +1,67 @@
+"""Limits of local storage: a pod above one goes whether or not the node is short of anything (S3-80).
+
+Several pods may go in one pass. Looked at in this order: `emptyDir` volumes, the pod as a whole, its containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.api.quantity import Quantity
+from fairlead.node.eviction.candidates import Candidate, PodUsage
+from fairlead.node.eviction.messages import (
+    container_over_storage_limit,
+    empty_dir_over_limit,
+    pod_over_storage_limit,
+)
+from fairlead.node.eviction.ranking import LOGS, ROOTFS, Usages, container_disk_usage
+from fairlead.node.eviction.signals import FileSystems
+
+_LOGS = frozenset({LOGS})
+_LOGS_AND_LAYERS = frozenset({LOGS, ROOTFS})
+
+
+def over_limits(
+    candidates: Iterable[Candidate], usages: Usages, filesystems: FileSystems
+) -> Iterable[tuple[Candidate, str]]:
+    """The pods that are above a limit, and what is said of each."""
+    for candidate in candidates:
+        usage = usages.get(candidate.uid)
+        if usage is None or candidate.is_critical:
+            continue
+        message = (
+            _empty_dir_excess(candidate, usage)
+            or _pod_excess(candidate, usage)
+            or _container_excess(candidate, usage, filesystems)
+        )
+        if message:
+            yield candidate, message
+
+
+def _empty_dir_excess(candidate: Candidate, usage: PodUsage) -> str:
+    for volume, limit in candidate.empty_dir_limits:
+        measured = usage.volumes.get(volume)
+        if measured is not None and _bytes(measured.used) > limit:
+            return empty_dir_over_limit(volume, limit)
+    return ""
+
+
+def _pod_excess(candidate: Candidate, usage: PodUsage) -> str:
+    limit = candidate.storage_limit
+    if limit is None or _bytes(usage.ephemeral_storage) <= limit:
+        return ""
+    return pod_over_storage_limit(limit)
+
+
+def _container_excess(candidate: Candidate, usage: PodUsage, filesystems: FileSystems) -> str:
+    """Writable layers count only where they lie on the node's file system with everything else."""
+    parts = _LOGS_AND_LAYERS if filesystems is FileSystems.SHARED else _LOGS
+    for container in usage.containers:
+        limit = candidate.container_storage_limits.get(container.name)
+        if limit is not None and _bytes(container_disk_usage(container, parts).used) > limit:
+            return container_over_storage_limit(container.name, limit)
+    return ""
+
+
+def _bytes(used: int | None) -> Quantity:
+    return Quantity.of_units(used or 0)
