@@ -14,6 +14,7 @@ import click
 
 from fairlead.api.errors import ApiError
 from fairlead.client.unreachable import Unreachable
+from fairlead.server.codec.schemas import DefinitionsMissing
 from fairlead.server.http.listener import LOOPBACK_ADDRESS
 from fairlead.server.registry.restore import Unrestorable
 from fairlead.store.base import StoreUnavailable
@@ -72,6 +73,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str, int | None]) -> Failure | None:
     match error:
+        case DefinitionsMissing():
+            return Failure(str(error))
         case DataDirInUse():
             return Failure(f"{error}. Stop it, or choose another directory with --data-dir.")
         case WrongFormat():

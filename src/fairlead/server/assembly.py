@@ -12,6 +12,7 @@ from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import target_of
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import Version, prefix_of
@@ -45,6 +46,7 @@ class Server:
 
         `further_admission` is that of parts which run beside the server.
         """
+        schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
         further = [*further_admission, self._addresses]
         await registry.open(chain.build(registry, registry, disabled_admission, further))

@@ -1,51 +1,53 @@
 """The OpenAPI definitions of the built-in kinds, and how their lists and maps are merged.
 
-One source of truth: the definitions of 1.36 that the package kubernetes-validate ships. Served OpenAPI, strategic merge
-and server-side apply read them here; the facts that OpenAPI lacks are in `wire`. The file is 1.6 MB, so a definition is
-only decoded when it is asked for.
+One source of truth: the definitions of the compatibility version that the package kubernetes-validate ships. Served
+OpenAPI, strategic merge and server-side apply read them here; the facts that OpenAPI lacks are in `wire`. They are
+1.3 MB, so `tools/build_hook.py` packs each of them by itself, and none is unpacked before it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zlib
+from collections.abc import KeysView
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.resources import files
 from typing import Final
 
 import msgspec
 
 from fairlead.api.objects import Obj
 
-_FILE: Final = ("kubernetes-json-schema", "v1.36.0-local", "_definitions.json")
+_FILE: Final = "definitions.msgpack"  # made when Fairlead is built: name to compressed JSON
 _REF: Final = "#/$defs/"
 #: The OpenAPI type "or null" is how kubernetes-validate says that a value may be left out.
 _NULL: Final = "null"
 
 
-class _Document(msgspec.Struct):
-    definitions: dict[str, msgspec.Raw] = msgspec.field(name="$defs")
+class DefinitionsMissing(Exception):
+    """Building Fairlead makes the definitions; this copy runs from sources that were never built."""
 
 
 @cache
-def _raw_definitions() -> dict[str, msgspec.Raw]:
-    package = find_spec("kubernetes_validate")  # its data is wanted, not its code, which takes 0.1 s to import
-    if package is None or package.origin is None:
-        raise ModuleNotFoundError("kubernetes-validate is not installed")
-    body = Path(package.origin).parent.joinpath(*_FILE).read_bytes()
-    return msgspec.json.decode(body, type=_Document).definitions
+def _packed() -> dict[str, bytes]:
+    path = files(__package__).joinpath(_FILE)
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=dict[str, bytes])
+    except FileNotFoundError:
+        raise DefinitionsMissing(
+            f"{path} is not there: run `pip install -e .` in the checkout, which makes it, or install Fairlead."
+        ) from None
 
 
-def definitions() -> Iterable[str]:
+def definitions() -> KeysView[str]:
     """The names of all definitions."""
-    return _raw_definitions().keys()
+    return _packed().keys()
 
 
 @cache
 def definition(name: str) -> Obj:
     """One definition; shared, so nobody may change it. KeyError if there is none of that name."""
-    found: Obj = msgspec.json.decode(_raw_definitions()[name])
+    found: Obj = msgspec.json.decode(zlib.decompress(_packed()[name]))
     return found
 
 

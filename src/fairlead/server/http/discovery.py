@@ -14,6 +14,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Sequence
 
+from fairlead import COMPATIBILITY_VERSION
 from fairlead.api.builtin import RESOURCES, stored_as
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
@@ -21,14 +22,15 @@ from fairlead.api.versions import by_preference
 
 _GROUP_ORDER = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in RESOURCES))}
 
+_MAJOR, _MINOR = COMPATIBILITY_VERSION.split(".")
 _VERSION: Obj = {
-    "major": "1",
-    "minor": "36",
-    "emulationMajor": "1",
-    "emulationMinor": "36",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.0",
+    "major": _MAJOR,
+    "minor": _MINOR,
+    "emulationMajor": _MAJOR,
+    "emulationMinor": _MINOR,
+    "minCompatibilityMajor": _MAJOR,
+    "minCompatibilityMinor": str(int(_MINOR) - 1),
+    "gitVersion": f"v{COMPATIBILITY_VERSION}.0",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",

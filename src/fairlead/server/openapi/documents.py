@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
-from fairlead import __version__
+from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
@@ -24,7 +24,7 @@ from fairlead.server.openapi.paths import paths_of
 from fairlead.server.storage.catalogue import Catalogue
 
 _decode = msgspec.json.decode
-_INFO = {"title": "Kubernetes", "version": "v1.36.0"}
+_INFO = {"title": "Kubernetes", "version": f"v{COMPATIBILITY_VERSION}.0"}
 _TOKEN = {
     "description": "Bearer Token authentication",
     "type": "apiKey",

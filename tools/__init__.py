@@ -1,0 +1,1 @@
+"""What the developers run; nothing of it is installed."""
