@@ -23,14 +23,14 @@ from tests.store.test_conformance import value
 WRITER = """
 import asyncio, os, sys
 from pathlib import Path
-from fairlead.store.base import MARKER
+from fairlead.api.encoded import storable
 from fairlead.store.sqlite import SQLiteStore
 
 async def main():
     store = SQLiteStore(Path(sys.argv[1]))
     await store.open(lambda changes: None)
     for number in range(60):
-        record = await store.put(f"/pods/n/{number}", b'{"metadata":{%b},"pad":"%b"}' % (MARKER, b"x" * 700), 0)
+        record = await store.put(f"/pods/n/{number}", storable({"pad": "x" * 700}, "Thing", "v1"), 0)
         if number % 5 == 0:
             await store.delete(f"/pods/n/{number}", record.revision)
     if sys.argv[2] == "closed":

@@ -23,7 +23,7 @@ from tests.store.test_conformance import value
 WRITERS = """
 import asyncio, sys
 from pathlib import Path
-from fairlead.store.base import MARKER
+from fairlead.api.encoded import storable
 from fairlead.store.sqlite import SQLiteStore
 
 async def writer(store, name):
@@ -33,7 +33,7 @@ async def writer(store, name):
         if found and number % 7 == 0:
             print(key, 0, await store.delete(key, found.revision), flush=True)
             continue
-        value = b'{"metadata":{%b},"n":%d}' % (MARKER, number)
+        value = storable({"n": number}, "Thing", "v1")
         record = await store.put(key, value, found.revision if found else 0)
         print(key, number + 1, record.revision, flush=True)
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.encoded import key_bytes
 from fairlead.api.meta import Condition, Object, View
 
 FINISHED = ("Succeeded", "Failed")
 #: The annotation of a pod that only shows what a kubelet runs from a file.
 MIRROR = "kubernetes.io/config.mirror"
+
+_EPHEMERAL, _CLAIM = key_bytes("ephemeral"), key_bytes("persistentVolumeClaim")
 
 #: A field that is kept undecoded, and is not there.
 ABSENT = msgspec.Raw(b"")
@@ -119,12 +122,12 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     @property
     def may_have_ephemeral_volumes(self) -> bool:
         """Whether it is worth decoding the volumes to look for ephemeral ones; hardly any pod has them."""
-        return b'"ephemeral":' in bytes(self.raw_volumes)
+        return _EPHEMERAL in bytes(self.raw_volumes)
 
     @property
     def may_have_claims(self) -> bool:
         """The same of claims, which few pods have."""
-        return b'"persistentVolumeClaim":' in bytes(self.raw_volumes) or self.may_have_ephemeral_volumes
+        return _CLAIM in bytes(self.raw_volumes) or self.may_have_ephemeral_volumes
 
     @property
     def containers(self) -> tuple[Container, ...]:

@@ -17,7 +17,7 @@ import msgspec
 
 from fairlead import __version__
 from fairlead.api import errors
-from fairlead.api.encoded import Encoded, encode
+from fairlead.api.encoded import Encoded, beginning, encode, with_beginning
 from fairlead.api.errors import ApiError, Cause
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -134,11 +134,11 @@ class HttpApi:
         """All pages, unless the query asks for one."""
         items: list[Encoded] = []
         token = query.continue_token
-        head = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())
+        start = beginning(resource.kind, resource.api_version)
         while True:
             params = _selected(query) | _said(limit=query.limit or PAGE, **{"continue": token})
             page = _list_of(await self._ask("GET", resource.path(namespace=namespace), params))
-            items += [Encoded(head + bytes(item).lstrip()[1:]) for item in page.items or ()]
+            items += [Encoded(with_beginning(bytes(item), start)) for item in page.items or ()]
             token = page.metadata.continue_
             if not token or query.limit:
                 meta = page.metadata

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fairlead.api.configmaps import ROOT_CERTIFICATES
+from fairlead.api.encoded import key_start_bytes
 from fairlead.api.meta import View
 from fairlead.api.pods import Pod
 
 #: What a spec that refers to a ConfigMap or Secret says somewhere; hardly any spec does.
-_MARKS: Final = (b'"configMap', b'"secret')
+_MARKS: Final = (key_start_bytes("configMap"), key_start_bytes("secret"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import RESOURCES
+from fairlead.api.encoded import beginning
 from fairlead.api.resources import Resource
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
@@ -15,7 +16,7 @@ from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import target_of
 from fairlead.server.codec.normalise import zero_object
-from fairlead.server.codec.versions import Version, prefix_of
+from fairlead.server.codec.versions import Version
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
 from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
@@ -90,4 +91,6 @@ def _version(row: Resource, stored: Resource) -> Version:
     if row is not stored:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
     deprecation = DEPRECATED.get(row.qualified, "")
-    return Version(row, target_of(row).normalise, to_stored, from_stored, prefix_of(row), deprecation)
+    return Version(
+        row, target_of(row).normalise, to_stored, from_stored, beginning(row.kind, row.api_version), deprecation
+    )

@@ -12,8 +12,8 @@ committed: it may never have been, and then its revision means nothing.
     put ─▶ head, under way ──committed──▶ delivered, put returns          scan, revision: what is committed
                  └──────────failed──────▶ undone, put raises StoreUnavailable, Head.settled is False
 
-Values are JSON objects that carry the marker `"resourceVersion":""` once, before any other field that could be
-empty; the store stamps the revision into it (`stamp`), so that the bytes at rest are the bytes on the wire.
+Values are encoded objects with a marker where their revision belongs; the store stamps it in
+(`fairlead.api.encoded.stamp`), so that the bytes at rest are the bytes on the wire.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
-
-#: What a value holds where its revision belongs.
-MARKER = b'"resourceVersion":""'
 
 
 class RevisionMismatch(Exception):
@@ -109,13 +106,3 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish what is under way and let go of all resources."""
         ...
-
-
-def stamp(value: bytes, revision: int) -> bytes:
-    """The value with its revision filled in."""
-    return value.replace(MARKER, b'"resourceVersion":"%d"' % revision, 1)
-
-
-def unstamped(value: bytes, revision: int) -> bytes:
-    """The value as it was before `stamp`: equal for equal objects."""
-    return value.replace(b'"resourceVersion":"%d"' % revision, MARKER, 1)

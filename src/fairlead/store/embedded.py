@@ -15,7 +15,8 @@ import logging
 
 import msgspec
 
-from fairlead.store.base import Change, Deliver, Head, Record, RevisionMismatch, StoreUnavailable, stamp
+from fairlead.api.encoded import stamp
+from fairlead.store.base import Change, Deliver, Head, Record, RevisionMismatch, StoreUnavailable
 
 log = logging.getLogger(__name__)
 

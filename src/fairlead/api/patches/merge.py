@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.encoded import NULL_BYTES
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
 from fairlead.api.patches.bodies import ANY_MAP, Parse, copied, decode, encode, read
@@ -29,7 +30,7 @@ def decode_merge_patch(body: bytes, *, lenient: bool = False, parse: Parse | Non
 def apply_merge_patch(original: Obj, patch: Obj) -> Obj:
     encoded = encode(patch)
     merged = copied(original)
-    _merge(merged, decode(encoded), may_hold_nulls=b"null" in encoded)
+    _merge(merged, decode(encoded), may_hold_nulls=NULL_BYTES in encoded)
     return merged
 
 

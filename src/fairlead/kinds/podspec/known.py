@@ -10,7 +10,7 @@ import re
 from collections import OrderedDict
 from typing import Final
 
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import encode, key_start_bytes
 from fairlead.api.objects import Obj, metadata
 
 #: Specs that were not seen for longest are forgotten beyond this number, and large ones are not remembered at all.
@@ -19,6 +19,8 @@ LARGEST_BYTES: Final = 16_384
 
 #: What is in the name of every annotation that rules or warnings about the spec know; others say nothing about it.
 _JUDGED_ANNOTATION: Final = "kubernetes.io/"
+#: Containers that are put into a running pod, and claims that go by its name.
+_EPHEMERAL: Final = key_start_bytes("ephemeral")
 _TOKEN_VOLUMES: Final = re.compile(rb"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}(?=\")")
 
 
@@ -34,7 +36,7 @@ class KnownSpecs:
         if any(_JUDGED_ANNOTATION in key for key in metadata(pod).get("annotations") or ()):
             return None
         spec = encode(pod["spec"])
-        if len(spec) > LARGEST_BYTES or b'"ephemeral' in spec:  # claims and containers that go by the pod's name
+        if len(spec) > LARGEST_BYTES or _EPHEMERAL in spec:
             return None
         if len(set(_TOKEN_VOLUMES.findall(spec))) == 1:
             return _TOKEN_VOLUMES.sub(b"\0", spec)  # which no JSON holds: a name that somebody left empty is another

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-
+from fairlead.api.encoded import encode, key_bytes
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 
@@ -27,6 +26,8 @@ CLAIMS: Final = "dynamic resources are not allocated"
 TOKENS: Final = "service account tokens are not issued"
 CEL: Final = "CEL rules (x-kubernetes-validations) are not evaluated"
 CONVERSION: Final = "conversion webhooks are not called"
+
+_RULES: Final = key_bytes("x-kubernetes-validations")
 
 #: The kinds that ask for something by being there, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
@@ -67,7 +68,7 @@ def _of_api_service(obj: Obj) -> list[str]:
 def _of_definition(obj: Obj) -> list[str]:
     spec = obj["spec"]
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
-    has_rules = b'"x-kubernetes-validations"' in msgspec.json.encode(spec["versions"])
+    has_rules = _RULES in encode(spec["versions"])
     return [text for text, asked in ((CEL, has_rules), (CONVERSION, converts)) if asked]
 
 

@@ -46,8 +46,3 @@ class _Converted(Encoded):
 
     def obj(self) -> Obj:
         return self._convert(self._stored.obj())
-
-
-def prefix_of(resource: Resource) -> bytes:
-    """How an encoded object of that kind begins."""
-    return b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.api_version.encode())

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.api.builtin import SCALE
+from fairlead.api.encoded import beginning
 from fairlead.api.errors import BadRequest, Cause, TooLargeToStore
 from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
@@ -22,7 +23,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
 from fairlead.server.codec.body_types import Target
 from fairlead.server.codec.normalise import Report, walker
-from fairlead.server.codec.versions import Version, prefix_of
+from fairlead.server.codec.versions import Version
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
@@ -70,7 +71,7 @@ def custom_kind(crd: Obj) -> CustomKind:
             one.resource,
             normalise=one.normalise,
             from_stored=None if one.is_storage else one.shown,
-            prefix=prefix_of(one.resource),
+            prefix=beginning(one.resource.kind, one.resource.api_version),
             deprecation=one.deprecation,
         )
         for one in schemas.values()

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime.clock import timestamp
@@ -22,9 +22,11 @@ from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.keys import parts_of, prefix_of
 from fairlead.store.base import StoreUnavailable
 
 _QUALIFIED = CUSTOM_RESOURCE_DEFINITIONS.qualified
+_DELETION_TIMESTAMP = key_bytes("deletionTimestamp")
 #: How often a definition on its way out looks whether its objects are gone (they may have finalizers).
 RECHECK_SECONDS = 1.0
 
@@ -44,7 +46,7 @@ class CustomKinds:
 
     def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
         served = self._registry.catalogue.stored(name)
-        if raw and served and b'"deletionTimestamp":' in raw:
+        if raw and served and _DELETION_TIMESTAMP in raw:
             served.is_terminating = bool(metadata(Encoded(raw).obj()).get("deletionTimestamp"))
         self._changed.put_nowait(name)
 
@@ -108,8 +110,8 @@ class CustomKinds:
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
         served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))
         if known is None:
-            for key, record in await self._registry.store.scan(f"/{name}/"):
-                _, _, namespace, object_name = key.split("/")
+            for key, record in await self._registry.store.scan(prefix_of(name)):
+                _, namespace, object_name = parts_of(key)
                 served.cache.load(namespace, object_name, served.refreshed(record.value), record.revision)
             served.cache.forget_before(self._registry.revision)
         self._registry.catalogue.remove(name)

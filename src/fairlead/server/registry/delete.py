@@ -5,7 +5,7 @@ Source: apiserver `registry/generic/registry/store.go`, `Delete`.
 
 from __future__ import annotations
 
-from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.encoded import Encoded, encoded, restamped
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
@@ -16,8 +16,8 @@ from fairlead.server.registry.attempt import attributes_of
 from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.deletion import Outcome
-from fairlead.server.storage.object_store import Records, is_same
-from fairlead.store.base import Record, stamp, unstamped
+from fairlead.server.storage.object_store import Records, is_stored
+from fairlead.store.base import Record
 
 
 class Removal:
@@ -69,7 +69,7 @@ class Removal:
     async def _removed(self, key: str, record: Record) -> Encoded:
         """Take the object out; as of its end."""
         revision = await self._records.remove(key, record.revision)
-        return Encoded(stamp(unstamped(record.value, record.revision), revision))
+        return Encoded(restamped(record.value, record.revision, revision))
 
     async def _finished(self, key: str, obj: Obj, marked: Record) -> Encoded:
         """Take out what is marked to go at once. Whoever saw the mark may be faster (the pod's node): so be it."""
@@ -83,7 +83,7 @@ class Removal:
 
     async def _marked(self, key: str, obj: Obj, record: Record) -> Record:
         value = self._served.encode(obj)
-        return record if is_same(value, record) else await self._records.put(key, value, record.revision)
+        return record if is_stored(value, record) else await self._records.put(key, value, record.revision)
 
 
 def _deleted(served: Served, obj: Obj) -> Obj:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from functools import partial
 from typing import Any
 
-from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.encoded import Encoded, encoded, without_marker
 from fairlead.api.errors import AlreadyExists, BadRequest, MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
@@ -46,12 +46,13 @@ from fairlead.server.registry.patching import check_kind, unreadable, wish_of
 from fairlead.server.storage import metadata_rules as writing
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
+from fairlead.server.storage.keys import parts_of
 from fairlead.server.storage.listing import check_list, list_page
 from fairlead.server.storage.object_store import Records, to_fit
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
 from fairlead.server.subresources.endpoint import View, Views, view_of
-from fairlead.store.base import MARKER, Change, Record, RevisionMismatch, Store
+from fairlead.store.base import Change, Record, RevisionMismatch, Store
 
 #: How often a create with a generated name tries another name (KEP-4420).
 NAME_ATTEMPTS = 8
@@ -97,7 +98,7 @@ class Registry:
     def _apply(self, changes: Iterable[Change]) -> None:
         """Committed changes become cache entries; a kind that is not served (yet) stays in the store."""
         for change in changes:
-            _, qualified, namespace, name = change.key.split("/")
+            qualified, namespace, name = parts_of(change.key)
             raw = change.record.value if change.record else None
             served = self.catalogue.stored(qualified)
             if served is not None:
@@ -461,4 +462,4 @@ def _reason_within(message: str) -> str:
 
 def _unstored(served: Served, obj: Obj) -> Encoded:
     """The answer to a dry run: no version, for there is none."""
-    return Encoded(served.encode(obj).replace(MARKER + b",", b"", 1))
+    return Encoded(without_marker(served.encode(obj)))

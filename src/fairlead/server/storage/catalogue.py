@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairlead.api.encoded import Encoded, encode
+from fairlead.api.encoded import Encoded, encode, storable
 from fairlead.api.errors import NotFound
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.kinds.strategy import Strategy
 from fairlead.server.codec.versions import Version
 from fairlead.server.storage.cache import Cache
+from fairlead.server.storage.keys import key_of
 
 if TYPE_CHECKING:
     from fairlead.server.apply.forms import Forms
@@ -45,7 +46,7 @@ class Served:
 
     def key(self, namespace: str, name: str) -> str:
         """The key under which the store holds the object."""
-        return f"/{self.resource.qualified}/{namespace}/{name}"
+        return key_of(self.resource.qualified, namespace, name)
 
     def path(self, namespace: str, name: str) -> str:
         """The etcd key that kube-apiserver would use; only its error texts show it."""
@@ -63,11 +64,8 @@ class Served:
         return value if obj == Encoded(value).obj() else encode(obj)
 
     def encode(self, obj: Obj) -> bytes:
-        """Canonical bytes: kind, apiVersion and metadata first, and the version marker first in metadata."""
-        meta = {"resourceVersion": "", **metadata(obj)}
-        meta["resourceVersion"] = ""
-        head = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
-        return encode(head | {key: value for key, value in obj.items() if key not in head})
+        """The object as the store takes it."""
+        return storable(obj, self.resource.kind, self.resource.api_version)
 
 
 class Catalogue:

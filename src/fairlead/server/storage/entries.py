@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, restamped
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType
 
@@ -84,8 +84,7 @@ class Change:
 
 def _tombstone(last: Entry, revision: int) -> Entry:
     """The last state of an object under the revision of its deletion, as etcd's watch gives it."""
-    raw = last.raw.replace(b'"resourceVersion":"%d"' % last.revision, b'"resourceVersion":"%d"' % revision, 1)
-    return Entry(raw, last.namespace, last.name, revision)
+    return Entry(restamped(last.raw, last.revision, revision), last.namespace, last.name, revision)
 
 
 def event_line(type_: EventType, raw: bytes) -> bytes:

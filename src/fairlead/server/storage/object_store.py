@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import is_same, stamp, unstamped
 from fairlead.api.errors import MOST_STORED, ServiceUnavailable, TooLargeToStore
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Served
-from fairlead.store.base import Record, RevisionMismatch, Store, StoreUnavailable, stamp, unstamped
+from fairlead.store.base import Record, RevisionMismatch, Store, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Records:
     ) -> Record:
         """Write the object if it changed, or remove it if it was only waiting for this change."""
         value = served.encode(new)
-        if is_same(value, record):
+        if is_stored(value, record):
             return record
         if dry_run:
             return _in_place_of(record, value)
@@ -124,10 +124,9 @@ def _fits(served: Served, obj: Obj, value: bytes) -> bool:
     return served.crd is None and len(_unescaped(obj)) <= MOST_STORED
 
 
-def is_same(value: bytes, record: Record) -> bool:
-    """Whether an encoded object says what is stored; clients are free to order keys as they like."""
-    stored = unstamped(record.value, record.revision)
-    return value == stored or (len(value) == len(stored) and Encoded(value).obj() == Encoded(stored).obj())
+def is_stored(value: bytes, record: Record) -> bool:
+    """Whether a storable object says what is stored."""
+    return is_same(value, unstamped(record.value, record.revision))
 
 
 def _in_place_of(record: Record, value: bytes) -> Record:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from fairlead.api import field_selectors, selectors
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import text_bytes
 from fairlead.api.errors import BadRequest
 from fairlead.api.field_selectors import Term
 from fairlead.server.codec.versions import Version
@@ -55,7 +55,7 @@ def _check(read: Callable[[Entry], str], term: Term) -> Matches:
 
 def _hint(value: str) -> bytes:
     """What the bytes of an object contain if one of its fields has that value; nothing if they need not."""
-    return b"" if _MADE_UP.fullmatch(value) else encode(value)[1:-1]
+    return b"" if _MADE_UP.fullmatch(value) else text_bytes(value)
 
 
 def _reader(served: Served, version: Version, field: str) -> Callable[[Entry], str]:
