@@ -13,9 +13,9 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import WATCH, WatchEvent, WatchQuery
 from fairlead.client.informer import Informers
-from fairlead.controllers.actions import Actions, Create, Delete, Kind, Requeue, Together
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import controller_reference
+from fairlead.controllers.actions import Actions, Create, Delete, Kind, Patch, Requeue, Together
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import controller_reference, owner_of
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import VirtualLoop, run_virtual
@@ -25,13 +25,18 @@ SECRETS, MAPS = Kind(builtin.SECRETS, Object), Kind(builtin.CONFIG_MAPS, Object)
 
 
 class SlowWatch(MemoryApi):
-    """Informers learn of everything a second late."""
+    """Informers learn of everything a second late, or of these kinds alone."""
+
+    def __init__(self, *kinds: Resource) -> None:
+        super().__init__()
+        self._kinds = kinds
 
     async def watch(
         self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
     ) -> AsyncIterator[WatchEvent]:
         async for event in super().watch(resource, namespace, query):
-            await asyncio.sleep(1)
+            if not self._kinds or resource in self._kinds:
+                await asyncio.sleep(1)
             yield event
 
 
@@ -64,9 +69,22 @@ class Keeper(Controller[Object]):
         yield Together([Delete(MAPS, one) for one in have[count:]])
 
 
-def run(test: Callable[[MemoryApi, Keeper], Awaitable[None]], api: MemoryApi) -> None:
+class Taker(Keeper):
+    """Takes for each secret a config map that nobody has."""
+
+    watches = (Watch(MAPS),)
+    workers = 1
+
+    def reconcile(self, obj: Object, world: World) -> Actions:
+        free = next(one for one in world.within(MAPS, "n") if not one.metadata.labels)
+        yield Patch(MAPS, free, {"metadata": {"labels": {"for": obj.metadata.name}}})
+
+
+def run(
+    test: Callable[[MemoryApi, Keeper], Awaitable[None]], api: MemoryApi, make: Callable[[], Keeper] = Keeper
+) -> None:
     async def main() -> None:
-        keeper, informers = Keeper(), Informers(api)
+        keeper, informers = make(), Informers(api)
         manager = ControllerManager(informers, [lambda: keeper])
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
         await asyncio.sleep(2)
@@ -99,6 +117,20 @@ def test_a_key_waits_until_its_own_writes_are_seen() -> None:
         assert await count(api) == 1
 
     run(test, SlowWatch())
+
+
+def test_a_single_worker_sees_what_it_wrote_for_another_key() -> None:
+    async def test(api: MemoryApi, keeper: Keeper) -> None:
+        for name in ("m-1", "m-2", "m-3"):
+            await api.create(builtin.CONFIG_MAPS, {"metadata": {"name": name}}, "n")
+        await asyncio.sleep(5)
+        for name in ("a", "b", "c"):
+            await api.create(builtin.SECRETS, secret(name, "0"), "n")
+        await asyncio.sleep(20)
+        taken = [one.view(Object).metadata.labels for one in (await api.list(builtin.CONFIG_MAPS, "n")).items]
+        assert taken == [{"for": "a"}, {"for": "b"}, {"for": "c"}]
+
+    run(test, SlowWatch(builtin.CONFIG_MAPS), Taker)
 
 
 def test_changes_of_many_dependents_are_one_turn() -> None:

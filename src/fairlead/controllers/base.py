@@ -6,11 +6,10 @@ actions (`actions.py`). It never waits and never calls the API; `runner.py` does
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
 from fairlead.client.informer import Index, Informer, Informers
@@ -24,12 +23,14 @@ T = TypeVar("T", bound=Object)
 WORKERS = 5
 
 #: How long changes of dependents are gathered before their owner is woken: a thousand pods that become ready
-#: together are one reconcile, not a thousand. Creations and deletions wake at once.
+#: together are one reconcile, not a thousand. Creations and deletions wake at once, unless the controller is patient.
 SETTLE_SECONDS = 0.01
-#: Where a reconcile takes long, they are gathered for so many times as long: else an owner of thousands, of whom one
-#: after the other becomes ready, would take all the time of this process.
+#: A controller that has thought much lately gathers them for so many times as long: else an owner of thousands, of whom
+#: one after the other becomes ready, or a hundred that look at the same thousand, would take all the time there is.
 SETTLE_TURNS = 10
-LONGEST_SETTLE_SECONDS = 1.0
+LONGEST_SETTLE_SECONDS = 5.0
+#: What it thought that long ago counts for a third (1/e).
+THOUGHT_FADES_SECONDS = 0.5
 
 
 class World:
@@ -88,7 +89,7 @@ class World:
 
     def within(self, kind: Kind[T], namespace: str) -> list[T]:
         """All objects of a namespace, by name."""
-        return _sorted(self._index(kind, "namespace", _namespace_of)[namespace])
+        return by_name(self._index(kind, "namespace", _namespace_of)[namespace])
 
     def count(self, kind: Kind[T], namespace: str) -> int:
         """How many objects a namespace has."""
@@ -100,11 +101,7 @@ class World:
 
     def controlled_by(self, kind: Kind[T], uid: str) -> list[T]:
         """The objects whose controller has that uid, by name."""
-        return _sorted(self._index(kind, "controller", _controller_of)[uid])
-
-    def orphans(self, kind: Kind[T], namespace: str) -> list[T]:
-        """The objects of a namespace that nobody controls, in no particular order: there may be very many."""
-        return self._index(kind, "controller", _controller_of)[f"{namespace}/"]
+        return by_name(self._index(kind, "controller", _controller_of)[uid])
 
     def _index(self, kind: Kind[T], name: str, keys: Callable[[T], Iterable[str]]) -> Index[T]:
         return self.of(kind).index(name, keys)
@@ -114,12 +111,13 @@ def _namespace_of(obj: Object) -> tuple[str]:
     return (obj.metadata.namespace,)
 
 
-def _controller_of(obj: Object) -> tuple[str]:
+def _controller_of(obj: Object) -> tuple[str, ...]:
     owner = obj.metadata.controller
-    return (owner.uid if owner is not None else f"{obj.metadata.namespace}/",)
+    return (owner.uid,) if owner is not None else ()
 
 
-def _sorted(found: list[T]) -> list[T]:
+def by_name(found: list[T]) -> list[T]:
+    """The same list, in order."""
     found.sort(key=_name_of)
     return found
 
@@ -152,6 +150,8 @@ class Controller(Generic[T]):
     kind: Kind[T]
     watches: Sequence[Watch] = ()
     workers: ClassVar[int] = WORKERS
+    #: Whether it only reports: nobody waits for its answer to what is made or removed, so that is gathered as well.
+    is_patient: ClassVar[bool] = False
     #: Whether `woken_by` is asked about every change of every kind that is served.
     follows_everything: ClassVar[bool] = False
 
@@ -188,55 +188,3 @@ class Sweeper(Controller[T]):
     def reconcile_all(self, world: World) -> Actions:
         yield Requeue(self.every_seconds)
         yield from self.sweep(world)
-
-
-def owner_of(kind: Kind[Any], selector: Callable[[Any], LabelSelector] | None = None) -> Wakes:
-    """Wake the object of `kind` that controls what changed, before and after.
-
-    With `selector`, a change of an orphan also wakes everybody who might adopt it.
-    """
-
-    def wakes(world: World, old: Object | None, new: Object | None) -> Iterable[str]:
-        if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
-            return ()  # most changes concern nobody, and every change asks every controller
-        return woken(world, old, new)
-
-    def woken(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
-        for version in (old, new):
-            if version is not None and (key := _owner_key(kind, version)) is not None:
-                owner = world.get(kind, key)
-                if owner is not None and owner.metadata.uid == _owner_uid(version):
-                    yield key
-        if selector is not None and new is not None and _is_new_to_adopters(old, new):
-            for candidate in world.within(kind, new.metadata.namespace):
-                if selector(candidate).matches(new.metadata.labels):
-                    yield candidate.metadata.key
-
-    return wakes
-
-
-def _is_ownerless(obj: Object | None) -> bool:
-    return obj is None or not obj.metadata.owner_references
-
-
-def _owner_key(kind: Kind[Any], obj: Object) -> str | None:
-    owner = obj.metadata.controller
-    if owner is None or owner.kind != kind.resource.kind or not _same_group(owner.api_version, kind):
-        return None
-    return f"{obj.metadata.namespace}/{owner.name}" if kind.resource.namespaced else owner.name
-
-
-def _same_group(api_version: str, kind: Kind[Any]) -> bool:
-    return api_version.rpartition("/")[0] == kind.resource.group
-
-
-def _owner_uid(obj: Object) -> str:
-    owner = obj.metadata.controller
-    return owner.uid if owner is not None else ""
-
-
-def _is_new_to_adopters(old: Object | None, new: Object | None) -> bool:
-    """Whether an orphan appeared, lost its owner, or carries other labels than before."""
-    if new is None or new.metadata.controller is not None:
-        return False
-    return old is None or old.metadata.controller is not None or old.metadata.labels != new.metadata.labels

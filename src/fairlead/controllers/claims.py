@@ -6,15 +6,17 @@ would match (pkg/controller/controller_ref_manager.go).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from fairlead.api.errors import Conflict, Invalid, NotFound
+from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Action, Kind, Patch, Read
-from fairlead.controllers.base import World
+from fairlead.controllers.base import Wakes, World
+from fairlead.controllers.selecting import SelectorOf, selected_orphans, selecting
 
 T = TypeVar("T", bound=Object)
 Owner = TypeVar("Owner", bound=Object)
@@ -34,9 +36,9 @@ def controller_reference(kind: Kind[Any], owner: Object) -> Obj:
     }
 
 
-def candidates(world: World, kind: Kind[T], owner: Object) -> list[T]:
-    """Everything that `owner` controls or might adopt."""
-    return world.owned(kind, owner) + world.orphans(kind, owner.metadata.namespace)
+def candidates(world: World, kind: Kind[T], owner: Object, selector: LabelSelector) -> list[T]:
+    """Everything that `owner` controls, or might adopt as its selector selects it."""
+    return world.owned(kind, owner) + selected_orphans(world, kind, owner.metadata.namespace, selector)
 
 
 def is_controlled_by(obj: Object, owner: Object) -> bool:
@@ -89,3 +91,57 @@ def _release(owner: Object, kind: Kind[T], obj: T) -> Generator[Action, Any, Non
         yield Patch(kind, obj, patch, PatchType.STRATEGIC)
     except (NotFound, Invalid):  # gone, or somebody else has released it
         return
+
+
+# --- whom a change concerns --------------------------------------------------------------------------------
+
+
+def owner_of(kind: Kind[Any], selector: SelectorOf[Any] | None = None) -> Wakes:
+    """Wake the object of `kind` that controls what changed, before and after.
+
+    With `selector`, a change of an orphan also wakes everybody who might adopt it.
+    """
+
+    def wakes(world: World, old: Object | None, new: Object | None) -> Iterable[str]:
+        if _is_ownerless(old) and _is_ownerless(new) and not (selector and _is_new_to_adopters(old, new)):
+            return ()  # most changes concern nobody, and every change asks every controller
+        return woken(world, old, new)
+
+    def woken(world: World, old: Object | None, new: Object | None) -> Iterator[str]:
+        for version in (old, new):
+            if version is not None and (key := _owner_key(kind, version)) is not None:
+                owner = world.get(kind, key)
+                if owner is not None and owner.metadata.uid == _owner_uid(version):
+                    yield key
+        if selector is not None and new is not None and _is_new_to_adopters(old, new):
+            for candidate in selecting(world, kind, selector, new.metadata.namespace, new.metadata.labels):
+                yield candidate.metadata.key
+
+    return wakes
+
+
+def _is_ownerless(obj: Object | None) -> bool:
+    return obj is None or not obj.metadata.owner_references
+
+
+def _owner_key(kind: Kind[Any], obj: Object) -> str | None:
+    owner = obj.metadata.controller
+    if owner is None or owner.kind != kind.resource.kind or not _same_group(owner.api_version, kind):
+        return None
+    return f"{obj.metadata.namespace}/{owner.name}" if kind.resource.namespaced else owner.name
+
+
+def _same_group(api_version: str, kind: Kind[Any]) -> bool:
+    return api_version.rpartition("/")[0] == kind.resource.group
+
+
+def _owner_uid(obj: Object) -> str:
+    owner = obj.metadata.controller
+    return owner.uid if owner is not None else ""
+
+
+def _is_new_to_adopters(old: Object | None, new: Object | None) -> bool:
+    """Whether an orphan appeared, lost its owner, or carries other labels than before."""
+    if new is None or new.metadata.controller is not None:
+        return False
+    return old is None or old.metadata.controller is not None or old.metadata.labels != new.metadata.labels

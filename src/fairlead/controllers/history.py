@@ -53,7 +53,7 @@ def known_revisions(
     world: World, kind: Kind[Any], owner: Object, selector: LabelSelector
 ) -> Claimed[ControllerRevision]:
     """The owner's revisions, adopted where they were orphans, oldest first."""
-    found = candidates(world, CONTROLLER_REVISIONS, owner)
+    found = candidates(world, CONTROLLER_REVISIONS, owner, selector)
     mine = yield from claim(
         kind, owner, CONTROLLER_REVISIONS, found, lambda revision: selector.matches(revision.metadata.labels)
     )

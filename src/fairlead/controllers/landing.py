@@ -31,10 +31,14 @@ class _Unseen:
 
 
 class Landing:
-    """What each key of one controller has written and not yet seen."""
+    """What each key of one controller has written and not yet seen.
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    Where they are worked on one at a time, each waits for what all of them wrote (`is_shared`): else one would choose
+    what the one before has just taken.
+    """
+
+    def __init__(self, world: World, *, is_shared: bool = False) -> None:
+        self._world, self._is_shared = world, is_shared
         self._unseen: dict[str, _Unseen] = {}
         self._waiting: dict[tuple[Informer[Any], str], list[asyncio.Future[None]]] = defaultdict(list)
         self._followed: set[Informer[Any]] = set()
@@ -43,19 +47,22 @@ class Landing:
         """`key` has created or changed an object, now at the revision of `meta`."""
         informer = self._world.informer_of(kind)
         if informer is not None and meta.resource_version.isdecimal():
-            revisions = self._unseen.setdefault(key, _Unseen()).revisions
+            revisions = self._unseen_of(key).revisions
             revisions[informer] = max(revisions.get(informer, 0), int(meta.resource_version))
 
     def removed(self, key: str, kind: Kind[Any], target: Object) -> None:
         """`key` has deleted an object."""
         informer = self._world.informer_of(kind)
         if informer is not None:
-            removals = self._unseen.setdefault(key, _Unseen()).removals
+            removals = self._unseen_of(key).removals
             removals.append((informer, target.metadata.key, target.metadata.uid))
+
+    def _unseen_of(self, key: str) -> _Unseen:
+        return self._unseen.setdefault("" if self._is_shared else key, _Unseen())
 
     async def seen(self, key: str) -> None:
         """Return once everything that `key` wrote has arrived."""
-        unseen = self._unseen.pop(key, None)
+        unseen = self._unseen.pop("" if self._is_shared else key, None)
         if unseen is None:
             return
         revisions = [(one, revision) for one, revision in unseen.revisions.items() if one.revision < revision]

@@ -48,6 +48,7 @@ class _Count:
 class ResourceQuotas(Controller[ResourceQuota]):
     name = "resourcequota-controller"
     kind = RESOURCE_QUOTAS
+    is_patient = True
     follows_everything = True
 
     def __init__(self) -> None:

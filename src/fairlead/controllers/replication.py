@@ -14,8 +14,8 @@ from fairlead.api.errors import ApiError
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import ReplicaSet, ReplicaStatus, ReplicationController, WorkloadCondition, template_of
 from fairlead.controllers.actions import Action, Actions, Requeue, update_status
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import candidates, claim, is_controlled_by
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import candidates, claim, is_controlled_by, owner_of
 from fairlead.controllers.conditions import find_condition, without_condition
 from fairlead.controllers.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from fairlead.controllers.pods import (
@@ -39,8 +39,8 @@ class Replicas(Controller[S], Generic[S]):
     counts_terminating = False
 
     def reconcile(self, obj: S, world: World) -> Actions:
-        found = candidates(world, PODS, obj)
         selector, now = obj.selector, world.now
+        found = candidates(world, PODS, obj, selector)
         active = [pod for pod in found if pod.is_active]
         active = yield from claim(self.kind, obj, PODS, active, lambda pod: selector.matches(pod.metadata.labels))
         failure: ApiError | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -22,6 +23,7 @@ from fairlead.controllers.base import (
     LONGEST_SETTLE_SECONDS,
     SETTLE_SECONDS,
     SETTLE_TURNS,
+    THOUGHT_FADES_SECONDS,
     Controller,
     Sweeper,
     Watch,
@@ -29,6 +31,7 @@ from fairlead.controllers.base import (
 )
 from fairlead.controllers.executor import Executor, Thought
 from fairlead.controllers.landing import Landing
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.watchdog import LONGEST_SECONDS, working_on
 from fairlead.runtime.workqueue import WorkQueue
 
@@ -40,14 +43,35 @@ _LONGEST_HELD: Final = 100
 log = logging.getLogger(__name__)
 
 
+class _Load:
+    """For how many seconds a controller has thought lately."""
+
+    def __init__(self) -> None:
+        self._seconds, self._at = 0.0, 0.0
+
+    def add(self, seconds: float) -> None:
+        now = monotonic()
+        self._seconds, self._at = self._faded(now) + seconds, now
+
+    @property
+    def settling_seconds(self) -> float:
+        """For how long what happens next is gathered, for the controller to have about a tenth of the time."""
+        if not self._seconds:
+            return 0.0
+        return min(SETTLE_TURNS * self._faded(monotonic()), LONGEST_SETTLE_SECONDS)
+
+    def _faded(self, now: float) -> float:
+        return self._seconds * math.exp((self._at - now) / THOUGHT_FADES_SECONDS)
+
+
 class Runner(Generic[T]):
     """Runs one controller. Make it before the informers run, so that they know what is wanted."""
 
     def __init__(self, controller: Controller[T], api: Api, world: World, recorder: EventRecorder) -> None:
         self._controller, self._world = controller, world
         self._queue: WorkQueue[str] = WorkQueue()
-        self._landing = Landing(world)
-        self._settling: dict[str, float] = {}  # for how long changes are gathered, where that is longer than usual
+        self._landing = Landing(world, is_shared=controller.workers == 1)
+        self._load = _Load()
         self._held: dict[str, int] = {}  # how many times as long as its last turn each slow key is held back
         self._executor = Executor(api, controller.kind, self._queue, self._landing, recorder)
         self._own = world.of(controller.kind)
@@ -79,7 +103,7 @@ class Runner(Generic[T]):
 
     def _anything_changed(self, resource: Resource, old: Object | None, new: Object | None) -> None:
         for key in self._controller.woken_by(self._world, resource, old, new):
-            self._queue.add(key)
+            self._wake(key, is_update=False)
 
     def _changed(self, old: T | None, new: T | None) -> None:
         either = new or old
@@ -88,7 +112,7 @@ class Runner(Generic[T]):
             return
         key = either.metadata.key
         is_report = old is not None and new is not None and old.metadata.generation == new.metadata.generation
-        self._queue.add_after(key, self._settling.get(key, 0.0) if is_report else 0.0)
+        self._queue.add_after(key, self._load.settling_seconds if is_report else 0.0)
 
     def _dependent_changed(self, watch: Watch, old: Object | None, new: Object | None) -> None:
         if watch.wakes_known and not self._own:
@@ -96,10 +120,13 @@ class Runner(Generic[T]):
         assert watch.wakes is not None
         is_update = old is not None and new is not None
         for key in watch.wakes(self._world, old, new):
-            if is_update:
-                self._queue.add_after(key, self._settling.get(key, SETTLE_SECONDS))
-            else:
-                self._queue.add(key)
+            self._wake(key, is_update=is_update)
+
+    def _wake(self, key: str, *, is_update: bool) -> None:
+        if is_update or self._controller.is_patient:
+            self._queue.add_after(key, max(SETTLE_SECONDS, self._load.settling_seconds))
+        else:
+            self._queue.add(key)
 
     async def _work(self) -> None:
         while True:
@@ -117,7 +144,6 @@ class Runner(Generic[T]):
             await self._landing.seen(key)
             obj = self._own.get(key)
             await self._executor.carry_out(key, obj, self._decide(key, obj), thought)
-            self._settle(key, obj, thought.total)
         except (Conflict, NotFound) as error:  # somebody was faster; the next turn sees what they did
             log.debug("%s %s: %s", name, key, error)
             self._queue.retry(key)
@@ -130,6 +156,7 @@ class Runner(Generic[T]):
         else:
             self._queue.forget(key)
         finally:
+            self._load.add(thought.total)
             self._hold_back(key, thought.longest)
 
     def _hold_back(self, key: str, seconds: float) -> None:
@@ -139,14 +166,6 @@ class Runner(Generic[T]):
             return
         factor = self._held[key] = min(2 * self._held.get(key, 1), _LONGEST_HELD)
         self._queue.hold_back(key, factor * seconds)
-
-    def _settle(self, key: str, obj: T | None, thought: float) -> None:
-        """Remember what a turn of that key costs."""
-        seconds = min(SETTLE_TURNS * thought, LONGEST_SETTLE_SECONDS)
-        if obj is not None and seconds > SETTLE_SECONDS:
-            self._settling[key] = seconds
-        else:
-            self._settling.pop(key, None)
 
     def _decide(self, key: str, obj: T | None) -> Actions:
         if isinstance(self._controller, Sweeper):

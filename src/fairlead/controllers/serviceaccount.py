@@ -14,7 +14,7 @@ from fairlead.api.meta import Object
 from fairlead.api.namespaces import Namespace
 from fairlead.api.secrets import SERVICE_ACCOUNT_TOKEN, Secret
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Patch
-from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.base import Controller, Watch, World, by_name
 from fairlead.controllers.kinds import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 
 DEFAULT: Final = "default"
@@ -55,9 +55,13 @@ def _secrets_of(world: World, old: Object | None, new: Object | None) -> Iterato
         return
     either = new or old
     assert either is not None
-    for secret in world.within(SECRETS, either.metadata.namespace):
-        if secret.type == SERVICE_ACCOUNT_TOKEN and secret.metadata.annotations.get(NAME) == either.metadata.name:
-            yield secret.metadata.key
+    for secret in by_name(world.of(SECRETS).index("account", _account_of)[either.metadata.key]):
+        yield secret.metadata.key
+
+
+def _account_of(secret: Secret) -> tuple[str, ...]:
+    meta = secret.metadata
+    return (f"{meta.namespace}/{meta.annotations.get(NAME, '')}",) if secret.type == SERVICE_ACCOUNT_TOKEN else ()
 
 
 class TokenSecrets(Controller[Secret]):

@@ -18,8 +18,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import ABSENT, Pod, Volume
 from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Create, Emit, Kind, with_finalizer, without_finalizer
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import controller_reference, is_controlled_by
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import controller_reference, is_controlled_by, owner_of
 from fairlead.controllers.kinds import CLAIMS, PODS, VOLUMES
 
 PROTECTION: Final = "kubernetes.io/pvc-protection"

@@ -22,8 +22,8 @@ from fairlead.api.verbs import DeleteOptions
 from fairlead.api.workloads import template_of
 from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Requeue, update_status
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import controller_reference
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import controller_reference, owner_of
 from fairlead.controllers.cronjob.schedule import Schedule, parsed
 from fairlead.controllers.cronjob.times import latest_due
 from fairlead.controllers.kinds import CRON_JOBS, JOBS

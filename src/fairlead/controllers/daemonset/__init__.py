@@ -13,8 +13,8 @@ from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import ControllerRevision, DaemonSet, template_of
 from fairlead.controllers.actions import Actions, Requeue, update_status
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import candidates, claim
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.daemonset.backoff import FailureBackoff
 from fairlead.controllers.daemonset.placement import Placement, placement_of
 from fairlead.controllers.daemonset.turn import Turn
@@ -41,9 +41,8 @@ class DaemonSets(Controller[DaemonSet]):
             return
         selector = obj.selector
         known = yield from known_revisions(world, DAEMON_SETS, obj, selector)
-        pods = yield from claim(
-            DAEMON_SETS, obj, PODS, candidates(world, PODS, obj), lambda pod: selector.matches(pod.metadata.labels)
-        )
+        found = candidates(world, PODS, obj, selector)
+        pods = yield from claim(DAEMON_SETS, obj, PODS, found, lambda pod: selector.matches(pod.metadata.labels))
         current, collisions = yield from newest(_wanted(obj, known, pods), known)
         turn = Turn(obj, current.metadata.labels[REVISION_LABEL], pods, self._placement(obj), self._backoff, world)
         failure = yield from turn.run()

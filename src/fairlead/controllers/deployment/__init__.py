@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import Deployment
 from fairlead.controllers.actions import Actions
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import candidates, claim
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.deployment.rollout import Rollout
 from fairlead.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 
@@ -45,7 +45,7 @@ class Deployments(Controller[Deployment]):
     )
 
     def reconcile(self, obj: Deployment, world: World) -> Actions:
-        found = candidates(world, REPLICA_SETS, obj)
+        found = candidates(world, REPLICA_SETS, obj, obj.selector)
         sets = yield from claim(
             DEPLOYMENTS, obj, REPLICA_SETS, found, lambda one: obj.selector.matches(one.metadata.labels)
         )

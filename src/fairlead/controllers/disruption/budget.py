@@ -29,6 +29,7 @@ from fairlead.controllers.kinds import (
     STATEFUL_SETS,
 )
 from fairlead.controllers.rounding import rounded_up
+from fairlead.controllers.selecting import selected, selecting
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 #: A pod whose eviction was granted counts as gone for so long; then somebody must have failed to delete it.
@@ -46,14 +47,19 @@ _AMBIGUOUS = 'Pod "{}"/"{}" matches multiple PodDisruptionBudgets.  Chose "{}" a
 
 def _budgets_of(world: World, pod: Pod) -> list[PodDisruptionBudget]:
     """Those that guard the pod, by name."""
-    budgets = world.within(POD_DISRUPTION_BUDGETS, pod.metadata.namespace)
-    return [budget for budget in budgets if budget.guards(pod.metadata.labels)]
+    meta = pod.metadata
+    return selecting(world, POD_DISRUPTION_BUDGETS, _selector_of, meta.namespace, meta.labels)
+
+
+def _selector_of(budget: PodDisruptionBudget) -> LabelSelector | None:
+    return budget.spec.selector
 
 
 class DisruptionBudgets(Controller[PodDisruptionBudget]):
     name = "controllermanager"
     kind = POD_DISRUPTION_BUDGETS
     workers = 1
+    is_patient = True
 
     def __init__(self) -> None:
         #: What has to be told of pods that several budgets guard, by the budget that tells it.
@@ -86,7 +92,8 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
 
     def reconcile(self, obj: PodDisruptionBudget, world: World) -> Actions:
         yield from self._untold.pop(obj.metadata.key, ())
-        pods = [pod for pod in world.within(PODS, obj.metadata.namespace) if obj.guards(pod.metadata.labels)]
+        selector = obj.spec.selector
+        pods = selected(world, PODS, obj.metadata.namespace, selector) if selector is not None else []
         if not pods:
             yield Emit("NoPods", "No matching pods found")
         try:

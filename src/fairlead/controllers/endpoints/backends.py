@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.services import Service, ServicePort
 from fairlead.controllers.base import World
 from fairlead.controllers.kinds import PODS, SERVICES
+from fairlead.controllers.selecting import selected, selecting
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 HEADLESS: Final = "service.kubernetes.io/headless"
@@ -23,21 +25,20 @@ def services_of(world: World, old: Pod | None, new: Pod | None) -> Iterator[str]
     """The services that a change of a pod concerns."""
     either = new or old
     assert either is not None
-    services = world.of(SERVICES).index("selecting", _selecting)
-    if not services.count(either.metadata.namespace):
+    if not world.of(SERVICES):
         return
     if old is not None and new is not None and _seen_by_services(old) == _seen_by_services(new):
         return
     for pod in (old, new):
         if pod is not None and _can_serve(pod):
-            for service in sorted(services[pod.metadata.namespace], key=lambda one: one.metadata.name):
-                if selects(service, pod):
-                    yield service.metadata.key
+            meta = pod.metadata
+            for service in selecting(world, SERVICES, _selector_of, meta.namespace, meta.labels):
+                yield service.metadata.key
 
 
-def _selecting(service: Service) -> tuple[str, ...]:
-    """The namespace of a service that looks for pods."""
-    return (service.metadata.namespace,) if service.spec.selector else ()
+def _selector_of(service: Service) -> LabelSelector | None:
+    """What it looks for, if it looks for pods."""
+    return LabelSelector(match_labels=service.spec.selector) if service.spec.selector else None
 
 
 def _seen_by_services(pod: Pod) -> tuple[object, ...]:
@@ -51,19 +52,15 @@ def same_key(world: World, old: Object | None, new: Object | None) -> Iterator[s
         yield old.metadata.key
 
 
-def selects(service: Service, pod: Pod) -> bool:
-    labels = pod.metadata.labels
-    return all(labels.get(key) == value for key, value in (service.spec.selector or {}).items())
-
-
 def is_managed(service: Service) -> bool:
     """Whether its endpoints are found by a selector."""
     return bool(service.spec.selector) and service.spec.type != "ExternalName"
 
 
-def selected(service: Service, world: World) -> list[Pod]:
+def pods_of(service: Service, world: World) -> list[Pod]:
     """The pods that it looks for."""
-    return [pod for pod in world.within(PODS, service.metadata.namespace) if selects(service, pod)]
+    selector = LabelSelector(match_labels=service.spec.selector or {})
+    return selected(world, PODS, service.metadata.namespace, selector)
 
 
 def backends(pods: Iterable[Pod], *, with_terminating: bool) -> list[Pod]:

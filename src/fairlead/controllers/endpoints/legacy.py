@@ -26,9 +26,9 @@ from fairlead.controllers.endpoints.backends import (
     families,
     hostname,
     is_managed,
+    pods_of,
     port_number,
     same_key,
-    selected,
     services_of,
     target,
 )
@@ -44,6 +44,7 @@ _decode = msgspec.json.Decoder().decode
 class ServiceEndpoints(Controller[Service]):
     name = "endpoint-controller"
     kind = SERVICES
+    is_patient = True
     watches = (Watch(PODS, services_of), Watch(ENDPOINTS, same_key))
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class ServiceEndpoints(Controller[Service]):
     def reconcile(self, obj: Service, world: World) -> Actions:
         if not is_managed(obj) or obj.metadata.is_terminating:
             return
-        pods = selected(obj, world)
+        pods = pods_of(obj, world)
         trigger = self._triggers.annotation(obj, pods)
         subsets = _subsets(obj, pods)
         labels = {key: value for key, value in obj.metadata.labels.items() if key != HEADLESS} | {MANAGED_BY: MANAGER}

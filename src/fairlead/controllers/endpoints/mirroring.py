@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 
 from fairlead.api.objects import Obj
-from fairlead.api.services import Endpoints, EndpointSlice, Service
+from fairlead.api.services import Endpoints, Service
 from fairlead.controllers.actions import Actions
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference
 from fairlead.controllers.endpoints.backends import SERVICE_NAME, family_of
-from fairlead.controllers.endpoints.slices import MANAGED_BY, grouped, service_of_slices, write_slices
+from fairlead.controllers.endpoints.slices import MANAGED_BY, grouped, service_of_slices, slices_of, write_slices
 from fairlead.controllers.endpoints.triggers import LAST_CHANGE
 from fairlead.controllers.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 
@@ -48,28 +48,18 @@ class MirroredSlices(Controller[Endpoints]):
 
     def gone(self, key: str, world: World) -> Actions:
         namespace, _, name = key.partition("/")
-        yield from write_slices(_existing(world, namespace, name), [], {})
+        yield from write_slices(slices_of(world, MANAGER, namespace, name), [], {})
 
     def reconcile(self, obj: Endpoints, world: World) -> Actions:
         meta = obj.metadata
         groups = grouped(_endpoints(obj)) if _is_mirrored(obj, world) else []
-        yield from write_slices(_existing(world, meta.namespace, meta.name), groups, _metadata(obj))
+        yield from write_slices(slices_of(world, MANAGER, meta.namespace, meta.name), groups, _metadata(obj))
 
 
 def _is_mirrored(obj: Endpoints, world: World) -> bool:
     service = world.get(SERVICES, obj.metadata.key)
     is_own_business = obj.metadata.labels.get(SKIP) == "true" or _LEADER in obj.metadata.annotations
     return service is not None and not service.spec.selector and not is_own_business
-
-
-def _existing(world: World, namespace: str, name: str) -> list[EndpointSlice]:
-    return [
-        one
-        for one in world.within(ENDPOINT_SLICES, namespace)
-        if one.metadata.labels.get(SERVICE_NAME) == name
-        and one.metadata.labels.get(MANAGED_BY) == MANAGER
-        and not one.metadata.is_terminating
-    ]
 
 
 def _endpoints(obj: Endpoints) -> Iterator[tuple[str, list[Obj], Obj]]:

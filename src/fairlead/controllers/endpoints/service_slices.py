@@ -20,12 +20,12 @@ from fairlead.controllers.endpoints.backends import (
     families,
     hostname,
     is_managed,
+    pods_of,
     port_number,
-    selected,
     services_of,
     target,
 )
-from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, service_of_slices, write_slices
+from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, service_of_slices, slices_of, write_slices
 from fairlead.controllers.endpoints.triggers import Triggers
 from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from fairlead.controllers.pods import pods_on
@@ -55,6 +55,7 @@ def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[s
 class ServiceSlices(Controller[Service]):
     name = "endpoint-slice-controller"
     kind = SERVICES
+    is_patient = True
     watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))
 
     def __init__(self) -> None:
@@ -71,18 +72,12 @@ class ServiceSlices(Controller[Service]):
         if not is_managed(obj) or obj.metadata.is_terminating:
             return
         wanted = families(obj)
-        pods = selected(obj, world)
+        pods = pods_of(obj, world)
         trigger = self._triggers.annotation(obj, pods)
         groups = grouped(_endpoints(obj, pods, world))
         empty = [family for family in wanted if not any(group.family == family for group in groups)]
         groups += [Group(family, []) for family in empty]
-        existing = [
-            one
-            for one in world.within(ENDPOINT_SLICES, obj.metadata.namespace)
-            if one.metadata.labels.get(SERVICE_NAME) == obj.metadata.name
-            and one.metadata.labels.get(MANAGED_BY) == MANAGER
-            and not one.metadata.is_terminating
-        ]
+        existing = slices_of(world, MANAGER, obj.metadata.namespace, obj.metadata.name)
         yield from write_slices(existing, groups, _metadata(obj), trigger)
 
 

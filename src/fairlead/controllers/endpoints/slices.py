@@ -12,12 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.labels import LabelSelector
 from fairlead.api.objects import Obj
 from fairlead.api.services import EndpointSlice
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Patch, Together, refusals
 from fairlead.controllers.base import Wakes, World
 from fairlead.controllers.endpoints.backends import SERVICE_NAME
 from fairlead.controllers.kinds import ENDPOINT_SLICES
+from fairlead.controllers.selecting import selected
 
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MOST_ENDPOINTS: Final = 100
@@ -47,6 +49,13 @@ def service_of_slices(manager: str) -> Wakes:
             yield f"{old.metadata.namespace}/{old.metadata.labels.get(SERVICE_NAME, '')}"
 
     return wakes
+
+
+def slices_of(world: World, manager: str, namespace: str, service: str) -> list[EndpointSlice]:
+    """The slices that the manager keeps for a service, by name."""
+    selector = LabelSelector(match_labels={SERVICE_NAME: service, MANAGED_BY: manager})
+    found = selected(world, ENDPOINT_SLICES, namespace, selector)
+    return [entry for entry in found if not entry.metadata.is_terminating]
 
 
 def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[Group]:

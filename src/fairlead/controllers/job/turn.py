@@ -12,8 +12,8 @@ from fairlead.api.jobs import Job, JobCondition
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Action, Actions, Emit, Patch, Requeue
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import candidates, claim
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.job.backoff import Backoff
 from fairlead.controllers.job.observed import FINALIZER, Turn, Verdict, observe
 from fairlead.controllers.job.pods import manage, remove_active
@@ -72,8 +72,8 @@ class Jobs(Controller[Job]):
 
 def _pods_of(obj: Job, world: World) -> Generator[Action, Any, list[Pod]]:
     """The pods of the job; those that it adopts are tracked from now on, too."""
-    found = candidates(world, PODS, obj)
     selector = obj.selector
+    found = candidates(world, PODS, obj, selector)
     pods = yield from claim(JOBS, obj, PODS, found, lambda pod: selector.matches(pod.metadata.labels))
     for pod in pods:
         if pod.metadata.controller is None and pod.is_active:

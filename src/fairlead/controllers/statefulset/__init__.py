@@ -12,8 +12,8 @@ from fairlead.api.errors import ApiError
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import ControllerRevision, StatefulSet, template_of
 from fairlead.controllers.actions import Actions, Requeue, update_status
-from fairlead.controllers.base import Controller, Watch, World, owner_of
-from fairlead.controllers.claims import candidates, claim
+from fairlead.controllers.base import Controller, Watch, World
+from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.history import Wanted, forget_old, known_revisions, newest
 from fairlead.controllers.kinds import CLAIMS, CONTROLLER_REVISIONS, PODS, STATEFUL_SETS
 from fairlead.controllers.pods import next_available
@@ -40,7 +40,7 @@ class StatefulSets(Controller[StatefulSet]):
             return selector.matches(pod.metadata.labels) and ordinal_of(obj, pod) is not None
 
         known = yield from known_revisions(world, STATEFUL_SETS, obj, selector)
-        pods = yield from claim(STATEFUL_SETS, obj, PODS, candidates(world, PODS, obj), is_member)
+        pods = yield from claim(STATEFUL_SETS, obj, PODS, candidates(world, PODS, obj, selector), is_member)
         update, collisions = yield from newest(_wanted(obj, known), known)
         current = next((one for one in known if one.metadata.name == obj.status.current_revision), update)
         revisions = Revisions(current, update)
