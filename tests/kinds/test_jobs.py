@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
-from fairlead.kinds.cron_schedule import schedule_error
 from fairlead.kinds.indexes import count_indexes, first_overlap
 from tests.kinds.kind_world import POD, UID, born, made, status_refusals, updated, warnings
 
@@ -203,33 +202,6 @@ def test_index_sets_are_counted_and_compared(completed: list[int], failed: list[
     assert count_indexes(written(completed), 31) == len(completed)
     common = sorted(set(completed) & set(failed))
     assert first_overlap(written(completed), written(failed), 31) == (common[0] if common else None)
-
-
-@pytest.mark.parametrize(
-    ("schedule", "error"),
-    [
-        ("*/5 * * * *", ""),
-        ("0 0 1 jan sun-fri/2", ""),
-        ("@hourly", ""),
-        ("@every 1h30m", ""),
-        ("61 * * * *", "end of range (61) above maximum (59): 61"),
-        ("* * *", "expected exactly 5 fields, found 3: [* * *]"),
-        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
-        ("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1"),
-        ("*/0 * * * *", "step of range should be a positive number: */0"),
-        ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
-        ("@often", "unrecognized descriptor: @often"),
-        ("@every 2562048h", 'failed to parse duration @every 2562048h: time: invalid duration "2562048h"'),
-        ("@every 5", 'failed to parse duration @every 5: time: missing unit in duration "5"'),
-        (
-            "*/9223372036854775808 * * * *",
-            "failed to parse int from 9223372036854775808: "
-            'strconv.Atoi: parsing "9223372036854775808": value out of range',
-        ),
-    ],
-)
-def test_schedules_are_judged_as_the_parser_upstream_does(schedule: str, error: str) -> None:
-    assert schedule_error(schedule) == error
 
 
 def cron_refusals(**spec: Any) -> list[str]:

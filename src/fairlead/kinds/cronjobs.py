@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from fairlead.api.cron import ScheduleError, parse, time_zone
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, name_of
-from fairlead.kinds.cron_schedule import is_time_zone, schedule_error
 from fairlead.kinds.job_rules import job_warnings, validate_job_spec
 from fairlead.kinds.podspec.defaults import default_pod_template
 from fairlead.kinds.rules import selector_form, validate_not_negative
@@ -73,8 +73,10 @@ def _validate_spec(spec: Obj, old: Obj | None, errors: Errors) -> None:
 
 
 def _validate_schedule(schedule: str, zone: str | None, old: Obj | None, errors: Errors) -> None:
-    if wrong := schedule_error(schedule):
-        errors.invalid("spec.schedule", schedule, wrong)
+    try:
+        parse(schedule)
+    except ScheduleError as error:
+        errors.invalid("spec.schedule", schedule, str(error))
     if "TZ" not in schedule:
         return
     if old is None or "TZ" not in old["schedule"]:
@@ -95,7 +97,7 @@ def _validate_zone(zone: str, errors: Errors) -> None:
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         errors.invalid(path, zone, text)
-    if not is_time_zone(zone):
+    if time_zone(zone) is None:
         errors.invalid(path, zone, f"unknown time zone {zone}")
 
 

@@ -1,6 +1,5 @@
 """Jobs at given times.
 
-schedule.py    when a schedule fires
 times.py       which of its times a cron job has missed
 turn.py        one reconcile: what is running, what is due, what is old enough to go
 """

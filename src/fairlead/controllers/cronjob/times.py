@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead.api.cron import EARLIEST, Schedule
 from fairlead.api.jobs import CronJob
-from fairlead.controllers.cronjob.schedule import EARLIEST, Schedule
 from fairlead.runtime.clock import parse_timestamp
 
 #: So many missed times are suspicious.

@@ -6,13 +6,13 @@ Its next turn is at the next time of its schedule. Source: pkg/controller/cronjo
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import formatdate
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 
+from fairlead.api.cron import Schedule, ScheduleError, parse, time_zone
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
 from fairlead.api.jobs import CronJob, CronJobStatus, Job
@@ -24,15 +24,20 @@ from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, owner_of
-from fairlead.controllers.cronjob.schedule import Schedule, parsed
 from fairlead.controllers.cronjob.times import latest_due
 from fairlead.controllers.kinds import CRON_JOBS, JOBS
+from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 SCHEDULED_AT: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 #: A little after the time itself, so that a clock that is a little slow does not find it in the future.
 DELTA_SECONDS: Final = 0.1
+
+_ZONE_IN_SCHEDULE: Final = (
+    "CRON_TZ or TZ used in schedule {} is not officially supported, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
 
 
 class CronJobs(Controller[CronJob]):
@@ -76,12 +81,18 @@ def _start(
     obj: CronJob, status: CronJobStatus, jobs: Sequence[Job], now: float
 ) -> Generator[Action, Any, CronJobStatus]:
     """Start the job that is due, if it may run; the next turn is when the next one is."""
+    zone = obj.spec.time_zone or ""
+    if time_zone(zone) is None:
+        yield Emit("UnknownTimeZone", f"invalid timeZone: {go_quote(zone)}: unknown time zone {zone}", WARNING)
+        return status
     if obj.spec.suspend:
         return status
+    if "TZ" in obj.spec.schedule:
+        yield Emit("UnsupportedSchedule", _ZONE_IN_SCHEDULE.format(go_quote(obj.spec.schedule)), WARNING)
     try:
-        schedule = parsed(obj.spec.schedule, obj.spec.time_zone or "")
-    except (KeyError, ValueError) as error:
-        yield Emit("UnparseableSchedule", f'unparseable schedule: "{obj.spec.schedule}" : {error}', WARNING)
+        schedule = parse(obj.spec.schedule, zone)
+    except ScheduleError as error:
+        yield Emit("UnparseableSchedule", f"unparseable schedule: {go_quote(obj.spec.schedule)} : {error}", WARNING)
         return status
     following = schedule.next_after(now)
     if following is None:  # in the words of a division of time in which nothing passes between two schedules
@@ -146,7 +157,7 @@ def _job(obj: CronJob, at: float) -> Obj:
     """The job for one time; its name says which, so that none is made twice."""
     template = template_of(obj.spec.job_template)
     of_template = template.get("metadata", {})
-    zone = ZoneInfo(obj.spec.time_zone) if obj.spec.time_zone else UTC
+    zone = time_zone(obj.spec.time_zone or "")
     written = datetime.fromtimestamp(at, zone).isoformat().replace("+00:00", "Z")
     meta: Obj = {
         "name": f"{obj.metadata.name}-{int(at) // 60}",
