@@ -12,10 +12,20 @@ from tests.conftest import GOLDEN
 Row = dict[str, Any]
 
 
-def rows(table: str) -> pytest.MarkDecorator:
-    """Runs a test once for every row of a table, by its id."""
+def read(table: str) -> list[Row]:
+    """The rows of a table."""
     with (GOLDEN / "node" / f"{table}.yaml").open() as file:
         entries: list[Row] = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return entries
+
+
+def rows(table: str) -> pytest.MarkDecorator:
+    """Runs a test once for every row of a table, by its id."""
+    return each_of(read(table))
+
+
+def each_of(entries: list[Row]) -> pytest.MarkDecorator:
+    """The same of some rows of a table."""
     return pytest.mark.parametrize("row", entries, ids=lambda row: row["id"])
 
 

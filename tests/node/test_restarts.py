@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.encoded import encoded
 from fairlead.api.pods import Pod
-from fairlead.golang.durations import parse_seconds
+from fairlead.golang.durations import format_seconds, parse_seconds
 from fairlead.node.restarts import (
+    BACK_OFF,
+    CRASH_LOOP,
     FIRST_SECONDS,
     LONGEST_SECONDS,
     BackOff,
@@ -21,48 +20,49 @@ from fairlead.node.restarts import (
     init_runs_again,
     runs_again,
 )
-from tests.node.restarts import container_of, rows
+from tests.node.golden import Row, rows
+from tests.node.restarts import container_of
 
 
-def restarts(row: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """What our functions say to the runs of a row, in its own form, and the messages of the events."""
+def restarts(row: Row) -> Row:
+    """What our functions say to the runs of a row, in its own form."""
     pod, name = encoded(row["pod"]).view(Pod), container_of(row)
     longest = parse_seconds(row["config"].get("crashLoopBackOff", {}).get("maxContainerRestartPeriod", "5m"))
-    is_init = any(one.name == name for one in pod.spec.init_containers)
-    container = next(one for one in (*pod.spec.init_containers, *pod.spec.containers) if one.name == name)
+    is_init = any(container.name == name for container in pod.spec.init_containers)
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    container = next(container for container in containers if container.name == name)
     back_off: BackOff | None = None
     began = 0.0
-    told: list[dict[str, Any]] = []
-    messages: list[str] = []
+    runs: list[Row] = []
+    events: list[Row] = []
     for run in row["runs"]:
         ended = began + parse_seconds(run["for"])
-        found: dict[str, Any] = {"exitCode": run["exitCode"], "startedAt": began, "exitedAt": ended}
-        told.append(found)
+        times = {"startedAt": format_seconds(began), "exitedAt": format_seconds(ended)}
+        found: Row = {"exitCode": run["exitCode"], **times}
+        runs.append(found)
         if not (init_runs_again if is_init else runs_again)(container, pod.spec.restart_policy, run["exitCode"]):
-            return told, messages
+            found["restartedAt"] = "never"
+            break
         began = ended if back_off is None else back_off.allowed_at(ended)
         back_off = first_try(began, longest) if back_off is None else back_off.tried(ended, began)
-        found |= {"restartedAt": began, "waited": began - ended}
+        found |= {"restartedAt": format_seconds(began), "waited": format_seconds(began - ended)}
         if began > ended:
-            found["waitingMessage"] = crash_loop_message(began - ended, name, pod)
-            messages.append(back_off_event(name, pod))
-    return told, messages
+            found |= {"waitingReason": CRASH_LOOP, "waitingMessage": crash_loop_message(began - ended, name, pod)}
+            event = _event(pod, f"spec.{'initContainers' if is_init else 'containers'}{{{name}}}")
+            events += [] if event in events else [event]
+    return {"restarts": runs, "events": events}
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
-def test_containers_restart_as_recorded(row: dict[str, Any]) -> None:
-    told, messages = restarts(row)
-    expected = []
-    for one in row["expect"]["restarts"]:
-        times = {
-            key: parse_seconds(one[key])
-            for key in ("startedAt", "exitedAt", "restartedAt", "waited")
-            if one.get(key, "never") != "never"
-        }
-        message = {"waitingMessage": one["waitingMessage"]} if "waitingMessage" in one else {}
-        expected.append({"exitCode": one["exitCode"], **times, **message})
-    assert told == expected
-    assert sorted(set(messages)) == sorted(one["message"] for one in row["expect"]["events"])
+def _event(pod: Pod, path: str) -> Row:
+    name = path.partition("{")[2].rstrip("}")
+    about = {"object": f"pod/{pod.metadata.name}", "fieldPath": path}
+    return about | {"type": "Warning", "reason": BACK_OFF, "message": back_off_event(name, pod)}
+
+
+@rows("restart_backoff")
+def test_containers_restart_as_recorded(row: Row) -> None:
+    """S0-64."""
+    assert restarts(row) == row["expect"]
 
 
 @given(st.lists(st.floats(0, 2000), max_size=3000))

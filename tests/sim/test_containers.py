@@ -15,7 +15,8 @@ from fairlead.node.status import Place
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS, START_SECONDS, STOP_EXIT_CODE, STOP_SECONDS
 from fairlead.sim.containers import PodRun, Step
 from fairlead.sim.turn import Note
-from tests.node.restarts import container_of, rows
+from tests.node.golden import each_of, read
+from tests.node.restarts import container_of
 
 NOW = 1_767_225_600.0
 MOMENT = "2026-01-01T00:00:00Z"
@@ -126,7 +127,7 @@ def test_a_pod_ends_with_its_declared_lifetime(code: str, phase: str, reason: st
     assert mortal.conditions["Ready"] == "False"
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if not row["config"]], ids=lambda row: row["id"])
+@each_of([row for row in read("restart_backoff") if not row["config"]])
 def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
     """S0-64, golden/node/restart_backoff.yaml: when each run begins, and what is told in between."""
     name = container_of(row)

@@ -14,6 +14,9 @@ from typing import Final
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import format_seconds
 
+#: Why a container waits, and the reason of the event.
+CRASH_LOOP: Final = "CrashLoopBackOff"
+BACK_OFF: Final = "BackOff"
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 300.0
 #: What happens again and again (restarts, pulls) has its longest delay from the sixth time on.

@@ -11,14 +11,8 @@ from fairlead import COMPATIBILITY_VERSION
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, canonical, parse
+from fairlead.node.conditions import NodeHealth, node_conditions
 
-#: Reports that are true of every healthy node: type -> (status, reason, message).
-CONDITIONS: Mapping[str, tuple[str, str, str]] = {
-    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
-}
 EPHEMERAL_STORAGE = "100Gi"
 #: What no real node comes near; the sums over many nodes still fit into 64 bits.
 MOST_CPU, MOST_MEMORY = "1M", "1Pi"
@@ -123,7 +117,7 @@ def registered(manifest: Obj, number: int, moment: str) -> Obj:
     name = meta["name"]
     status = dict(manifest.get("status") or {})
     status.setdefault("allocatable", dict(status.get("capacity") or {}))
-    status["conditions"] = ready_conditions(moment)
+    status["conditions"] = node_conditions((), NodeHealth(), moment).conditions
     status["addresses"] = [
         {"type": "InternalIP", "address": address_of(number)},
         {"type": "Hostname", "address": name},
@@ -153,21 +147,6 @@ def adopted(manifest: Obj, number: int, moment: str, *, is_ready: bool) -> Obj:
     if is_ready:
         del status["conditions"]
     return status
-
-
-def ready_conditions(moment: str) -> list[Obj]:
-    """The conditions of a healthy node, all in force since `moment` (RFC 3339)."""
-    return [
-        {
-            "type": kind,
-            "status": status,
-            "lastHeartbeatTime": moment,
-            "lastTransitionTime": moment,
-            "reason": reason,
-            "message": message,
-        }
-        for kind, (status, reason, message) in CONDITIONS.items()
-    ]
 
 
 def address_of(number: int) -> str:

@@ -9,6 +9,8 @@ from fairlead.api.pods import Container, Pod
 from fairlead.client.events import NORMAL, WARNING
 from fairlead.node.containers import Record, Running, Terminated, Waiting
 from fairlead.node.restarts import (
+    BACK_OFF,
+    CRASH_LOOP,
     BackOff,
     back_off_event,
     crash_loop_message,
@@ -73,9 +75,9 @@ class Turn:
         if isinstance(record.state, Terminated):
             assert record.state.finished_at is not None
             seconds = allowed_at - record.state.finished_at
-            waiting = Waiting("CrashLoopBackOff", crash_loop_message(seconds, container.name, self.pod))
+            waiting = Waiting(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
             path = path_of(container, is_init=is_init)
-            self._wait(record, waiting, Note(WARNING, "BackOff", back_off_event(container.name, self.pod), path))
+            self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
     def _has_ended(self, record: Record, behaviour: Behaviour) -> bool:
         assert isinstance(record.state, Running)
