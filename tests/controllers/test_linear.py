@@ -13,10 +13,12 @@ from fairlead.api.resources import Resource
 from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.disruption import DisruptionBudgets
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
+from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.job import Jobs
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
 from fairlead.controllers.serviceaccount import TokenSecrets
 from fairlead.controllers.statefulset import StatefulSets
+from fairlead.server.registry.custom_kinds import CustomKinds
 from tests.controllers.cluster import Cluster, Made, run
 from tests.work import growth
 
@@ -94,6 +96,28 @@ async def accounts(cluster: Cluster, size: int) -> None:
         await cluster.create(builtin.SERVICE_ACCOUNTS, {"metadata": {"name": f"a{number}"}})
 
 
+async def custom_owners(cluster: Cluster, size: int) -> None:
+    """Dependents of owners that are gone, each of a kind of its own."""
+    serving = asyncio.create_task(CustomKinds(cluster.api).run())
+    for number in range(size):
+        schema = {"schema": {"openAPIV3Schema": {"type": "object"}}}
+        spec = {
+            "group": f"g{number}.io",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": True, "storage": True} | schema],
+        }
+        meta = {"name": f"things.g{number}.io"}
+        await cluster.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, {"metadata": meta, "spec": spec})
+    await asyncio.sleep(60)
+    for number in range(size):
+        owner = {"apiVersion": f"g{number}.io/v1", "kind": "Thing", "name": "gone", "uid": f"u{number}"}
+        await cluster.create(builtin.CONFIG_MAPS, {"metadata": {"name": f"c{number}", "ownerReferences": [owner]}})
+    await asyncio.sleep(60)
+    assert await cluster.all(builtin.CONFIG_MAPS) == []
+    serving.cancel()
+
+
 @pytest.mark.parametrize(
     ("scenario", "size", "controllers"),
     [
@@ -101,6 +125,7 @@ async def accounts(cluster: Cluster, size: int) -> None:
         (mirrored, 150, (MirroredSlices,)),
         (budgets, 60, (DisruptionBudgets,)),
         (accounts, 100, (TokenSecrets,)),
+        (custom_owners, 30, (GarbageCollector,)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

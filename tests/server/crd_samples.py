@@ -54,7 +54,7 @@ def crd(*versions: Obj, group: str = "example.com", plural: str = "widgets", kin
 
 def established(*versions: Obj) -> Obj:
     found = crd(*versions)
-    status = naming.settled(found, [], STAMP)
+    status = naming.settled(found, naming.NamesInUse([found]), STAMP)
     assert status is not None
     return found | {"status": status}
 

@@ -244,7 +244,7 @@ def test_a_protected_group_needs_an_approval() -> None:
     assert refusals(crd)[0].startswith(f"{path}: Required value: protected groups must have approval annotation")
     crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, experimental-only"}
     assert refusals(crd) == []
-    status = naming.settled(crd, [], STAMP)
+    status = naming.settled(crd, naming.NamesInUse([crd]), STAMP)
     assert status is not None
     assert status["conditions"][-1] == {
         "type": "KubernetesAPIApprovalPolicyConformant",
@@ -279,13 +279,19 @@ def test_a_format_that_nobody_checks_draws_a_warning_once() -> None:
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
+def settled_again(crd: Obj, status: Obj) -> Obj | None:
+    """What follows when it has that status, alone in its group."""
+    now = crd | {"status": status}
+    return naming.settled(now, naming.NamesInUse([now]), "2026-01-03T00:00:00Z")
+
+
 def test_the_first_definition_owns_its_names() -> None:
     first = samples.established()
     assert [(one["type"], one["status"]) for one in first["status"]["conditions"]] == [
         ("NamesAccepted", "True"), ("Established", "True"),
     ]  # fmt: skip
     second = samples.crd(plural="others")
-    status = naming.settled(second, [first], STAMP)
+    status = naming.settled(second, naming.NamesInUse([first, second]), STAMP)
     assert status is not None
     assert status["acceptedNames"] == {"plural": "others", "kind": ""}
     assert [(one["status"], one["reason"], one["message"]) for one in status["conditions"]] == [
@@ -297,22 +303,22 @@ def test_the_first_definition_owns_its_names() -> None:
 
 def test_names_become_free_when_their_owner_goes() -> None:
     second = samples.crd(plural="others")
-    second["status"] = naming.settled(second, [samples.established()], STAMP)
-    status = naming.settled(second, [], "2026-01-02T00:00:00Z")
+    second["status"] = naming.settled(second, naming.NamesInUse([samples.established()]), STAMP)
+    status = naming.settled(second, naming.NamesInUse([second]), "2026-01-02T00:00:00Z")
     assert status is not None
     assert naming.is_true(status, "Established")
-    assert naming.settled(second | {"status": status}, [], "2026-01-03T00:00:00Z") is None
+    assert settled_again(second, status) is None
 
 
 def test_a_definition_cannot_take_a_name_twice() -> None:
     crd = samples.established()
     crd["spec"]["names"] |= {"shortNames": ["widget"]}
-    status = naming.settled(crd, [], STAMP)
+    status = naming.settled(crd, naming.NamesInUse([crd]), STAMP)
     assert status is not None
     assert status["conditions"][0]["message"] == '"widget" is already in use'
     # Once it asks for nothing but what it has, it is left as it is, conflict and all.
     del crd["spec"]["names"]["shortNames"]
-    assert naming.settled(crd | {"status": status}, [], STAMP) is None
+    assert settled_again(crd, status) is None
 
 
 def test_a_definition_waits_for_its_objects_before_it_goes() -> None:

@@ -21,6 +21,7 @@ from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run_virtual
 from fairlead.store.memory import MemoryStore
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
+from tests.work import growth
 
 WIDGETS: Obj = {
     "metadata": {"name": "widgets.example.com"},
@@ -68,6 +69,28 @@ def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names() -> Non
             assert refused.value.message == f"field label not supported: {field}"
 
     run(test)
+
+
+def test_twice_as_many_definitions_of_a_group_are_about_twice_the_work() -> None:
+    """Each looks at the names that are in use, not at all others of its group."""
+
+    def lived(size: int) -> None:
+        async def test(world: World) -> None:
+            for number in range(size):
+                name = f"widgets{number}"
+                names = {"plural": name, "kind": f"Widget{number}"}
+                definition = WIDGETS | {"metadata": {"name": f"{name}.example.com"}}
+                await world.create(
+                    CUSTOM_RESOURCE_DEFINITIONS, definition | {"spec": WIDGETS["spec"] | {"names": names}}
+                )
+            await asyncio.sleep(1)
+            for number in range(size):
+                await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, f"widgets{number}.example.com")
+            await asyncio.sleep(1)
+
+        run(test)
+
+    assert growth(lived, 40) < 2.1
 
 
 def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:

@@ -56,11 +56,17 @@ def resource_of(world: Copies, api_version: str, kind: str) -> Resource | None:
     found = _BUILTIN.get((api_version, kind))
     if found is not None:
         return found
-    for definition in world.of(DEFINITIONS):
-        for resource in definition.resources():
-            if (resource.api_version, resource.kind) == (api_version, kind):
-                return resource
-    return None
+    definitions = world.of(DEFINITIONS).index("kinds", _kinds_of)[_kind_key(api_version, kind)]
+    resources = (resource for definition in definitions for resource in definition.resources())
+    return next((one for one in resources if (one.api_version, one.kind) == (api_version, kind)), None)
+
+
+def _kinds_of(definition: CustomResourceDefinition) -> list[str]:
+    return [_kind_key(resource.api_version, resource.kind) for resource in definition.resources()]
+
+
+def _kind_key(api_version: str, kind: str) -> str:
+    return f"{api_version} {kind}"
 
 
 _BUILTIN = {(one.api_version, one.kind): one for one in builtin.RESOURCES if _NEEDED_VERBS.issubset(one.verbs)}

@@ -9,8 +9,9 @@ Texts: apiextensions-apiserver pkg/controller/{status,establish,apiapproval,fina
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 from fairlead.api.objects import Obj
 from fairlead.server.crds import approval
@@ -18,20 +19,70 @@ from fairlead.server.crds import approval
 #: Keeps a CRD alive until its objects are gone.
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
+#: Names of kinds are apart from those under which they are served.
+_RESOURCE, _KIND = "resource", "kind"
+#: Group, sort and name.
+_Taken: TypeAlias = tuple[str, str, str]
+
 _RESOURCE_NAMES = ("plural", "singular")
 _KIND_NAMES = ("kind", "listKind")
 _PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
-def settled(crd: Obj, others: Iterable[Obj], stamp: str) -> Obj | None:
-    """The status that follows from the names in use by others of the group; None if nothing changes.
+class NamesInUse:
+    """The names that definitions have been given, so that none has to look at all others of its group."""
+
+    def __init__(self, definitions: Iterable[Obj] = ()) -> None:
+        self._taken: dict[str, set[_Taken]] = {}  # by definition
+        self._holders: Counter[_Taken] = Counter()
+        self._refused: dict[str, dict[str, None]] = {}  # by group, those that did not get all their names
+        for crd in definitions:
+            self.note(crd)
+
+    def note(self, crd: Obj) -> None:
+        """Know the names of a definition as it is now."""
+        name, group, status = crd["metadata"]["name"], crd["spec"]["group"], crd.get("status") or {}
+        self.forget(name)
+        accepted = status.get("acceptedNames") or {}
+        found = {(group, _RESOURCE, accepted[field]) for field in _RESOURCE_NAMES if accepted.get(field)}
+        found |= {(group, _RESOURCE, short) for short in accepted.get("shortNames") or ()}
+        found |= {(group, _KIND, accepted[field]) for field in _KIND_NAMES if accepted.get(field)}
+        self._taken[name] = found
+        self._holders.update(found)
+        if not is_true(status, "NamesAccepted"):
+            self._refused.setdefault(group, {})[name] = None
+
+    def forget(self, name: str) -> None:
+        """The definition is gone."""
+        for taken in self._taken.pop(name, ()):
+            self._holders[taken] -= 1
+            if not self._holders[taken]:
+                del self._holders[taken]
+        if refused := self._refused.get(_group_of(name)):
+            refused.pop(name, None)
+
+    def is_taken(self, group: str, sort: str, name: str) -> bool:
+        return (group, sort, name) in self._holders
+
+    def refused_beside(self, name: str) -> list[str]:
+        """The definitions of the same group that may have got what they wanted, now that this one has gone."""
+        return list(self._refused.get(_group_of(name), ()))
+
+
+def _group_of(name: str) -> str:
+    """The names of definitions end with their groups."""
+    return name.partition(".")[2]
+
+
+def settled(crd: Obj, in_use: NamesInUse, stamp: str) -> Obj | None:
+    """The status that follows from the names in use in the group, its own among them; None if nothing changes.
 
     `stamp` is the time that conditions changing now get.
     """
     old = crd.get("status") or {}
     status = old | {"conditions": list(old.get("conditions") or ())}
     if crd["spec"]["names"] != old.get("acceptedNames"):
-        _settle_names(crd, others, status, stamp)
+        _settle_names(crd, in_use, status, stamp)
     elif is_true(old, "NamesAccepted") and not is_true(old, "Established"):
         _establish(status, stamp)
     conforms = approval.condition(crd)
@@ -41,9 +92,9 @@ def settled(crd: Obj, others: Iterable[Obj], stamp: str) -> Obj | None:
     return None if status == old else status
 
 
-def _settle_names(crd: Obj, others: Iterable[Obj], status: Obj, stamp: str) -> None:
+def _settle_names(crd: Obj, in_use: NamesInUse, status: Obj, stamp: str) -> None:
     """Claim what the CRD asks for. One that asks for what it has is not looked at, whatever its conditions say."""
-    accepted, fault = _accepted(crd, [other for other in others if other["spec"]["group"] == crd["spec"]["group"]])
+    accepted, fault = _accepted(crd, in_use)
     status["acceptedNames"] = accepted
     if fault is None:
         set_condition(status, "NamesAccepted", True, "NoConflicts", "no conflicts found", stamp)
@@ -111,36 +162,35 @@ def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: st
     status["conditions"] = conditions
 
 
-def _accepted(crd: Obj, others: list[Obj]) -> tuple[Obj, tuple[str, str] | None]:
+def _accepted(crd: Obj, in_use: NamesInUse) -> tuple[Obj, tuple[str, str] | None]:
     """The names this CRD may use, and the reason and text of the last conflict."""
     wanted = crd["spec"]["names"]
     current = (crd.get("status") or {}).get("acceptedNames") or {}
-    owned = [current, *((other.get("status") or {}).get("acceptedNames") or {} for other in others)]
-    resources = {name for names in owned for name in (names.get("plural"), names.get("singular"))}
-    resources |= {name for names in owned for name in names.get("shortNames") or ()}
-    kinds = {names.get(field) for names in owned for field in _KIND_NAMES}
+    group = crd["spec"]["group"]
     fault: tuple[str, str] | None = None
     names: Obj = {"plural": "", "kind": ""} | {key: value for key, value in current.items() if value}
 
-    def claim(field: str, taken: set[Any], reason: str) -> None:
+    def claim(field: str, sort: str, reason: str) -> None:
         nonlocal fault
         name = wanted.get(field, "")
-        if name != current.get(field, "") and name in taken:
+        if name != current.get(field, "") and in_use.is_taken(group, sort, name):
             fault = reason, f'"{name}" is already in use'
         elif name:
             names[field] = name
 
     for field in _RESOURCE_NAMES:
-        claim(field, resources, f"{field.title()}Conflict")
+        claim(field, _RESOURCE, f"{field.title()}Conflict")
     short, fresh = wanted.get("shortNames") or [], set(current.get("shortNames") or ())
-    clashes = list(dict.fromkeys(name for name in short if name not in fresh and name in resources))
+    clashes = list(
+        dict.fromkeys(name for name in short if name not in fresh and in_use.is_taken(group, _RESOURCE, name))
+    )
     if clashes:
         texts = [f'"{name}" is already in use' for name in clashes]
         fault = "ShortNamesConflict", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     else:
         _put(names, "shortNames", short)
-    claim("kind", kinds, "KindConflict")
-    claim("listKind", kinds, "ListKindConflict")
+    claim("kind", _KIND, "KindConflict")
+    claim("listKind", _KIND, "ListKindConflict")
     _put(names, "categories", wanted.get("categories") or [])
     ordered = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
     return {key: names[key] for key in ordered if key in names}, fault

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.encoded import Encoded, key_bytes
@@ -42,6 +42,7 @@ class CustomKinds:
         self._registry = registry
         self._changed: asyncio.Queue[str] = asyncio.Queue()
         self._shapes: dict[str, Obj] = {}  # name -> the spec that is being served
+        self._names = naming.NamesInUse()
         registry.observers[_QUALIFIED] = self._observe
 
     def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
@@ -55,6 +56,7 @@ class CustomKinds:
         for entry in list(self._registry.each(_QUALIFIED)):
             crd = entry.obj()
             self._changed.put_nowait(metadata(crd)["name"])
+            self._names.note(crd)
             if naming.is_true(crd["status"], "Established"):
                 await self._serve(crd)
 
@@ -76,30 +78,20 @@ class CustomKinds:
             if served is not None:
                 served.cache.end_watches()
             self._shapes.pop(name, None)
-            self._wake_others(name)
+            for refused in self._names.refused_beside(name):  # a name has become free, which they may have now
+                self._changed.put_nowait(refused)
+            self._names.forget(name)
             return
         crd = entry.obj()
         if metadata(crd).get("deletionTimestamp"):
             await self._empty(crd)
             return
-        others = (other for other in self._of_group(crd["spec"]["group"]) if metadata(other)["name"] != name)
-        status = naming.settled(crd, others, timestamp())
+        self._names.note(crd)
+        status = naming.settled(crd, self._names, timestamp())
         if status is not None:
             await self._change(name, lambda current: current | {"status": status})
         elif naming.is_true(crd["status"], "Established"):
             await self._serve(crd)
-
-    def _of_group(self, group: str) -> Iterator[Obj]:
-        """The definitions of a group, with which their names end; each is read when it is asked for."""
-        for entry in self._registry.each(_QUALIFIED):
-            if entry.name.endswith(f".{group}"):
-                yield entry.obj()
-
-    def _wake_others(self, gone: str) -> None:
-        """A name has become free: whoever of its group waits for it may have it now."""
-        for crd in self._of_group(gone.partition(".")[2]):
-            if not naming.is_true(crd["status"], "NamesAccepted"):
-                self._changed.put_nowait(metadata(crd)["name"])
 
     async def _serve(self, crd: Obj) -> None:
         name = metadata(crd)["name"]
@@ -137,7 +129,8 @@ class CustomKinds:
         await self._change(name, lambda current: _with(current, naming.finish_deletion))
 
     async def _change(self, name: str, change: Callable[[Obj], Obj]) -> None:
-        await self._registry.guaranteed_update(_QUALIFIED, name, "", change)
+        if (crd := await self._registry.guaranteed_update(_QUALIFIED, name, "", change)) is not None:
+            self._names.note(crd)
 
 
 async def _refresh(served: Served) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 from fairlead.api.builtin import (
@@ -110,7 +109,7 @@ class _Plan:
     values: dict[str, bytes] = field(default_factory=dict)
     restored: Restored = field(default_factory=Restored)
     dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
-    definitions: list[Obj] = field(default_factory=list)
+    names: naming.NamesInUse | None = None  # of definitions, as soon as there is one
     accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
     bound_claims: list[Obj] = field(default_factory=list)
 
@@ -169,10 +168,12 @@ class _Plan:
 
     def _define(self, crd: Obj) -> None:
         """Know the kind of a definition for the rest of the dump; the server serves it once it has seen it stored."""
-        stored = (one.obj() for one in self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified))
-        others = chain(stored, self.definitions)
-        crd["status"] = naming.settled(crd, others, timestamp()) or crd["status"]
-        self.definitions.append(crd)
+        if self.names is None:
+            stored = self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified)
+            self.names = naming.NamesInUse(entry.obj() for entry in stored)
+        self.names.note(crd)
+        crd["status"] = naming.settled(crd, self.names, timestamp()) or crd["status"]
+        self.names.note(crd)
         if naming.is_true(crd["status"], "Established"):
             kind = custom_kind(crd)
             name = metadata(crd)["name"]
