@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fairlead.api.errors import ApiError
-from fairlead.runtime import clock
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import ExtenderFailure, NotPermitted
 from fairlead.scheduler.queue import QueuedPod
-from fairlead.scheduler.quota_gate import QuotaGate, QuotaWaitQueue
+from fairlead.scheduler.quota_gate import QuotaWaitQueue
 from fairlead.scheduler.snapshot import Placed
 from fairlead.scheduler.status_writer import StatusWriter
 from fairlead.scheduler.volumebinding import NotBound, VolumeBinder
@@ -42,17 +41,11 @@ class Binder:
         volumes: VolumeBinder,
         *,
         extenders: Extenders | None,
-        quota_gate: QuotaGate | None,
-        waiting_for_quota: QuotaWaitQueue | None,
+        quota: QuotaWaitQueue | None,
     ) -> None:
         self._snapshot, self._nominations = model.snapshot, model.nominations
         self._status, self._ended = status_writer, ended
-        self._volumes, self._extenders, self._quota_gate, self._waiting_for_quota = (
-            volumes,
-            extenders,
-            quota_gate,
-            waiting_for_quota,
-        )
+        self._volumes, self._extenders, self._quota = volumes, extenders, quota
 
     def assume(self, queued: QueuedPod, chosen: Chosen) -> None:
         """Count the pod as placed from now on; it is no longer nominated."""
@@ -60,15 +53,14 @@ class Binder:
         self._nominations.drop(queued.pod.metadata.uid)
         if queued.request.requirements.claims:
             self._volumes.assume(queued.pod, queued.request.requirements, chosen.row, queued.profile)
-        if self._quota_gate is not None and self._waiting_for_quota is not None:
-            self._quota_gate.assume(queued.pod, chosen.node)
-            self._waiting_for_quota.wake_next(queued, clock.monotonic())
+        if self._quota is not None:
+            self._quota.assumed(queued, chosen.node)
 
     def forget(self, queued: QueuedPod) -> bool:
         """Take back what was assumed; False if the pod is no longer assumed."""
         self._volumes.release(queued.pod)
-        if self._quota_gate is not None:
-            self._quota_gate.release(queued.pod)
+        if self._quota is not None:
+            self._quota.forgotten(queued)
         return self._snapshot.forget(queued.key, queued.pod.metadata.uid)
 
     def start(self, queued: QueuedPod, node: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from fairlead.api.scheduling import Pod
+from fairlead.runtime import clock
 from fairlead.scheduler.queue import QueuedPod, QueueState, SchedulingQueue
 from fairlead.scheduler.requirements import PodRequirements
 
@@ -40,10 +41,10 @@ class QuotaGate(Protocol):
 
 
 class QuotaWaitQueue:
-    """The lines of those who wait."""
+    """The lines of those who wait, and the account of those who start."""
 
-    def __init__(self, queue: SchedulingQueue, quota_gate: QuotaGate) -> None:
-        self._queue, self._quota_gate = queue, quota_gate
+    def __init__(self, queue: SchedulingQueue, gate: QuotaGate) -> None:
+        self._queue, self._gate = queue, gate
         self._lines: dict[tuple[str, PodRequirements], list[tuple[tuple[tuple[float, ...], int], str]]] = {}
         self._members: set[str] = set()
 
@@ -54,14 +55,19 @@ class QuotaWaitQueue:
             line = self._lines.setdefault((queued.pod.metadata.namespace, queued.request.requirements), [])
             heapq.heappush(line, (queued.rank, queued.key))
 
-    def wake_first(self, now: float) -> None:
+    def assumed(self, queued: QueuedPod, node: str) -> None:
+        """The pod got that node: the next of its line may go on."""
+        self._gate.assume(queued.pod, node)
+        self._wake((queued.pod.metadata.namespace, queued.request.requirements), clock.monotonic())
+
+    def forgotten(self, queued: QueuedPod) -> None:
+        """Nothing came of it."""
+        self._gate.release(queued.pod)
+
+    def wake_first(self) -> None:
         """More may have been granted to anybody."""
         for group in list(self._lines):
-            self._wake(group, now)
-
-    def wake_next(self, queued: QueuedPod, now: float) -> None:
-        """That pod got its node: the next of its line may go on."""
-        self._wake((queued.pod.metadata.namespace, queued.request.requirements), now)
+            self._wake(group, clock.monotonic())
 
     def _wake(self, group: tuple[str, PodRequirements], now: float) -> None:
         line = self._lines.get(group)
@@ -69,7 +75,7 @@ class QuotaWaitQueue:
             key = line[0][1]
             first = self._queue.get(key)
             is_here = first is not None and first.state is QueueState.UNSCHEDULABLE and first.refused_by == {ALLOCATION}
-            if is_here and first is not None and self._quota_gate.refusal(first.pod):
+            if is_here and first is not None and self._gate.refusal(first.pod):
                 return
             heapq.heappop(line)
             self._members.discard(key)

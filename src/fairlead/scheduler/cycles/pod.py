@@ -1,0 +1,34 @@
+"""The plain cycle: one pod, decided about by the plugins of its profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairlead.scheduler.cluster_model import ClusterModel
+from fairlead.scheduler.decide import Chosen
+from fairlead.scheduler.outcomes import Outcomes
+from fairlead.scheduler.queue import QueuedPod
+
+#: Told of every pod (`namespace/name`) that gets a node: node → plugin → weighted score.
+ScoreObserver = Callable[[str, dict[str, dict[str, int]]], None]
+
+
+class PodCycle:
+    """Takes every pod."""
+
+    def __init__(self, model: ClusterModel, outcomes: Outcomes) -> None:
+        self._model, self._outcomes = model, outcomes
+        #: It costs a little at each decision.
+        self.score_observer: ScoreObserver | None = None
+
+    async def attempt(self, queued: QueuedPod) -> bool:
+        runtime = self._model.profiles[queued.profile.name]
+        decision = runtime.decider.decide(queued.request)
+        if isinstance(decision, Chosen):
+            if self.score_observer is not None:
+                self.score_observer(queued.key, runtime.decider.scores(queued.request))
+            self._outcomes.place(queued, decision)
+        else:
+            found = decision.found
+            self._outcomes.refused(queued, found, runtime.preemptor.make_room(queued.pod, queued.request, found))
+        return True
