@@ -11,17 +11,17 @@ from fairlead.api.meta import Condition, Object, View
 from fairlead.api.workloads import shown
 
 
-class BudgetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class BudgetSpec(View):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
 
 
-class BudgetCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class BudgetCondition(Condition, omit_defaults=True):
     message: str = msgspec.field(default_factory=str)  # written even when it is empty
 
 
-class BudgetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class BudgetStatus(View, omit_defaults=True):
     observed_generation: int = 0
     #: Pods whose eviction was granted, and when; they count as gone before they are.
     disrupted_pods: dict[str, str] = {}
@@ -32,7 +32,7 @@ class BudgetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, om
     conditions: tuple[BudgetCondition, ...] = ()
 
 
-class PodDisruptionBudget(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodDisruptionBudget(Object):
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 
@@ -41,11 +41,11 @@ class PodDisruptionBudget(Object, frozen=True, rename="camel", gc=False, kw_only
         return self.spec.selector is not None and self.spec.selector.matches(labels)
 
 
-class ScaleSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ScaleSpec(View):
     replicas: int = 0
 
 
-class Scale(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Scale(Object):
     """The `scale` subresource of anything."""
 
     spec: ScaleSpec = ScaleSpec()

@@ -15,11 +15,11 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 Amounts = dict[str, str]
 
 
-class ClaimResources(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClaimResources(View):
     requests: Amounts | None = None
 
 
-class ClaimSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClaimSpec(View):
     volume_name: str = ""
     storage_class_name: str | None = None
     access_modes: tuple[str, ...] | None = None
@@ -29,14 +29,14 @@ class ClaimSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     volume_attributes_class_name: str | None = None
 
 
-class ClaimStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClaimStatus(View):
     phase: str = ""
     access_modes: tuple[str, ...] | None = None
     capacity: Amounts | None = None
     current_volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeClaim(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class PersistentVolumeClaim(Object):
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
 
@@ -64,23 +64,23 @@ class PersistentVolumeClaim(Object, frozen=True, rename="camel", gc=False, kw_on
         return _storage(self.status.capacity)
 
 
-class VolumeNodeAffinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class VolumeNodeAffinity(View):
     required: NodeSelector | None = None
 
 
-class CsiSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class CsiSource(View):
     driver: str = ""
 
 
-class HostPath(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class HostPath(View):
     path: str = ""
 
 
-class Nfs(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Nfs(View):
     path: str = ""
 
 
-class VolumeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class VolumeSpec(View):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: Reference | None = None
     capacity: Amounts | None = None
@@ -94,11 +94,11 @@ class VolumeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     nfs: Nfs | None = None
 
 
-class VolumeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class VolumeStatus(View):
     phase: str = ""
 
 
-class PersistentVolume(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class PersistentVolume(Object):
     spec: VolumeSpec = VolumeSpec()
     status: VolumeStatus = VolumeStatus()
 
@@ -122,16 +122,16 @@ class PersistentVolume(Object, frozen=True, rename="camel", gc=False, kw_only=Tr
         return f"{ref.namespace}/{ref.name}" if ref is not None else ""
 
 
-class TopologyRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class TopologyRequirement(View):
     key: str
     values: tuple[str, ...] = ()
 
 
-class TopologyTerm(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class TopologyTerm(View):
     match_label_expressions: tuple[TopologyRequirement, ...] | None = None
 
 
-class StorageClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class StorageClass(Object):
     provisioner: str = ""
     reclaim_policy: str = "Delete"
     volume_binding_mode: str = "Immediate"

@@ -15,7 +15,7 @@ _NOTHING = msgspec.Raw(b"null")
 _decode = msgspec.json.Decoder(dict[str, str] | None).decode
 
 
-class ConfigMap(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ConfigMap(Object):
     raw_data: msgspec.Raw = msgspec.field(default=_NOTHING, name="data")
 
     @property

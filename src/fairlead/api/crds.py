@@ -8,36 +8,36 @@ from fairlead.api.meta import Condition, Object, View
 from fairlead.api.resources import Resource, Subresource
 
 
-class Names(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Names(View):
     plural: str = ""
     singular: str = ""
     kind: str = ""
 
 
-class Subresources(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Subresources(View):
     status: dict[str, str] | None = None
     scale: dict[str, str] | None = None
 
 
-class Version(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Version(View):
     name: str
     served: bool = False
     storage: bool = False
     subresources: Subresources | None = None
 
 
-class DefinitionSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class DefinitionSpec(View):
     group: str = ""
     scope: str = "Namespaced"
     versions: tuple[Version, ...] = ()
 
 
-class DefinitionStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class DefinitionStatus(View):
     accepted_names: Names = Names()
     conditions: tuple[Condition, ...] | None = ()
 
 
-class CustomResourceDefinition(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class CustomResourceDefinition(Object):
     spec: DefinitionSpec = DefinitionSpec()
     status: DefinitionStatus = DefinitionStatus()
 

@@ -14,37 +14,37 @@ _NOTHING = msgspec.Raw(b"{}")
 OUR_CONTROLLER = "kubernetes.io/job-controller"
 
 
-class OnExitCodes(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class OnExitCodes(View):
     container_name: str | None = None
     operator: str = "In"
     values: tuple[int, ...] = ()
 
 
-class OnPodCondition(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class OnPodCondition(View):
     type: str = ""
     status: str = "True"
 
 
-class FailureRule(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class FailureRule(View):
     action: str
     on_exit_codes: OnExitCodes | None = None
     on_pod_conditions: tuple[OnPodCondition, ...] | None = None
 
 
-class FailurePolicy(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class FailurePolicy(View):
     rules: tuple[FailureRule, ...] = ()
 
 
-class SuccessRule(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class SuccessRule(View):
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
-class SuccessPolicy(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class SuccessPolicy(View):
     rules: tuple[SuccessRule, ...] = ()
 
 
-class JobSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class JobSpec(View):
     parallelism: int = 1
     completions: int | None = None
     completion_mode: str = "NonIndexed"
@@ -62,18 +62,18 @@ class JobSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     managed_by: str = OUR_CONTROLLER
 
 
-class JobCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class JobCondition(Condition, omit_defaults=True):
     last_probe_time: str | None = None
 
 
-class Uncounted(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Uncounted(View, omit_defaults=True):
     """Uids of pods that have ended and are not yet part of the counters."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
-class JobStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class JobStatus(View, omit_defaults=True):
     conditions: tuple[JobCondition, ...] = ()
     start_time: str | None = None
     completion_time: str | None = None
@@ -91,7 +91,7 @@ class JobStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_
         return next((one for one in self.conditions if one.type == type_ and one.status == "True"), None)
 
 
-class Job(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Job(Object):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
@@ -123,7 +123,7 @@ class Job(Object, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.spec.pod_replacement_policy == "Failed"
 
 
-class CronJobSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class CronJobSpec(View):
     schedule: str = ""
     time_zone: str | None = None
     starting_deadline_seconds: int | None = None
@@ -134,12 +134,12 @@ class CronJobSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     failed_jobs_history_limit: int | None = None
 
 
-class CronJobStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class CronJobStatus(View, omit_defaults=True):
     active: tuple[Reference, ...] = ()
     last_schedule_time: str | None = None
     last_successful_time: str | None = None
 
 
-class CronJob(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class CronJob(Object):
     spec: CronJobSpec = CronJobSpec()
     status: CronJobStatus = CronJobStatus()

@@ -21,7 +21,7 @@ _OPERATORS: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
 }
 
 
-class LabelRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class LabelRequirement(View):
     key: str
     operator: str
     values: tuple[str, ...] | None = ()
@@ -30,7 +30,7 @@ class LabelRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True
         return _OPERATORS[self.operator](labels.get(self.key), self.values or ())
 
 
-class LabelSelector(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class LabelSelector(View):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelRequirement, ...] = ()
 

@@ -6,14 +6,21 @@ A view is never written back, so fields that it does not know cannot be lost.
 
 from __future__ import annotations
 
+from typing import dataclass_transform
+
 import msgspec
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class View(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
-    """Base of all views. Subclasses repeat nothing: `class Lease(Object): spec: LeaseSpec`."""
+    """Base of all views. Subclasses repeat nothing: `class Lease(Object): spec: LeaseSpec`.
+
+    msgspec inherits all of these options but `kw_only`, so a view says that itself if what it requires follows what it
+    does not; the decorator tells type checkers that they hold for every subclass.
+    """
 
 
-class VersionMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class VersionMeta(View):
     """As little of metadata as it takes to say which version of which object it is."""
 
     name: str = ""
@@ -25,13 +32,13 @@ class VersionMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Versioned(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Versioned(View):
     """Any object, if all that matters is which version of which object it is."""
 
     metadata: VersionMeta
 
 
-class OwnerReference(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class OwnerReference(View):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -40,7 +47,7 @@ class OwnerReference(View, frozen=True, rename="camel", gc=False, kw_only=True):
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ObjectMeta(View):
     """The part of metadata that components read. Times are RFC 3339 texts."""
 
     name: str = ""
@@ -73,7 +80,7 @@ class ObjectMeta(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.deletion_timestamp is not None
 
 
-class Object(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Object(View, kw_only=True):
     """A view of anything: its kind and metadata."""
 
     api_version: str = ""
@@ -81,7 +88,7 @@ class Object(View, frozen=True, rename="camel", gc=False, kw_only=True):
     metadata: ObjectMeta
 
 
-class Condition(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Condition(View):
     """One entry of `status.conditions`."""
 
     type: str

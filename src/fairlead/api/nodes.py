@@ -5,27 +5,27 @@ from __future__ import annotations
 from fairlead.api.meta import Condition, Object, View
 
 
-class Taint(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Taint(View):
     key: str = ""
     value: str = ""
     effect: str = ""
     time_added: str | None = None
 
 
-class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeSpec(View):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeCondition(Condition):
     last_heartbeat_time: str | None = None
 
 
-class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeStatus(View):
     conditions: tuple[NodeCondition, ...] = ()
 
 
-class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Node(Object):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 

@@ -22,44 +22,44 @@ _EPHEMERAL, _CLAIM = key_bytes("ephemeral"), key_bytes("persistentVolumeClaim")
 ABSENT = msgspec.Raw(b"")
 
 
-class ClaimSource(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClaimSource(View):
     claim_name: str = ""
 
 
-class Volume(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Volume(View):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: msgspec.Raw = ABSENT
 
 
-class FieldRequirement(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class FieldRequirement(View):
     key: str = ""
     values: tuple[str, ...] = ()
 
 
-class NodeTerm(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeTerm(View):
     match_fields: tuple[FieldRequirement, ...] = ()
 
 
-class NodeTerms(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeTerms(View):
     node_selector_terms: tuple[NodeTerm, ...] = ()
 
 
-class NodeAffinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeAffinity(View):
     required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class Affinity(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Affinity(View):
     node_affinity: NodeAffinity | None = None
 
 
-class ContainerPort(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ContainerPort(View):
     name: str = ""
     container_port: int = 0
     protocol: str = "TCP"
 
 
-class ExitCodes(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ExitCodes(View):
     operator: str = ""
     values: tuple[int, ...] = ()
 
@@ -67,12 +67,12 @@ class ExitCodes(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return (exit_code in self.values) is (self.operator == "In")
 
 
-class RestartRule(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class RestartRule(View):
     action: str = ""
     exit_codes: ExitCodes | None = None
 
 
-class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Container(View):
     name: str = ""
     image: str = ""
     image_pull_policy: str = ""
@@ -82,7 +82,7 @@ class Container(View, frozen=True, rename="camel", gc=False, kw_only=True):
     resources: dict[str, Any] | None = None
 
 
-class Toleration(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Toleration(View):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -97,7 +97,7 @@ _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
 _affinity = msgspec.json.Decoder(Affinity).decode
 
 
-class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodSpec(View):
     node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
@@ -142,7 +142,7 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return _tolerations(self.raw_tolerations) if self.raw_tolerations else ()
 
 
-class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Terminated(View):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
@@ -150,22 +150,22 @@ class Terminated(View, frozen=True, rename="camel", gc=False, kw_only=True):
     finished_at: str | None = None
 
 
-class Waiting(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Waiting(View):
     reason: str = ""
     message: str = ""
 
 
-class Running(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Running(View):
     started_at: str | None = None
 
 
-class ContainerState(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ContainerState(View):
     waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ContainerStatus(View):
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
     restart_count: int = 0
@@ -183,11 +183,11 @@ class ContainerStatus(View, frozen=True, rename="camel", gc=False, kw_only=True)
         return _mapping(self.raw_resources) if self.raw_resources else {}
 
 
-class PodIP(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodIP(View):
     ip: str = ""
 
 
-class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodStatus(View):
     phase: str = ""
     reason: str = ""
     start_time: str | None = None
@@ -198,7 +198,7 @@ class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
 
 
-class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Pod(Object):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

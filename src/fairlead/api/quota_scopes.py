@@ -16,7 +16,7 @@ from fairlead.api.qos import BEST_EFFORT, qos_class
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"
 
 
-class Selector(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Selector(View):
     """One condition of a scoped quota."""
 
     scope_name: str
@@ -24,11 +24,11 @@ class Selector(View, frozen=True, rename="camel", gc=False, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class ScopeSelector(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ScopeSelector(View):
     match_expressions: tuple[Selector, ...] = ()
 
 
-class QuotaSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class QuotaSpec(View):
     hard: dict[str, str] = {}
     scopes: tuple[str, ...] = ()
     scope_selector: ScopeSelector | None = None
@@ -40,12 +40,12 @@ class QuotaSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return (*(Selector(scope_name=scope) for scope in self.scopes), *expressions)
 
 
-class QuotaStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class QuotaStatus(View):
     hard: dict[str, str] = {}
     used: dict[str, str] = {}
 
 
-class ResourceQuota(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ResourceQuota(Object):
     spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()
 

@@ -7,7 +7,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
 
-class Reference(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Reference(View, omit_defaults=True):
     """A `v1.ObjectReference`."""
 
     kind: str = ""

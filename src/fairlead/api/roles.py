@@ -8,10 +8,10 @@ from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object, View
 
 
-class AggregationRule(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class AggregationRule(View):
     cluster_role_selectors: tuple[LabelSelector, ...] = ()
 
 
-class ClusterRole(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClusterRole(Object):
     aggregation_rule: AggregationRule | None = None
     rules: msgspec.Raw = msgspec.Raw(b"null")

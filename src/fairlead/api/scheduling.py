@@ -17,35 +17,35 @@ DEFAULT_SCHEDULER = "default-scheduler"
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
-class Part(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Part(View, omit_defaults=True):
     """Base of what becomes part of a pod's requirements."""
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-class Taint(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Taint(Part):
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeSpec(View):
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = ()
 
 
-class ContainerImage(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ContainerImage(View):
     names: tuple[str, ...] | None = ()
     size_bytes: int = 0
 
 
-class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeStatus(View):
     allocatable: dict[str, str] = {}
     images: tuple[ContainerImage, ...] | None = ()
 
 
-class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Node(Object):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -57,18 +57,18 @@ class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
 # --- pods -----------------------------------------------------------------------------------------------------------
 
 
-class ContainerPort(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class ContainerPort(Part):
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
-class Resources(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Resources(Part):
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
 
 
-class Container(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Container(Part):
     name: str = ""
     image: str = ""
     resources: Resources = Resources()
@@ -76,53 +76,53 @@ class Container(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_
     restart_policy: str | None = None
 
 
-class Toleration(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Toleration(Part):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSelectorRequirement(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class NodeSelectorRequirement(Part):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class NodeSelectorTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class NodeSelectorTerm(Part):
     match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
     match_fields: tuple[NodeSelectorRequirement, ...] | None = None
 
 
-class NodeSelector(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class NodeSelector(Part):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class PreferredSchedulingTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class PreferredSchedulingTerm(Part):
     weight: int
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class NodeAffinity(Part):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class PodAffinityTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class PodAffinityTerm(Part):
     topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] | None = None
     namespace_selector: LabelSelector | None = None
 
 
-class WeightedPodAffinityTerm(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class WeightedPodAffinityTerm(Part):
     weight: int
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class PodAffinity(Part):
     """Of either sign: `podAffinity` and `podAntiAffinity` are alike."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
@@ -133,13 +133,13 @@ class PodAffinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omi
     )
 
 
-class Affinity(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Affinity(Part):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class TopologySpreadConstraint(Part):
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -150,30 +150,30 @@ class TopologySpreadConstraint(Part, frozen=True, rename="camel", gc=False, kw_o
     match_label_keys: tuple[str, ...] | None = None
 
 
-class SchedulingGate(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class SchedulingGate(View):
     name: str = ""
 
 
-class ImageVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class ImageVolume(Part):
     reference: str = ""
 
 
-class ClaimVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class ClaimVolume(Part):
     claim_name: str = ""
 
 
-class EphemeralVolume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class EphemeralVolume(Part):
     """Its claim has the name `POD-VOLUME`."""
 
 
-class Volume(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class Volume(Part):
     name: str = ""
     image: ImageVolume | None = None
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
 
 
-class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodSpec(View):
     node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
     priority: int | None = None
@@ -190,7 +190,7 @@ class PodSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
 
 
-class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class ContainerStatus(Part):
     """What the node has really given to a container (in-place resize)."""
 
     name: str = ""
@@ -198,7 +198,7 @@ class ContainerStatus(Part, frozen=True, rename="camel", gc=False, kw_only=True,
     allocated_resources: dict[str, str] | None = None
 
 
-class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodStatus(View):
     phase: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
@@ -210,7 +210,7 @@ class PodStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
     allocated_resources: dict[str, str] | None = None
 
 
-class Pod(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Pod(Object):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

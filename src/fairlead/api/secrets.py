@@ -7,5 +7,5 @@ from fairlead.api.meta import Object
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
 
 
-class Secret(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Secret(Object):
     type: str = ""

@@ -9,7 +9,7 @@ from fairlead.api.meta import Object, View
 _NOTHING = msgspec.Raw(b"null")
 
 
-class ServicePort(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ServicePort(View):
     name: str = ""
     protocol: str = "TCP"
     app_protocol: str | None = None
@@ -17,7 +17,7 @@ class ServicePort(View, frozen=True, rename="camel", gc=False, kw_only=True):
     target_port: int | str = 0
 
 
-class ServiceSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ServiceSpec(View):
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     selector: dict[str, str] | None = None
@@ -27,7 +27,7 @@ class ServiceSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     traffic_distribution: str | None = None
 
 
-class Service(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Service(Object):
     spec: ServiceSpec = ServiceSpec()
 
     @property
@@ -35,13 +35,13 @@ class Service(Object, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.spec.cluster_ip == "None"
 
 
-class Endpoints(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Endpoints(Object):
     """The addresses of a service in their old form; undecoded, for they are compared as a whole."""
 
     subsets: msgspec.Raw = _NOTHING
 
 
-class EndpointSlice(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class EndpointSlice(Object):
     address_type: str = ""
     endpoints: msgspec.Raw = _NOTHING
     ports: msgspec.Raw = _NOTHING

@@ -29,11 +29,11 @@ def template_of(raw: msgspec.Raw) -> Obj:
     return found
 
 
-class WorkloadCondition(Condition, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class WorkloadCondition(Condition, omit_defaults=True):
     last_update_time: str | None = None
 
 
-class ReplicaStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class ReplicaStatus(View, omit_defaults=True):
     """The status of replication controllers and replica sets."""
 
     replicas: int = shown()
@@ -45,14 +45,14 @@ class ReplicaStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, o
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-class ReplicationControllerSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ReplicationControllerSpec(View):
     replicas: int = 1
     min_ready_seconds: int = 0
     selector: dict[str, str] = {}
     template: msgspec.Raw = _NO_TEMPLATE
 
 
-class ReplicationController(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ReplicationController(Object):
     spec: ReplicationControllerSpec
     status: ReplicaStatus = ReplicaStatus()
 
@@ -61,14 +61,14 @@ class ReplicationController(Object, frozen=True, rename="camel", gc=False, kw_on
         return LabelSelector(match_labels=self.spec.selector)
 
 
-class ReplicaSetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ReplicaSetSpec(View, kw_only=True):
     replicas: int = 1
     min_ready_seconds: int = 0
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
 
 
-class ReplicaSet(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ReplicaSet(Object):
     spec: ReplicaSetSpec
     status: ReplicaStatus = ReplicaStatus()
 
@@ -77,7 +77,7 @@ class ReplicaSet(Object, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.spec.selector
 
 
-class RollingUpdate(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class RollingUpdate(View):
     """How far a rolling update may go; absent values are those that the server would have filled in."""
 
     max_surge: int | str = 0
@@ -85,12 +85,12 @@ class RollingUpdate(View, frozen=True, rename="camel", gc=False, kw_only=True):
     partition: int = 0
 
 
-class Strategy(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Strategy(View):
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate | None = None
 
 
-class DeploymentSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class DeploymentSpec(View, kw_only=True):
     replicas: int = 1
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
@@ -101,7 +101,7 @@ class DeploymentSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     progress_deadline_seconds: int | None = None
 
 
-class DeploymentStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class DeploymentStatus(View, omit_defaults=True):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
@@ -113,7 +113,7 @@ class DeploymentStatus(View, frozen=True, rename="camel", gc=False, kw_only=True
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-class Deployment(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Deployment(Object):
     spec: DeploymentSpec
     status: DeploymentStatus = DeploymentStatus()
 
@@ -122,23 +122,23 @@ class Deployment(Object, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.spec.selector
 
 
-class ControllerRevision(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ControllerRevision(Object):
     """One state of a template, kept so that it can be brought back."""
 
     revision: int = 0
     data: msgspec.Raw = _NO_TEMPLATE
 
 
-class ClaimRetention(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ClaimRetention(View):
     when_deleted: str = "Retain"
     when_scaled: str = "Retain"
 
 
-class Ordinals(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Ordinals(View):
     start: int = 0
 
 
-class StatefulSetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class StatefulSetSpec(View, kw_only=True):
     replicas: int = 1
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
@@ -152,7 +152,7 @@ class StatefulSetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True)
     ordinals: Ordinals = Ordinals()
 
 
-class StatefulSetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class StatefulSetStatus(View, omit_defaults=True):
     observed_generation: int = 0
     replicas: int = shown()
     ready_replicas: int = 0
@@ -165,7 +165,7 @@ class StatefulSetStatus(View, frozen=True, rename="camel", gc=False, kw_only=Tru
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-class StatefulSet(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class StatefulSet(Object):
     spec: StatefulSetSpec
     status: StatefulSetStatus = StatefulSetStatus()
 
@@ -174,7 +174,7 @@ class StatefulSet(Object, frozen=True, rename="camel", gc=False, kw_only=True):
         return self.spec.selector
 
 
-class DaemonSetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class DaemonSetSpec(View):
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
     update_strategy: Strategy = Strategy()
@@ -182,7 +182,7 @@ class DaemonSetSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     revision_history_limit: int = 10
 
 
-class DaemonSetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class DaemonSetStatus(View, omit_defaults=True):
     current_number_scheduled: int = shown()
     number_misscheduled: int = shown()
     desired_number_scheduled: int = shown()
@@ -195,7 +195,7 @@ class DaemonSetStatus(View, frozen=True, rename="camel", gc=False, kw_only=True,
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-class DaemonSet(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class DaemonSet(Object):
     spec: DaemonSetSpec
     status: DaemonSetStatus = DaemonSetStatus()
 

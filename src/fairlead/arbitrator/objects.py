@@ -47,7 +47,7 @@ MISSPELT_ALLOCATIONS: Final = replace(
 )
 
 
-class ShareSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class ShareSpec(View):
     """What Consumers and ConsumerGroups have in common."""
 
     hard: dict[str, str | int] | None = None
@@ -57,7 +57,7 @@ class ShareSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
     reserved_policy: str = "Lend"
 
 
-class ConsumerSpec(ShareSpec, frozen=True, rename="camel", gc=False, kw_only=True):
+class ConsumerSpec(ShareSpec):
     unlimited: bool = False
     #: Between the notice that pods must go and their eviction.
     eviction_grace: str = "30s"
@@ -65,7 +65,7 @@ class ConsumerSpec(ShareSpec, frozen=True, rename="camel", gc=False, kw_only=Tru
     min_runtime: str = "0s"
 
 
-class Consumer(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Consumer(Object):
     spec: ConsumerSpec = ConsumerSpec()
 
 
@@ -82,11 +82,11 @@ def new_consumer(consumer: Consumer) -> Obj:
     return {"metadata": {"name": meta.name, "namespace": meta.namespace}, "spec": spec}
 
 
-class ConsumerGroup(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ConsumerGroup(Object):
     spec: ShareSpec = ShareSpec()
 
 
-class PolicySpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PolicySpec(View):
     #: `drf`, `proportion` (every resource by itself) or `limits` (drf over the pods' limits).
     policy: str = "drf"
     surplus_mode: str = "Total"
@@ -109,24 +109,24 @@ class PolicySpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return LIMITS if self.policy == "limits" else REQUESTS
 
 
-class ArbitratorPolicy(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class ArbitratorPolicy(Object):
     spec: PolicySpec = PolicySpec()
 
 
-class AllocationSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class AllocationSpec(View):
     hard: dict[str, str | int] | None = None
     reserved: dict[str, str | int] | None = None
     deserved: dict[str, str | int] | None = None
 
 
-class Victim(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Victim(View):
     name: str
     uid: str
     #: When it is evicted.
     deadline: str = ""
 
 
-class Proposal(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class Proposal(View):
     """What will be taken back unless the owner makes room in another way."""
 
     #: When the first of the victims is evicted.
@@ -136,7 +136,7 @@ class Proposal(View, frozen=True, rename="camel", gc=False, kw_only=True):
     beneficiaries: tuple[str, ...] = ()
 
 
-class BackOff(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class BackOff(View):
     """That others took the room that was made, so often in a row, and until when none is made."""
 
     failures: int = 0
@@ -145,7 +145,7 @@ class BackOff(View, frozen=True, rename="camel", gc=False, kw_only=True):
     beneficiary: str = ""
 
 
-class AllocationStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class AllocationStatus(View):
     request: dict[str, str] = {}
     deserved: dict[str, str] = {}
     granted: dict[str, str] = {}
@@ -160,26 +160,26 @@ class AllocationStatus(View, frozen=True, rename="camel", gc=False, kw_only=True
     conditions: tuple[Condition, ...] = ()
 
 
-class Allocation(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Allocation(Object):
     spec: AllocationSpec = AllocationSpec()
     status: AllocationStatus = AllocationStatus()
 
 
-class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeSpec(View):
     unschedulable: bool = False
 
 
-class NodeCondition(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeCondition(View):
     type: str
     status: str
 
 
-class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeStatus(View):
     allocatable: dict[str, str] = {}
     conditions: tuple[NodeCondition, ...] | None = ()
 
 
-class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Node(Object):
     """A node as far as it adds to what can be divided."""
 
     spec: NodeSpec = NodeSpec()

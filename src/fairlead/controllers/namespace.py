@@ -46,22 +46,22 @@ _FINE: Final = (
 )
 
 
-class _Remaining(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Remaining(View):
     """The part of any object, and of pods, that says for how long it may stay."""
 
-    class Spec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    class Spec(View):
         termination_grace_period_seconds: int | None = None
 
-    class Status(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    class Status(View):
         phase: str = ""
 
-    class Meta(View, frozen=True, rename="camel", gc=False, kw_only=True):
+    class Meta(View):
         finalizers: tuple[str, ...] = ()
 
     metadata: Meta
 
 
-class _RemainingPod(_Remaining, frozen=True, rename="camel", gc=False, kw_only=True):
+class _RemainingPod(_Remaining):
     spec: _Remaining.Spec = _Remaining.Spec()
     status: _Remaining.Status = _Remaining.Status()
 

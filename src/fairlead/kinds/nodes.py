@@ -30,15 +30,15 @@ _FEATURE: Final = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _ONLY_FROM_NOTHING: Final = 'node updates may not change {} except from "" to valid'
 
 
-class _Signature(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Signature(View):
     pod_controller: OwnerReference | None = None
 
 
-class _Entry(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Entry(View):
     pod_signature: _Signature = _Signature()
 
 
-class _Avoided(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Avoided(View):
     """Pods that a node would rather not run, as an annotation says it (`v1.AvoidPods`)."""
 
     prefer_avoid_pods: tuple[_Entry, ...] | None = None

@@ -58,38 +58,38 @@ class Needs(NamedTuple):
 _NONE: Final = Needs()
 
 
-class _Ref(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Ref(View):
     name: str = ""
     key: str = ""
     optional: bool | None = None
 
 
-class _EnvFrom(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _EnvFrom(View):
     config_map_ref: _Ref | None = None
     secret_ref: _Ref | None = None
 
 
-class _ValueFrom(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _ValueFrom(View):
     config_map_key_ref: _Ref | None = None
     secret_key_ref: _Ref | None = None
 
 
-class _Env(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Env(View):
     value: str | None = None
     value_from: _ValueFrom | None = None
 
 
-class _Environment(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Environment(View):
     name: str = ""
     env_from: tuple[_EnvFrom, ...] | None = None
     env: tuple[_Env, ...] | None = None
 
 
-class _Item(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Item(View):
     key: str = ""
 
 
-class _Projection(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Projection(View):
     name: str = ""
     secret_name: str = ""
     items: tuple[_Item, ...] | None = None
@@ -100,7 +100,7 @@ class _Projection(View, frozen=True, rename="camel", gc=False, kw_only=True):
         return Need(Source(kind, self.name or self.secret_name), keys, bool(self.optional))
 
 
-class _Mounted(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Mounted(View):
     """What a volume shows, or one source of a projected volume."""
 
     config_map: _Projection | None = None
@@ -113,11 +113,11 @@ class _Mounted(View, frozen=True, rename="camel", gc=False, kw_only=True):
             yield self.secret.need("Secret")
 
 
-class _Projected(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Projected(View):
     sources: tuple[_Mounted, ...] | None = None
 
 
-class _Volume(_Mounted, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Volume(_Mounted):
     name: str = ""
     projected: _Projected | None = None
 

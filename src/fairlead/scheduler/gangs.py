@@ -24,11 +24,11 @@ POD_GROUPS: Final = Resource(
 )
 
 
-class PodGroupSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodGroupSpec(View):
     min_member: int = 1
 
 
-class PodGroup(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class PodGroup(Object):
     spec: PodGroupSpec = PodGroupSpec()
 
 

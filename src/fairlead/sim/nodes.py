@@ -22,22 +22,22 @@ RUNTIME = "fairlead-sim://1.0"
 KWOK_NODE = "kwok.x-k8s.io/node"
 
 
-class NodeSpec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeSpec(View):
     unschedulable: bool = False
 
 
-class NodeInfo(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeInfo(View):
     kubelet_version: str = ""
     container_runtime_version: str = ""
 
 
-class NodeStatus(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class NodeStatus(View):
     allocatable: dict[str, str] = msgspec.field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
     node_info: NodeInfo = NodeInfo()
 
 
-class Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Node(Object):
     """A node as the fleet and the books see it."""
 
     spec: NodeSpec = NodeSpec()

@@ -18,7 +18,7 @@ from fairlead.node.starting import NOTHING, Found, Needs, Source
 _RESOURCES: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 
 
-class _Content(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Content(View):
     data: dict[str, msgspec.Raw] | None = None
     binary_data: dict[str, msgspec.Raw] | None = None
 

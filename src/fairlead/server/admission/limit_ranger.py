@@ -30,7 +30,7 @@ _Amounts = Mapping[str, Quantity]
 _Check = Callable[[str, str, Quantity, _Amounts, _Amounts], str]
 
 
-class _Item(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Item(View):
     type: str = ""
     min: dict[str, str] = {}
     max: dict[str, str] = {}
@@ -39,11 +39,11 @@ class _Item(View, frozen=True, rename="camel", gc=False, kw_only=True):
     max_limit_request_ratio: dict[str, str] = {}
 
 
-class _Spec(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Spec(View):
     limits: tuple[_Item, ...] | None = ()
 
 
-class _LimitRange(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _LimitRange(View):
     spec: _Spec = _Spec()
 
 

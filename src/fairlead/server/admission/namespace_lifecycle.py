@@ -17,11 +17,11 @@ IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
 
 
-class _Status(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Status(View):
     phase: str = ""
 
 
-class _Namespace(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Namespace(View):
     status: _Status = _Status()
 
 

@@ -19,12 +19,12 @@ from fairlead.server.admission.base import UPDATE_ONLY, AdmissionPlugin, Attribu
 _OS = "kubernetes.io/os"
 
 
-class _Status(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Status(View):
     allocatable: dict[str, str] = {}
     declared_features: tuple[str, ...] = ()
 
 
-class _Node(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Node(Object):
     status: _Status = _Status()
 
 

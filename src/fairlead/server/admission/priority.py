@@ -13,7 +13,7 @@ from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operatio
 CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
-class _PriorityClass(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class _PriorityClass(Object):
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None

@@ -27,11 +27,11 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _ATTEMPTS_FOR_DEFAULT = 10
 
 
-class _Reference(View, frozen=True, rename="camel", gc=False, kw_only=True):
+class _Reference(View):
     name: str = ""
 
 
-class Account(Object, frozen=True, rename="camel", gc=False, kw_only=True):
+class Account(Object):
     automount_service_account_token: bool | None = None
     image_pull_secrets: tuple[_Reference, ...] = ()
     secrets: tuple[_Reference, ...] = ()
