@@ -68,7 +68,7 @@ def _field(text: str) -> tuple[str, str, _Form]:
         return "", "", _struct(text[1:])
     name, kind = text.split()
     go, _, json_name = name.partition("=")
-    return go, json_name or _json_name(go), _form(kind)
+    return go, json_name or json_name_of(go), _form(kind)
 
 
 def _form(kind: str) -> _Form:
@@ -91,7 +91,7 @@ def _nullable(form: _Form) -> _Form:
     return lambda value: None if value is None else form(value)
 
 
-def _json_name(go: str) -> str:
+def json_name_of(go: str) -> str:
     """`hostPID` for `HostPID`, `dnsPolicy` for `DNSPolicy`, `os` for `OS`."""
     found = _CAPITALS.match(go)
     run = found.end() if found else 0
