@@ -7,6 +7,7 @@ import time
 
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import Arbitrator
@@ -15,7 +16,6 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.whatif import WhatIf
-from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 NODES, PODS, NAMESPACES = 5_000, 50_000, 100
@@ -59,23 +59,23 @@ async def _measured() -> dict[str, float]:
         components=frozenset(["nodes"]),
         disabled_admission=("ServiceAccount",),
     )
-    async with simulation(settings) as (registry, informers):
-        arbitrator = await _at_rest(registry, informers)
+    async with simulation(settings) as (api, informers):
+        arbitrator = await _at_rest(api, informers)
         idle = [await _timed(arbitrator) for _ in range(_ROUNDS)]
         changed = []
         for number in range(_ROUNDS):
             pod = {"metadata": {"name": f"new-{number}", "namespace": "ns-007"}, "spec": _spec(2_000)}
-            await registry.create(builtin.PODS, pod, "ns-007")
+            await api.create(builtin.PODS, pod, "ns-007")
             await asyncio.sleep(1)
             changed.append(await _timed(arbitrator))
     return {"nothing changed": sorted(idle)[_ROUNDS // 2], "one namespace changed": sorted(changed)[_ROUNDS // 2]}
 
 
-async def _at_rest(registry: Registry, informers: Informers) -> Arbitrator:
+async def _at_rest(api: Api, informers: Informers) -> Arbitrator:
     """An arbitrator that knows everything and has written it down."""
     model = ClusterModel(informers)
     await model.synced()
-    arbitrator = Arbitrator(registry, informers, Ledger(Books()), WhatIf(model))
+    arbitrator = Arbitrator(api, informers, Ledger(Books()), WhatIf(model))
     task = asyncio.create_task(arbitrator.run())
     await asyncio.sleep(20)
     task.cancel()

@@ -159,7 +159,7 @@ async def registry() -> float:
         pods = [pod(f"pod-{number}") for number in range(10_000)]
         for one in pods:
             del one["spec"]["priority"]
-        return await _timed(server.registry, pods, with_events=True)
+        return await _timed(server.api, pods, with_events=True)
     finally:
         running.cancel()
 

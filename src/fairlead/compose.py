@@ -20,7 +20,8 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.api.verbs import EventType, WatchQuery
+from fairlead.api.users import ARBITRATOR_USER, CONTROLLERS_USER, NODES_USER, SCHEDULER_USER
+from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.arbitration.admission import ArbitrationAdmission
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
@@ -45,6 +46,7 @@ from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.restore import Restored, restore
+from fairlead.server.registry.user_api import UserApi
 from fairlead.sim.fleet import Fleet
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
@@ -91,6 +93,11 @@ class Cluster:
     def registry(self) -> Registry:
         return self.server.registry
 
+    @property
+    def api(self) -> UserApi:
+        """The way in of this process itself."""
+        return self.server.api
+
     def ended(self, task: asyncio.Task[None]) -> None:
         """A part ended: by cancellation all is well, by an exception the cluster has failed."""
         if not task.cancelled() and (error := task.exception()) and not self.failure.done():
@@ -136,25 +143,25 @@ def _further_admission(registry: Registry, settings: Settings) -> list[Admission
 
 
 @asynccontextmanager
-async def simulation(settings: Settings) -> AsyncIterator[tuple[Registry, Informers]]:
+async def simulation(settings: Settings) -> AsyncIterator[tuple[UserApi, Informers]]:
     """The same cluster without listeners, in memory, for a virtual loop.
 
     Nodes renew no leases and nobody watches for them: years of silence would have to be filled with heartbeats.
     """
     running = await _opened(MemoryStore(), settings)
     async with components(running, settings, heartbeats=False) as informers:
-        yield running.registry, informers
+        yield running.api, informers
     if running.failure.done():
         running.failure.result()
 
 
 @asynccontextmanager
-async def restored(objects: Sequence[Obj]) -> AsyncIterator[Registry]:
+async def restored(objects: Sequence[Obj]) -> AsyncIterator[Api]:
     """What a dump says, as an API server shows it; nothing acts on it."""
     running = await _opened(MemoryStore(), Settings(imported=tuple(objects), components=frozenset()))
     serving_ = asyncio.create_task(running.server.run())
     try:
-        yield running.registry
+        yield running.api
     finally:
         serving_.cancel()
         await asyncio.gather(serving_, return_exceptions=True)
@@ -166,31 +173,32 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
 
     The first of them that fails is told through `running.failure`.
     """
-    registry, wanted = running.registry, settings.components
-    informers = Informers(registry)
+    api, wanted = running.api, settings.components
+    as_user, informers = running.registry.as_user, Informers(api)
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
-        ready.append(_exists(registry, SERVICE_ACCOUNTS, "default", "default"))
+        ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
         controllers = CONTROLLERS if heartbeats else without_heartbeats()
         if running.ca:
             controllers = (partial(RootCertificates, running.ca), *controllers)
-        parts.append(ControllerManager(informers, controllers).run())
+        parts.append(ControllerManager(as_user(CONTROLLERS_USER), informers, controllers).run())
     ledger = Ledger(Books()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:
-        recorder = SeriesRecorder(registry, DEFAULT_SCHEDULER, host=HOST)
+        scheduling = as_user(SCHEDULER_USER)
+        recorder = SeriesRecorder(scheduling, DEFAULT_SCHEDULER, host=HOST)
         model = ClusterModel(informers, settings.scheduling)
-        scheduler = Scheduler(registry, model, recorder=recorder, quota_gate=ledger)
+        scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=ledger)
         parts += [scheduler.run(), recorder.run()]
     if ledger is not None:
-        parts.append(Arbitration(registry, informers, ledger, model).run())
+        parts.append(Arbitration(as_user(ARBITRATOR_USER), informers, ledger, model).run())
     if "nodes" in wanted:
-        fleet = Fleet(registry, informers, settings.nodes, heartbeats=heartbeats)
-        parts += [fleet.run(), ControllerManager(informers, STORAGE).run()]
+        fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, heartbeats=heartbeats)
+        parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
-        ready.append(_opened_to_pods(registry, {node["metadata"]["name"] for node in settings.nodes}))
+        ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
@@ -207,18 +215,18 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         await asyncio.gather(readying, *tasks, return_exceptions=True)
 
 
-async def _exists(registry: Registry, resource: Resource, name: str, namespace: str) -> None:
+async def _exists(api: Api, resource: Resource, name: str, namespace: str) -> None:
     """Return once the object is there: without the default service account no pod can be created."""
     query = WatchQuery(fields=f"metadata.name={name}")
-    async for _ in registry.watch(resource, namespace, query):
+    async for _ in api.watch(resource, namespace, query):
         return
 
 
-async def _opened_to_pods(registry: Registry, nodes: set[str]) -> None:
+async def _opened_to_pods(api: Api, nodes: set[str]) -> None:
     """Return once the taint with which nodes are born is off all of these: until then no pod may go there."""
     if not nodes:
         return
-    async for event in registry.watch(NODES, "", WatchQuery()):
+    async for event in api.watch(NODES, "", WatchQuery()):
         node = event.object.view(Node)
         if event.type is EventType.DELETED or not any(taint.key == NOT_READY for taint in node.spec.taints):
             nodes.discard(node.metadata.name)

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from fairlead.api import builtin
+from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.resources import Resource
 from fairlead.api.users import User
+from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.server.auth.tokens import ADMIN, ANYBODY
-from fairlead.server.context import Caller
-from fairlead.server.registry.registry import Registry
+from fairlead.server.context import RequestContext, Result
+from fairlead.server.registry.user_api import UserApi
 from tests.arbitrator.world import World, scene
 
 Obj = dict[str, Any]
@@ -93,18 +95,16 @@ def test_groups_in_a_circle_are_refused_and_missing_parents_warned_of() -> None:
         await world.group("inner", parent="outer")
         patch = world.api.patch(CONSUMER_GROUPS, "outer", "", {"spec": {"parent": "inner"}})
         assert "makes a circle: outer in inner in outer" in await refused(Invalid, patch)
-        caller = await told(world.api, CONSUMERS, {"spec": {"parent": "nowhere"}})
-        assert caller.warnings == ['spec.parent: there is no ConsumerGroup "nowhere" yet']
+        result = await patched(world.api, CONSUMERS, {"spec": {"parent": "nowhere"}})
+        assert result.warnings == ['spec.parent: there is no ConsumerGroup "nowhere" yet']
 
     play(act)
 
 
-async def told(api: Any, resource: Resource, patch: Obj, **more: Any) -> Caller:
-    """What an administrator hears beside the answer."""
-    assert isinstance(api, Registry)
-    caller = Caller(User("kubernetes-admin", ("system:masters",)))
-    await api.patch(resource, THE_NAME, "a", patch, caller=caller, **more)
-    return caller
+async def patched(api: Api, resource: Resource, patch: Obj, **more: Any) -> Result[Encoded]:
+    """What an administrator gets, with what is said beside the answer."""
+    assert isinstance(api, UserApi)
+    return await api.registry.patch(RequestContext(ADMIN), resource, THE_NAME, "a", patch, **more)
 
 
 def test_only_the_arbitrator_writes_allocations() -> None:
@@ -112,17 +112,18 @@ def test_only_the_arbitrator_writes_allocations() -> None:
 
     async def act(world: World) -> None:
         await world.settle()
-        assert isinstance(world.api, Registry)
+        assert isinstance(world.api, UserApi)
         why = (
             'allocations.kube-arbitrator.incubator.k8s.io "defaults" is forbidden: '
             "only the arbitrator writes Allocations: say what you want in the namespace's Consumer"
         )
         spec, status = {"spec": {"deserved": {"requests.cpu": 1}}}, {"status": {"deserved": {"cpu": 1}}}
+        as_user = world.api.registry.as_user
         for user in (User("jane", ("system:authenticated",)), ADMIN, ANYBODY):
             for subresource, patch in (("", spec), ("status", status)):
-                doing = world.api.patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource, caller=Caller(user))
+                doing = as_user(user).patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource)
                 assert await refused(Forbidden, doing) == why
-            assert await refused(Forbidden, world.api.delete(ALLOCATIONS, THE_NAME, "a", caller=Caller(user))) == why
+            assert await refused(Forbidden, as_user(user).delete(ALLOCATIONS, THE_NAME, "a")) == why
         deserved = {"cpu": "1.5", "requests.cpu": None}
         sample = {"spec": {"hard": {"requests.cpu": 1, "limits.cpu": 2}, "deserved": deserved}}
         doing = world.api.patch(ALLOCATIONS, THE_NAME, "a", sample)

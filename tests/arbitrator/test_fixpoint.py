@@ -104,7 +104,7 @@ class _Told:
     async def play(self) -> None:
         self._server = Server(MemoryStore())
         await self._server.open()
-        world = World(self._server.registry)
+        world = World(self._server.api)
         self._running = await self._start()
         try:
             async with world.watching():
@@ -227,8 +227,8 @@ async def _in_the_background(work: Any) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _second(server: Server) -> AsyncIterator[None]:
     """An arbitrator that knows nothing of the one at work: what fencing has to cope with."""
-    informers = Informers(server.registry)
-    another = Arbitration(server.registry, informers, Ledger(Books()))
+    informers = Informers(server.api)
+    another = Arbitration(server.api, informers, Ledger(Books()))
     async with _in_the_background(informers.run()), _in_the_background(another.run()):
         yield
 

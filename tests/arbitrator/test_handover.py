@@ -72,11 +72,11 @@ def play(act: Callable[[World, Replica, Replica], Awaitable[None]]) -> None:
 
     async def begin() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape("10", "64Gi", 110))))
-        async with simulation(settings) as (registry, _):
-            one = Replica(registry, "one")
+        async with simulation(settings) as (api, _):
+            one = Replica(api, "one")
             await asyncio.sleep(1)
-            two = Replica(registry, "two")
-            world = World(registry)
+            two = Replica(api, "two")
+            world = World(api)
             await world.settle()
             await world.namespace("a", evictionGrace=f"{GRACE}s")
             await world.pods("a", 10)

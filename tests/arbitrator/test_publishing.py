@@ -1,4 +1,4 @@
-"""The arbitrator over the real registry, in virtual time: what it publishes when consumers come, ask and go."""
+"""The arbitrator over the real api, in virtual time: what it publishes when consumers come, ask and go."""
 
 from __future__ import annotations
 
@@ -227,8 +227,8 @@ def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture)
             raise Forbidden("no rule allows it")
 
     async def play() -> None:
-        async with simulation(Settings()) as (registry, _):
-            wire = Wire(registry)
+        async with simulation(Settings()) as (direct, _):
+            wire = Wire(direct)
             wire.before = ask
             api = api_of(wire)
             informers = Informers(api)
@@ -239,7 +239,7 @@ def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture)
             assert said == ["may not install consumers.kube-arbitrator.incubator.k8s.io: " + ADVICE]
             caplog.clear()
             for definition in definitions():
-                await registry.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
+                await direct.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
             await asyncio.sleep(5)
             assert not [one for one in caplog.records if "may not install" in one.getMessage()]
             for task in tasks:

@@ -74,10 +74,10 @@ def test_it_needs_these_rights_and_no_others() -> None:
 
     async def play() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape("10", "64Gi", 110))))
-        async with simulation(settings) as (registry, _):
+        async with simulation(settings) as (direct, _):
             for definition in definitions():
-                await registry.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
-            wire = Wire(registry)
+                await direct.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
+            wire = Wire(direct)
             wire.before = authorizer.ask
             api = api_of(wire)
             election, informers = Election(api, "one", Terms(LEASE)), Informers(api)
@@ -90,7 +90,7 @@ def test_it_needs_these_rights_and_no_others() -> None:
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(election.lead(work))]
             await informed_world(api, informers)
             assert await own_name(api)
-            await scenario(World(registry))
+            await scenario(World(direct))
             recorder = EventRecorder(api, "arbitrator")
             tasks.append(asyncio.create_task(recorder.run()))
             for _ in range(2):  # what is said again is counted, not told twice

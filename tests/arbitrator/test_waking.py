@@ -38,16 +38,16 @@ def test_who_may_start_is_woken_and_nobody_else() -> None:
 
     async def play() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape("10", "64Gi", 110))), components=NO_SCHEDULER)
-        async with simulation(settings) as (registry, informers):
-            world, ledger = World(registry), Ledger(Books())
-            arbitrating = asyncio.create_task(Arbitration(registry, informers, ledger).run())
+        async with simulation(settings) as (api, informers):
+            world, ledger = World(api), Ledger(Books())
+            arbitrating = asyncio.create_task(Arbitration(api, informers, ledger).run())
             await begin(world, ledger)
-            assert len(ledger.refused) == 2 and await woken(registry) == []
+            assert len(ledger.refused) == 2 and await woken(api) == []
             await world.consumer("a", hard={"cpu": "3"})
             await world.settle()
-            assert len(ledger.refused) == 1 and len(await woken(registry)) == 1
+            assert len(ledger.refused) == 1 and len(await woken(api)) == 1
             (left,) = ledger.refused.values()
-            await registry.delete(builtin.PODS, left.partition("/")[2], "a")
+            await api.delete(builtin.PODS, left.partition("/")[2], "a")
             await world.settle()
             assert not ledger.refused
             arbitrating.cancel()

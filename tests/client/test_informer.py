@@ -15,12 +15,11 @@ from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES
 from fairlead.api.errors import InternalError
 from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import LIST, WATCH, Listing, ListQuery, WatchEvent, WatchQuery
+from fairlead.api.verbs import LIST, WATCH, Api, Listing, ListQuery, WatchEvent, WatchQuery
 from fairlead.client.informer import RETRY_SECONDS, Informer, Informers
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.registry.registry import Registry
 from fairlead.server.storage import cache as caches
 from fairlead.store.memory import MemoryStore
 
@@ -31,8 +30,8 @@ Told = tuple[str | None, str | None]
 class Flaky:
     """The registry, behind a connection that breaks when a test says so."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.registry = registry
+    def __init__(self, api: Api) -> None:
+        self.connected = api
         self.failures = 0
         self.lists = 0
         self.broken = asyncio.Event()
@@ -42,12 +41,12 @@ class Flaky:
         if self.failures:
             self.failures -= 1
             raise InternalError("the server is having a bad day")
-        return await self.registry.list(resource, namespace, query)
+        return await self.connected.list(resource, namespace, query)
 
     async def watch(
         self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
     ) -> AsyncIterator[WatchEvent]:
-        watching = aiter(self.registry.watch(resource, namespace, query))
+        watching = aiter(self.connected.watch(resource, namespace, query))
         breaking = asyncio.create_task(self.broken.wait())
         while True:
             coming: asyncio.Future[WatchEvent | None] = asyncio.ensure_future(anext(watching, None))
@@ -62,22 +61,22 @@ class Flaky:
 
 
 class World:
-    def __init__(self, registry: Registry) -> None:
-        self.registry = registry
-        self.api = Flaky(registry)
+    def __init__(self, server: Server) -> None:
+        self.registry, self.direct = server.registry, server.api
+        self.api = Flaky(server.api)
         self.told: list[Told] = []
 
     async def put(self, name: str, namespace: str = "n", **labels: str) -> int:
         obj = {"metadata": {"name": name, "labels": labels}}
-        found = await self.registry.create(CONFIG_MAPS, obj, namespace)
+        found = await self.direct.create(CONFIG_MAPS, obj, namespace)
         return int(found.view(Object).metadata.resource_version)
 
     async def relabel(self, name: str, **labels: str) -> int:
-        found = await self.registry.patch(CONFIG_MAPS, name, "n", {"metadata": {"labels": labels}})
+        found = await self.direct.patch(CONFIG_MAPS, name, "n", {"metadata": {"labels": labels}})
         return int(found.view(Object).metadata.resource_version)
 
     async def delete(self, name: str) -> None:
-        await self.registry.delete(CONFIG_MAPS, name, "n")
+        await self.direct.delete(CONFIG_MAPS, name, "n")
 
     def hear(self, old: Object | None, new: Object | None) -> None:
         self.told.append((_version(old), _version(new)))
@@ -103,10 +102,9 @@ def run(test: Callable[[World], Awaitable[None]]) -> None:
     async def main() -> None:
         server = Server(MemoryStore())
         await server.open(["ServiceAccount"])
-        registry = server.registry
         for name in ("n", "other"):
-            await registry.create(NAMESPACES, {"metadata": {"name": name}})
-        await test(World(registry))
+            await server.api.create(NAMESPACES, {"metadata": {"name": name}})
+        await test(World(server))
 
     run_virtual(main())
 
@@ -336,7 +334,7 @@ def test_whatever_happens_it_ends_up_with_what_the_server_has(operations: list[t
 def test_components_share_one_copy_of_a_kind() -> None:
     async def test(world: World) -> None:
         await world.put("a")
-        informers = Informers(world.registry)
+        informers = Informers(world.direct)
         early = informers.of(CONFIG_MAPS, Object)
         running = asyncio.create_task(informers.run())
         await informers.synced()
@@ -353,7 +351,7 @@ def test_components_share_one_copy_of_a_kind() -> None:
 def test_a_kind_that_is_dropped_is_told_to_be_empty() -> None:
     async def test(world: World) -> None:
         await world.put("a")
-        informers = Informers(world.registry)
+        informers = Informers(world.direct)
         informer = informers.of(CONFIG_MAPS, Object)
         informer.subscribe(world.hear)
         running = asyncio.create_task(informers.run())
@@ -375,7 +373,7 @@ class _Numbered(Object, frozen=True, kw_only=True):
 
 def test_an_object_that_cannot_be_read_is_told_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     async def test(world: World) -> None:
-        api = world.registry
+        api = world.direct
 
         async def put(name: str, **data: str) -> int:
             found = await api.create(CONFIG_MAPS, {"metadata": {"name": name}, "data": data}, "n")

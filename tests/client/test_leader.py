@@ -46,10 +46,10 @@ def play(act: Callable[[Candidate, Candidate], Awaitable[None]]) -> None:
     """The first of two leads."""
 
     async def begin() -> None:
-        async with simulation(Settings(components=frozenset({"api"}))) as (registry, _):
-            one = Candidate(registry, "one")
+        async with simulation(Settings(components=frozenset({"api"}))) as (api, _):
+            one = Candidate(api, "one")
             await asyncio.sleep(1)
-            two = Candidate(registry, "two")
+            two = Candidate(api, "two")
             await asyncio.sleep(30)
             assert (one.election.is_leading(), two.election.is_leading()) == (True, False)
             watching = asyncio.create_task(_never_both(one, two))

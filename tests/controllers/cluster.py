@@ -18,7 +18,6 @@ from fairlead.controllers.base import Controller
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 
 Made = Callable[[], Controller[Any]]
@@ -27,8 +26,8 @@ Made = Callable[[], Controller[Any]]
 class Cluster:
     """What a test does with it; objects are plain dicts."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.api = registry
+    def __init__(self, server: Server) -> None:
+        self.api, self.registry = server.api, server.registry
 
     async def create(self, resource: Resource, obj: Obj, namespace: str = "n") -> Obj:
         return (await self.api.create(resource, obj, namespace if resource.namespaced else "")).obj()
@@ -78,16 +77,16 @@ async def cluster(controllers: Iterable[Made], namespaces: Iterable[str] = ("n",
     logging.raiseExceptions = False  # a task that is cancelled late has nowhere to log to
     server = Server(MemoryStore())
     await server.open(["ServiceAccount"])
-    registry = server.registry
+    api = server.api
     for name in namespaces:
-        if registry.find(builtin.NAMESPACES.qualified, name) is None:
-            await registry.create(builtin.NAMESPACES, {"metadata": {"name": name}})
-    informers = Informers(registry)
-    manager = ControllerManager(informers, controllers)
+        if server.registry.find(builtin.NAMESPACES.qualified, name) is None:
+            await api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
+    informers = Informers(api)
+    manager = ControllerManager(api, informers, controllers)
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
     await asyncio.sleep(0.1)
     try:
-        yield Cluster(registry)
+        yield Cluster(server)
     finally:
         for task in tasks:
             task.cancel()

@@ -45,7 +45,7 @@ def run(test: Any, *controllers: Any) -> None:
     async def main() -> None:
         api = MemoryApi()
         informers = Informers(api)
-        manager = ControllerManager(informers, controllers)
+        manager = ControllerManager(api, informers, controllers)
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
         await asyncio.sleep(0.1)
         try:

@@ -98,7 +98,7 @@ async def accounts(cluster: Cluster, size: int) -> None:
 
 async def custom_owners(cluster: Cluster, size: int) -> None:
     """Dependents of owners that are gone, each of a kind of its own."""
-    serving = asyncio.create_task(CustomKinds(cluster.api).run())
+    serving = asyncio.create_task(CustomKinds(cluster.registry).run())
     for number in range(size):
         schema = {"schema": {"openAPIV3Schema": {"type": "object"}}}
         spec = {

@@ -85,7 +85,7 @@ def run(
 ) -> None:
     async def main() -> None:
         keeper, informers = make(), Informers(api)
-        manager = ControllerManager(informers, [lambda: keeper])
+        manager = ControllerManager(api, informers, [lambda: keeper])
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
         await asyncio.sleep(2)
         await test(api, keeper)

@@ -28,10 +28,10 @@ def test_an_example_shows_what_the_page_says(shown: str, text: str) -> None:
     manifest = yaml.safe_load(text)
 
     async def run() -> str:
-        async with simulation(Settings(nodes=tuple(uniform(1, NodeShape())))) as (registry, _):
-            await registry.create(KINDS[manifest["kind"]], manifest, "default")
+        async with simulation(Settings(nodes=tuple(uniform(1, NodeShape())))) as (api, _):
+            await api.create(KINDS[manifest["kind"]], manifest, "default")
             await asyncio.sleep(180)
-            (pod,) = registry.each("pods", "default")
+            (pod,) = api.registry.each("pods", "default")
             return PodSubject(pod.obj(), now()).summary.reason
 
     chance.seed(1)

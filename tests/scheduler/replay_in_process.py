@@ -100,10 +100,10 @@ async def control_plane(configuration: Obj | None) -> AsyncIterator[tuple[InProc
     """An API server and a scheduler, nothing else."""
     server = Server(MemoryStore())
     await server.open(DISABLED)
-    informers = Informers(server.registry)
-    recorder = SeriesRecorder(server.registry, "default-scheduler", host="h")
+    informers = Informers(server.api)
+    recorder = SeriesRecorder(server.api, "default-scheduler", host="h")
     model = ClusterModel(informers, load_configuration(configuration))
-    scheduler = Scheduler(server.registry, model, recorder=recorder)
+    scheduler = Scheduler(server.api, model, recorder=recorder)
     scores = Scores(scheduler)
     parts = (server.run(), informers.run(), scheduler.run(), recorder.run())
     tasks = [asyncio.create_task(part) for part in parts]

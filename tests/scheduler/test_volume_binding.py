@@ -10,11 +10,11 @@ from fairlead.api.builtin import EVENTS, NODES, PODS, STATEFUL_SETS, STORAGE_CLA
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.configuration import load
-from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -22,15 +22,15 @@ SELECTED = "volume.kubernetes.io/selected-node"
 NOTHING = "node(s) didn't find available persistent volumes to bind"
 
 
-def live(test: Callable[[Registry], Awaitable[None]], nodes: int = 3, **settings: Any) -> None:
+def live(test: Callable[[Api], Awaitable[None]], nodes: int = 3, **settings: Any) -> None:
     """Run a test in a whole cluster, in virtual time; node-1 is in zone-1, and so on."""
 
     async def run() -> None:
         made = uniform(nodes, NodeShape())
         for number, node in enumerate(made, 1):
             node["metadata"].setdefault("labels", {})[ZONE] = f"zone-{number}"
-        async with simulation(Settings(nodes=tuple(made), **settings)) as (registry, _):
-            await test(registry)
+        async with simulation(Settings(nodes=tuple(made), **settings)) as (api, _):
+            await test(api)
 
     chance.seed(1)
     run_virtual(run())
@@ -70,17 +70,17 @@ def pod(name: str, *claims: str, **spec: Any) -> Obj:
     }
 
 
-async def made(registry: Registry, *objects: tuple[Any, Obj]) -> None:
+async def made(api: Api, *objects: tuple[Any, Obj]) -> None:
     for resource, obj in objects:
-        await registry.create(resource, obj, "default" if resource.namespaced else "")
+        await api.create(resource, obj, "default" if resource.namespaced else "")
 
 
-async def seen(registry: Registry, resource: Any, name: str) -> Obj:
-    return (await registry.get(resource, name, "default" if resource.namespaced else "")).obj()
+async def seen(api: Api, resource: Any, name: str) -> Obj:
+    return (await api.get(resource, name, "default" if resource.namespaced else "")).obj()
 
 
-async def why(registry: Registry, name: str) -> str:
-    conditions = (await seen(registry, PODS, name))["status"].get("conditions", ())
+async def why(api: Api, name: str) -> str:
+    conditions = (await seen(api, PODS, name))["status"].get("conditions", ())
     return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
 
 
@@ -93,14 +93,14 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
     raise AssertionError("it has not come about")
 
 
-async def is_running(registry: Registry, name: str) -> bool:
-    return bool((await seen(registry, PODS, name))["status"]["phase"] == "Running")
+async def is_running(api: Api, name: str) -> bool:
+    return bool((await seen(api, PODS, name))["status"]["phase"] == "Running")
 
 
 def test_a_database_gets_its_disks() -> None:
     """A StatefulSet with claim templates and nothing else: each replica its own volume, kept when it is replaced."""
 
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         template = claim("data")
         del template["spec"]["storageClassName"]
         labels = {"app": "db"}
@@ -115,18 +115,18 @@ def test_a_database_gets_its_disks() -> None:
                 "volumeClaimTemplates": [template],
             },
         }
-        await made(registry, (STATEFUL_SETS, database))
+        await made(api, (STATEFUL_SETS, database))
         await asyncio.sleep(30)
-        assert all([await is_running(registry, f"db-{number}") for number in range(3)])
-        before = await seen(registry, CLAIMS, "data-db-0")
+        assert all([await is_running(api, f"db-{number}") for number in range(3)])
+        before = await seen(api, CLAIMS, "data-db-0")
         assert before["status"]["phase"] == "Bound"
-        await registry.delete(PODS, "db-0", "default")
+        await api.delete(PODS, "db-0", "default")
         await asyncio.sleep(60)
-        assert await is_running(registry, "db-0")
-        assert (await seen(registry, CLAIMS, "data-db-0"))["spec"] == before["spec"]
-        told = [one.obj() for one in (await registry.list(EVENTS, "default")).items]
+        assert await is_running(api, "db-0")
+        assert (await seen(api, CLAIMS, "data-db-0"))["spec"] == before["spec"]
+        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
         assert not [one["message"] for one in told if one["reason"] == "FailedScheduling"]
-        assert len((await registry.list(VOLUMES, "")).items) == 3
+        assert len((await api.list(VOLUMES, "")).items) == 3
 
     live(check)
 
@@ -134,9 +134,9 @@ def test_a_database_gets_its_disks() -> None:
 def test_volumes_that_are_there_draw_the_pod_to_their_node() -> None:
     """The smallest that does; two claims of one pod never get the same."""
 
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         await made(
-            registry,
+            api,
             (STORAGE_CLASSES, LOCAL),
             (VOLUMES, local_volume("lone", "node-1", "5Gi")),
             (VOLUMES, local_volume("large", "node-2", "9Gi")),
@@ -146,44 +146,44 @@ def test_volumes_that_are_there_draw_the_pod_to_their_node() -> None:
             (CLAIMS, claim("b", "local", "1Gi")),
         )
         await asyncio.sleep(5)
-        await made(registry, (PODS, pod("p", "a", "b")))
+        await made(api, (PODS, pod("p", "a", "b")))
         await asyncio.sleep(5)
-        assert (await seen(registry, PODS, "p"))["spec"]["nodeName"] == "node-2"
-        assert [(await seen(registry, CLAIMS, name))["spec"]["volumeName"] for name in "ab"] == ["fits", "small"]
-        kept = await seen(registry, VOLUMES, "fits")
+        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == "node-2"
+        assert [(await seen(api, CLAIMS, name))["spec"]["volumeName"] for name in "ab"] == ["fits", "small"]
+        kept = await seen(api, VOLUMES, "fits")
         assert kept["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
-        assert kept["spec"]["claimRef"]["uid"] == (await seen(registry, CLAIMS, "a"))["metadata"]["uid"]
+        assert kept["spec"]["claimRef"]["uid"] == (await seen(api, CLAIMS, "a"))["metadata"]["uid"]
 
     live(check)
 
 
 def test_pods_that_want_the_same_volumes_do_not_get_them_twice() -> None:
-    async def check(registry: Registry) -> None:
-        await made(registry, (STORAGE_CLASSES, LOCAL))
+    async def check(api: Api) -> None:
+        await made(api, (STORAGE_CLASSES, LOCAL))
         for number in (1, 2):
-            await made(registry, (VOLUMES, local_volume(f"v-{number}", f"node-{number}")))
+            await made(api, (VOLUMES, local_volume(f"v-{number}", f"node-{number}")))
         await asyncio.sleep(5)
         for number in range(3):
-            await made(registry, (CLAIMS, claim(f"c-{number}", "local")), (PODS, pod(f"p-{number}", f"c-{number}")))
+            await made(api, (CLAIMS, claim(f"c-{number}", "local")), (PODS, pod(f"p-{number}", f"c-{number}")))
         await asyncio.sleep(5)
-        nodes = [(await seen(registry, PODS, f"p-{number}"))["spec"].get("nodeName") for number in range(3)]
+        nodes = [(await seen(api, PODS, f"p-{number}"))["spec"].get("nodeName") for number in range(3)]
         assert sorted(nodes, key=str) == [None, "node-1", "node-2"]
         left = nodes.index(None)
-        assert (await why(registry, f"p-{left}")).startswith(f"0/3 nodes are available: 3 {NOTHING}.")
-        await made(registry, (VOLUMES, local_volume("v-3", "node-3")))
-        await until(lambda: is_running(registry, f"p-{left}"))
+        assert (await why(api, f"p-{left}")).startswith(f"0/3 nodes are available: 3 {NOTHING}.")
+        await made(api, (VOLUMES, local_volume("v-3", "node-3")))
+        await until(lambda: is_running(api, f"p-{left}"))
 
     live(check)
 
 
 def test_a_pod_may_use_a_claim_twice() -> None:
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         twice = pod("p", "a")
         twice["spec"]["volumes"].append({"name": "again", "persistentVolumeClaim": {"claimName": "a"}})
-        await made(registry, (CLAIMS, claim("a")), (PODS, twice))
+        await made(api, (CLAIMS, claim("a")), (PODS, twice))
         await asyncio.sleep(5)
-        assert await is_running(registry, "p")
-        told = [one.obj() for one in (await registry.list(EVENTS, "default")).items]
+        assert await is_running(api, "p")
+        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
         assert not [one["message"] for one in told if one["reason"] == "FailedScheduling"]
 
     live(check)
@@ -192,54 +192,54 @@ def test_a_pod_may_use_a_claim_twice() -> None:
 def test_pods_that_share_a_claim_go_where_its_volume_is() -> None:
     """Even if they come together, before the server knows which volume it will be."""
 
-    async def check(registry: Registry) -> None:
-        await made(registry, (STORAGE_CLASSES, LOCAL), (CLAIMS, claim("a", "local")))
+    async def check(api: Api) -> None:
+        await made(api, (STORAGE_CLASSES, LOCAL), (CLAIMS, claim("a", "local")))
         for number in (1, 2, 3):
-            await made(registry, (VOLUMES, local_volume(f"v-{number}", f"node-{number}")))
+            await made(api, (VOLUMES, local_volume(f"v-{number}", f"node-{number}")))
         await asyncio.sleep(5)
-        await asyncio.gather(*(made(registry, (PODS, pod(f"p-{number}", "a"))) for number in range(6)))
+        await asyncio.gather(*(made(api, (PODS, pod(f"p-{number}", "a"))) for number in range(6)))
         await asyncio.sleep(60)
-        nodes = {(await seen(registry, PODS, f"p-{number}"))["spec"].get("nodeName") for number in range(6)}
+        nodes = {(await seen(api, PODS, f"p-{number}"))["spec"].get("nodeName") for number in range(6)}
         assert len(nodes) == 1 and None not in nodes
-        assert [(await seen(registry, VOLUMES, f"v-{n}"))["status"]["phase"] for n in (1, 2, 3)].count("Bound") == 1
+        assert [(await seen(api, VOLUMES, f"v-{n}"))["status"]["phase"] for n in (1, 2, 3)].count("Bound") == 1
 
     live(check)
 
 
 def test_a_class_makes_volumes_only_where_it_may() -> None:
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         there = [{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-3", "zone-4"]}]}]
         zonal = storage_class("zonal", "sim.fairlead.dev/volumes", allowedTopologies=there)
         elsewhere = storage_class("elsewhere", "sim.fairlead.dev/volumes", allowedTopologies=[
             {"matchLabelExpressions": [{"key": ZONE, "values": ["zone-9"]}]}
         ])  # fmt: skip
-        await made(registry, (STORAGE_CLASSES, zonal), (STORAGE_CLASSES, elsewhere))
-        await made(registry, (CLAIMS, claim("a", "zonal")), (CLAIMS, claim("b", "elsewhere")))
-        await made(registry, (PODS, pod("p", "a")), (PODS, pod("q", "b")))
+        await made(api, (STORAGE_CLASSES, zonal), (STORAGE_CLASSES, elsewhere))
+        await made(api, (CLAIMS, claim("a", "zonal")), (CLAIMS, claim("b", "elsewhere")))
+        await made(api, (PODS, pod("p", "a")), (PODS, pod("q", "b")))
         await asyncio.sleep(5)
-        assert (await seen(registry, PODS, "p"))["spec"]["nodeName"] == "node-3"
-        volume = await seen(registry, VOLUMES, (await seen(registry, CLAIMS, "a"))["spec"]["volumeName"])
+        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == "node-3"
+        volume = await seen(api, VOLUMES, (await seen(api, CLAIMS, "a"))["spec"]["volumeName"])
         (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
         assert term == {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-3"]}]}
-        assert (await why(registry, "q")).startswith(f"0/3 nodes are available: 3 {NOTHING}.")
-        await registry.patch(NODES, "node-1", "", {"metadata": {"labels": {ZONE: "zone-9"}}})
-        await until(lambda: is_running(registry, "q"))
+        assert (await why(api, "q")).startswith(f"0/3 nodes are available: 3 {NOTHING}.")
+        await api.patch(NODES, "node-1", "", {"metadata": {"labels": {ZONE: "zone-9"}}})
+        await until(lambda: is_running(api, "q"))
 
     live(check)
 
 
 def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         now = storage_class("now", "example.com/disks", volumeBindingMode="Immediate")
-        await made(registry, (STORAGE_CLASSES, now), (CLAIMS, claim("a", "now")), (PODS, pod("p", "a")))
+        await made(api, (STORAGE_CLASSES, now), (CLAIMS, claim("a", "now")), (PODS, pod("p", "a")))
         await asyncio.sleep(5)
         said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
-        assert (await why(registry, "p")).startswith(said)
+        assert (await why(api, "p")).startswith(said)
         provisioned = local_volume("v", "node-2", of="now")
         provisioned["spec"]["claimRef"] = {"namespace": "default", "name": "a"}
-        await made(registry, (VOLUMES, provisioned))
-        await until(lambda: is_running(registry, "p"))
-        assert (await seen(registry, PODS, "p"))["spec"]["nodeName"] == "node-2"
+        await made(api, (VOLUMES, provisioned))
+        await until(lambda: is_running(api, "p"))
+        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == "node-2"
 
     live(check)
 
@@ -247,19 +247,19 @@ def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
 def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
     """As an external provisioner expects it; nothing else of the pod is written meanwhile."""
 
-    async def check(registry: Registry) -> None:
-        await made(registry, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
+    async def check(api: Api) -> None:
+        await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
         await asyncio.sleep(100)
-        waiting = await seen(registry, CLAIMS, "a")
+        waiting = await seen(api, CLAIMS, "a")
         node = waiting["metadata"]["annotations"][SELECTED]
         assert waiting["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == "example.com/disks"
-        assert "nodeName" not in (await seen(registry, PODS, "p"))["spec"]
+        assert "nodeName" not in (await seen(api, PODS, "p"))["spec"]
         volume = local_volume("v", node, of="foreign")
         volume["spec"]["claimRef"] = {"namespace": "default", "name": "a", "uid": waiting["metadata"]["uid"]}
-        await made(registry, (VOLUMES, volume))
+        await made(api, (VOLUMES, volume))
         await asyncio.sleep(1)
-        assert (await seen(registry, PODS, "p"))["spec"]["nodeName"] == node
-        assert await why(registry, "p") == ""
+        assert (await seen(api, PODS, "p"))["spec"]["nodeName"] == node
+        assert await why(api, "p") == ""
 
     live(check)
 
@@ -267,18 +267,18 @@ def test_others_who_make_volumes_are_told_the_node_and_awaited() -> None:
 def test_a_provisioner_that_gives_up_gets_another_node() -> None:
     """It says so by taking the annotation off."""
 
-    async def check(registry: Registry) -> None:
-        await made(registry, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
+    async def check(api: Api) -> None:
+        await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
         await asyncio.sleep(5)
-        node = (await seen(registry, CLAIMS, "a"))["metadata"]["annotations"][SELECTED]
-        await registry.patch(NODES, node, "", {"spec": {"unschedulable": True}})
-        await registry.patch(CLAIMS, "a", "default", {"metadata": {"annotations": {SELECTED: None}}})
+        node = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"][SELECTED]
+        await api.patch(NODES, node, "", {"spec": {"unschedulable": True}})
+        await api.patch(CLAIMS, "a", "default", {"metadata": {"annotations": {SELECTED: None}}})
         await asyncio.sleep(0.5)
         prefix = 'running PreBind plugin "VolumeBinding": binding volumes: '
-        assert await why(registry, "p") == f'{prefix}provisioning failed for PVC "a"'
+        assert await why(api, "p") == f'{prefix}provisioning failed for PVC "a"'
 
         async def has_another() -> bool:
-            chosen = (await seen(registry, CLAIMS, "a"))["metadata"]["annotations"].get(SELECTED)
+            chosen = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"].get(SELECTED)
             return chosen not in (None, node)
 
         await until(has_another)
@@ -290,34 +290,34 @@ def test_waiting_for_a_volume_ends() -> None:
     """After bindTimeoutSeconds the pod is tried again; its claim keeps the node that it was told."""
     patient = {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 50}}]}
 
-    async def check(registry: Registry) -> None:
-        await made(registry, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
+    async def check(api: Api) -> None:
+        await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, pod("p", "a")))
         await asyncio.sleep(49)
-        assert await why(registry, "p") == ""
+        assert await why(api, "p") == ""
         await asyncio.sleep(2)
         said = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
-        assert await why(registry, "p") == said
-        node = (await seen(registry, CLAIMS, "a"))["metadata"]["annotations"][SELECTED]
+        assert await why(api, "p") == said
+        node = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"][SELECTED]
         await asyncio.sleep(200)
-        assert (await seen(registry, CLAIMS, "a"))["metadata"]["annotations"][SELECTED] == node
+        assert (await seen(api, CLAIMS, "a"))["metadata"]["annotations"][SELECTED] == node
 
     live(check, scheduling=load({"profiles": [patient]}))
 
 
 def test_a_pod_that_is_deleted_while_it_waits_leaves_its_room_and_its_claim() -> None:
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         def big(name: str) -> Obj:
             return pod(name, "a", containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}])
 
-        await made(registry, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, big("p")))
+        await made(api, (STORAGE_CLASSES, FOREIGN), (CLAIMS, claim("a", "foreign")), (PODS, big("p")))
         await asyncio.sleep(5)
-        await registry.delete(PODS, "p", "default")
+        await api.delete(PODS, "p", "default")
         await asyncio.sleep(1)
-        await made(registry, (PODS, big("q")))  # the only node has room for one of them
+        await made(api, (PODS, big("q")))  # the only node has room for one of them
         volume = local_volume("v", "node-1", of="foreign")
         volume["spec"]["claimRef"] = {"namespace": "default", "name": "a"}
-        await made(registry, (VOLUMES, volume))
-        await until(lambda: is_running(registry, "q"))
+        await made(api, (VOLUMES, volume))
+        await until(lambda: is_running(api, "q"))
 
     live(check, nodes=1)
 
@@ -325,11 +325,11 @@ def test_a_pod_that_is_deleted_while_it_waits_leaves_its_room_and_its_claim() ->
 def test_the_same_seed_gives_the_same_volumes() -> None:
     told: list[list[tuple[str, str]]] = []
 
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         for number in range(5):
-            await made(registry, (CLAIMS, claim(f"c-{number}")), (PODS, pod(f"p-{number}", f"c-{number}")))
+            await made(api, (CLAIMS, claim(f"c-{number}")), (PODS, pod(f"p-{number}", f"c-{number}")))
         await asyncio.sleep(30)
-        found = [one.obj() for one in (await registry.list(VOLUMES, "")).items]
+        found = [one.obj() for one in (await api.list(VOLUMES, "")).items]
         told.append([(one["metadata"]["name"], one["spec"]["claimRef"]["name"]) for one in found])
 
     live(check)

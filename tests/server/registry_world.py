@@ -11,11 +11,10 @@ from fairlead.api import builtin
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import ListQuery, WatchEvent, WatchQuery
+from fairlead.api.verbs import Api, ListQuery, WatchEvent, WatchQuery
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry.custom_kinds import CustomKinds
-from fairlead.server.registry.registry import Registry
 from fairlead.store.base import Store
 from fairlead.store.memory import MemoryStore
 
@@ -31,8 +30,8 @@ def scheduled(**meta: Any) -> Obj:
 class World:
     """What a test does with a registry; objects are plain dicts, in namespace `n` where they have one."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.api = registry
+    def __init__(self, server: Server) -> None:
+        self.registry, self.api = server.registry, server.api
 
     async def create(self, resource: Resource, obj: Obj, **more: Any) -> Obj:
         return (await self.api.create(resource, obj, _space(resource), **more)).obj()
@@ -60,12 +59,11 @@ async def world(store: Store) -> AsyncIterator[World]:
     """One life of a server on that store."""
     server = Server(store)
     await server.open(["ServiceAccount"])
-    registry = server.registry
-    kinds = CustomKinds(registry)
+    kinds = CustomKinds(server.registry)
     await kinds.settle()
     following = asyncio.create_task(kinds.run())
     try:
-        yield World(registry)
+        yield World(server)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -85,9 +83,9 @@ def run(test: Callable[[World], Awaitable[None]]) -> None:
 class Watching:
     """The events of a watch, gathered in the background."""
 
-    def __init__(self, registry: Registry, resource: Resource, **query: Any) -> None:
+    def __init__(self, api: Api, resource: Resource, **query: Any) -> None:
         self.events: list[tuple[str, Obj]] = []
-        self._watch = registry.watch(resource, _space(resource), WatchQuery(**query))
+        self._watch = api.watch(resource, _space(resource), WatchQuery(**query))
         self.task = asyncio.create_task(self._gather())
 
     async def _gather(self) -> None:

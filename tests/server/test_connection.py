@@ -302,8 +302,8 @@ def watching(version: bytes, test: Callable[[World, House], Coroutine[Any, Any, 
     request = b"GET " + path + b" HTTP/" + version + b"\r\nHost: localhost\r\n\r\n"
 
     async def main(world: World) -> None:
-        documents = Documents(world.api.catalogue, "127.0.0.1:1")
-        house = House(ApiServer(world.api, documents, anybody))
+        documents = Documents(world.registry.catalogue, "127.0.0.1:1")
+        house = House(ApiServer(world.registry, documents, anybody))
         await house.receives(request)
         await test(world, house)
 

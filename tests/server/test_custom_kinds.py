@@ -44,7 +44,7 @@ WIDGETS: Obj = {
 async def served_widgets(world: World) -> Any:
     await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)
     await asyncio.sleep(1)
-    found = world.api.catalogue.find("example.com", "v1", "widgets")
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
     assert found is not None
     return found[1].resource
 
@@ -60,7 +60,7 @@ def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names() -> Non
         spec = WIDGETS["spec"] | {"versions": [one, other]}
         await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
         await asyncio.sleep(1)
-        first, second = (world.api.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
+        first, second = (world.registry.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
         assert first is not None and second is not None
         assert await world.names(first[1].resource, fields="spec.color=red") == []
         for version, field in ((first[1], "spec.size"), (second[1], "spec.color")):
@@ -102,7 +102,7 @@ def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:
         await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
         await asyncio.sleep(5)
         assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-        assert await world.api.store.scan("/widgets.example.com/") == []
+        assert await world.registry.store.scan("/widgets.example.com/") == []
         with pytest.raises(NotFound):
             await world.api.list(widgets, NAMESPACE)
         assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
@@ -154,7 +154,7 @@ def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_
             await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS)  # no turn of the loop to settle its names
         async with world(store) as made:
             await asyncio.sleep(1)
-            assert made.api.catalogue.find("example.com", "v1", "widgets")
+            assert made.registry.catalogue.find("example.com", "v1", "widgets")
             await made.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
         async with world(store) as made:
             await asyncio.sleep(5)
@@ -201,7 +201,7 @@ def test_a_stored_object_has_the_defaults_that_its_definition_got_later() -> Non
     async def test(world: World) -> None:
         await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
         await asyncio.sleep(1)
-        found = world.api.catalogue.find("example.com", "v1", "widgets")
+        found = world.registry.catalogue.find("example.com", "v1", "widgets")
         assert found is not None
         widgets, spec = found[1].resource, {"old": "o"}
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
@@ -220,7 +220,7 @@ def test_a_stored_object_has_the_defaults_that_its_definition_got_later() -> Non
         patched = (await world.api.patch(widgets, "w", NAMESPACE, _PATCHED)).obj()
         assert patched["spec"] == expected | {"b": "b"}
         assert patched["metadata"]["generation"] == 2
-        record = (await world.api.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
+        record = (await world.registry.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
         assert record is not None
         assert b'"d":3' in record.value  # what is written is complete
 
@@ -233,7 +233,7 @@ def test_an_update_that_says_the_defaults_alone_changes_no_generation() -> None:
     async def test(world: World) -> None:
         await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
         await asyncio.sleep(1)
-        found = world.api.catalogue.find("example.com", "v1", "widgets")
+        found = world.registry.catalogue.find("example.com", "v1", "widgets")
         assert found is not None
         widgets = found[1].resource
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
@@ -253,7 +253,7 @@ def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> 
             await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
             await made.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
             await asyncio.sleep(1)
-            found = made.api.catalogue.find("example.com", "v1", "widgets")
+            found = made.registry.catalogue.find("example.com", "v1", "widgets")
             assert found is not None
             widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
             await made.create(found[1].resource, widget)
@@ -269,7 +269,7 @@ def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> 
 
     async def _check_versions(made: World) -> None:
         for version, spec in (("v1", {"a": "x"}), ("v1beta10", {"a": "x", "c": {"d": 3}})):
-            found = made.api.catalogue.find("example.com", version, "widgets")
+            found = made.registry.catalogue.find("example.com", version, "widgets")
             assert found is not None
             got = await made.get(found[1].resource, "w")
             assert got is not None

@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, BadRequest, UnsupportedMediaType
-from fairlead.server.codec.body_types import Target, target_of
+from fairlead.server.codec.body_types import BodyType, body_type_of
 from fairlead.server.codec.decode import JSON, PROTOBUF, YAML, decode, decode_options
 
-CONFIG_MAP = target_of(builtin.CONFIG_MAPS)
-WIDGET = Target("example.com", "v1", "Widget", "")
+CONFIG_MAP = body_type_of(builtin.CONFIG_MAPS)
+WIDGET = BodyType("example.com", "v1", "Widget", "")
 UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "
 NO_KIND = f"{UNRECOGNIZED}couldn't get version/kind; json parse error: "
 FIND_KIND = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-def strict_errors(body: str, target: Target = CONFIG_MAP) -> tuple[dict[str, Any], list[str]]:
+def strict_errors(body: str, target: BodyType = CONFIG_MAP) -> tuple[dict[str, Any], list[str]]:
     """The normal object and everything that strict decoding says, as the registry puts it together."""
     obj, problems = decode(body.encode(), JSON, target)
     return obj, problems + target.normalise(obj)
 
 
-def refusal(body: bytes, content_type: str = JSON, target: Target = CONFIG_MAP) -> str:
+def refusal(body: bytes, content_type: str = JSON, target: BodyType = CONFIG_MAP) -> str:
     with pytest.raises(BadRequest) as refused:
         obj, _ = decode(body, content_type, target)
         target.normalise(obj)
@@ -85,14 +85,14 @@ def test_bodies_of_no_use_are_refused_with_the_words_of_go(body: bytes, message:
 
 def test_another_version_of_the_same_kind_does_not_match() -> None:
     body = b'{"apiVersion":"events.k8s.io/v1","kind":"Event"}'
-    assert refusal(body, target=target_of(builtin.EVENTS)) == (
+    assert refusal(body, target=body_type_of(builtin.EVENTS)) == (
         "the API version in the data (events.k8s.io/v1) does not match the expected API version (v1)"
     )
 
 
 def test_an_eviction_may_come_in_its_old_version() -> None:
     """Golden eviction-v1beta1-version-in-body."""
-    target = target_of(builtin.PODS, "eviction")
+    target = body_type_of(builtin.PODS, "eviction")
     obj, _ = decode(b'{"apiVersion":"policy/v1beta1","kind":"Eviction"}', JSON, target)
     assert obj == {"apiVersion": "policy/v1", "kind": "Eviction"}
 
@@ -196,7 +196,7 @@ def test_broken_delete_options_are_a_bad_request(body: bytes) -> None:
     st.sampled_from([JSON, YAML, PROTOBUF]),
     st.sampled_from([CONFIG_MAP, WIDGET]),
 )
-def test_no_body_does_more_than_be_refused(body: bytes, content_type: str, target: Target) -> None:
+def test_no_body_does_more_than_be_refused(body: bytes, content_type: str, target: BodyType) -> None:
     try:
         obj, _ = decode(body, content_type, target)
         if target.definition:

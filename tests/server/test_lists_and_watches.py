@@ -177,7 +177,7 @@ def test_a_page_of_forgotten_history_is_expired(monkeypatch: pytest.MonkeyPatch)
         token = refused.value.status()["metadata"]["continue"]
         rest = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
         assert [one.obj()["metadata"]["name"] for one in rest.items] == ["b"]
-        assert (rest.resource_version, rest.remaining) == (str(world.api.revision), 1)
+        assert (rest.resource_version, rest.remaining) == (str(world.registry.revision), 1)
         assert await world.names(CONFIG_MAPS, continue_token=rest.continue_token) == ["c"]
         with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
             query = ListQuery(resource_version=first.resource_version, resource_version_match="Exact")
@@ -270,9 +270,9 @@ def test_a_version_from_the_future_is_waited_for_and_then_refused() -> None:
     async def test(world: World) -> None:
         began = monotonic()
         with pytest.raises(ServerTimeout, match="Too large resource version: 999"):
-            await wait_for(world.api.store, 999)
+            await wait_for(world.registry.store, 999)
         assert 3 <= monotonic() - began < 3.2
-        waiting = asyncio.create_task(wait_for(world.api.store, world.api.revision + 1))
+        waiting = asyncio.create_task(wait_for(world.registry.store, world.registry.revision + 1))
         await asyncio.sleep(1)
         assert not waiting.done()
         await world.config("a")
@@ -389,7 +389,7 @@ def test_a_watch_begins_with_what_there_is_or_from_a_version() -> None:
 
 def test_a_watch_that_is_left_is_released() -> None:
     async def test(world: World) -> None:
-        served = world.api.catalogue.stored("configmaps")
+        served = world.registry.catalogue.stored("configmaps")
         assert served is not None
         before = served.cache.watchers
         watching = Watching(world.api, CONFIG_MAPS)

@@ -16,7 +16,7 @@ from fairlead.api import builtin
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.resources import Resource
 from fairlead.server.codec import wire
-from fairlead.server.codec.body_types import target_of
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import PROTOBUF, decode, decode_options
 from fairlead.server.codec.protobuf import MAGIC, MalformedProtobuf, read
 
@@ -119,7 +119,7 @@ EVERY_SHAPE = [
     ],
 )
 def test_what_kubectl_sends_is_read_as_if_it_were_json(body: str, resource: Resource, expected: dict[str, Any]) -> None:
-    target = target_of(resource)
+    target = body_type_of(resource)
     obj, problems = decode(b64decode(body), PROTOBUF, target)
     assert (problems, target.normalise(obj)) == ([], [])
     assert obj == {"kind": resource.kind, "apiVersion": resource.api_version, **expected}
@@ -127,7 +127,7 @@ def test_what_kubectl_sends_is_read_as_if_it_were_json(body: str, resource: Reso
 
 def test_a_body_of_another_kind_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"Secret in version .* cannot be handled as a ConfigMap: converting"):
-        decode(b64decode(CREATE_SECRET), PROTOBUF, target_of(builtin.CONFIG_MAPS))
+        decode(b64decode(CREATE_SECRET), PROTOBUF, body_type_of(builtin.CONFIG_MAPS))
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_a_body_of_another_kind_is_refused() -> None:
 )
 def test_malformed_bodies_are_refused(body: bytes, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        decode(body, PROTOBUF, target_of(builtin.PODS))
+        decode(body, PROTOBUF, body_type_of(builtin.PODS))
     assert refused.value.message == f"the object provided is unrecognized (must be of type Pod): {message}"
 
 
 def test_a_malformed_message_is_refused_by_its_kind() -> None:
     with pytest.raises(BadRequest) as refused:
-        decode(MAGIC + b"\x12\x02\x0a\x7f", PROTOBUF, target_of(builtin.PODS))
+        decode(MAGIC + b"\x12\x02\x0a\x7f", PROTOBUF, body_type_of(builtin.PODS))
     assert refused.value.message == 'Pod in version "v1" cannot be handled as a Pod: unexpected EOF'
 
 
@@ -190,7 +190,7 @@ def test_deep_nesting_is_refused() -> None:
 def test_no_body_does_more_than_be_refused(noise: bytes, byte: int, at: int) -> None:
     whole = bytearray(b64decode(CREATE_DEPLOYMENT))
     whole[at] = byte
-    target = target_of(builtin.DEPLOYMENTS)
+    target = body_type_of(builtin.DEPLOYMENTS)
     for body in (bytes(whole), MAGIC + noise, MAGIC + delimited(2, noise)):
         try:
             obj, _ = decode(body, PROTOBUF, target)

@@ -28,7 +28,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WriteOptions
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.context import Caller
+from fairlead.server.context import INTERNAL
 from fairlead.store.base import StoreUnavailable
 from fairlead.store.embedded import Write
 from fairlead.store.memory import MemoryStore
@@ -47,7 +47,7 @@ def test_a_new_object_has_what_only_the_server_may_give() -> None:
         assert meta["uid"] not in ("", "mine")
         assert meta["creationTimestamp"].startswith("2026-01-01")
         assert meta["namespace"] == NAMESPACE
-        assert int(meta["resourceVersion"]) == world.api.revision
+        assert int(meta["resourceVersion"]) == world.registry.revision
         assert "selfLink" not in meta
         assert await world.get(CONFIG_MAPS, "a") == made
 
@@ -97,12 +97,12 @@ def test_of_many_that_create_one_name_at_once_one_wins() -> None:
 
 def test_a_dry_run_leaves_nothing_behind() -> None:
     async def test(world: World) -> None:
-        before = world.api.revision
+        before = world.registry.revision
         made = await world.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, options=DRY)
         assert made["metadata"]["uid"]
         assert "resourceVersion" not in made["metadata"]
         assert await world.get(CONFIG_MAPS, "a") is None
-        assert world.api.revision == before
+        assert world.registry.revision == before
 
     run(test)
 
@@ -321,12 +321,12 @@ def test_a_deletion_that_a_crash_cut_in_half_can_be_finished() -> None:
             pod["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
             return pod
 
-        record = (await world.api.store.head("/pods/n/p")).record
+        record = (await world.registry.store.head("/pods/n/p")).record
         assert record is not None
-        served = world.api.catalogue.stored("pods")
+        served = world.registry.catalogue.stored("pods")
         assert served is not None
         marked = served.encode(mark((await world.get(PODS, "p")) or {}))
-        await world.api.store.put("/pods/n/p", marked, record.revision)
+        await world.registry.store.put("/pods/n/p", marked, record.revision)
         await world.api.delete(PODS, "p", NAMESPACE)
         assert await world.get(PODS, "p") is None
 
@@ -412,11 +412,11 @@ def test_who_deletes_jobs_hears_that_their_pods_stay(policy: str | None, is_warn
     async def test(world: World) -> None:
         template = {"spec": POD_SPEC | {"restartPolicy": "Never"}}
         await world.create(JOBS, {"metadata": {"name": "j"}, "spec": {"template": template}})
-        options, one, all_ = DeleteOptions(propagation_policy=policy), Caller(), Caller()
-        await world.api.delete(JOBS, "j", NAMESPACE, options, one)
-        await world.api.delete_collection(JOBS, NAMESPACE, options=options, caller=all_)
-        for caller in (one, all_):
-            assert any("child pods are preserved by default" in text for text in caller.warnings) is is_warned
+        options = DeleteOptions(propagation_policy=policy)
+        single = await world.registry.delete(INTERNAL, JOBS, "j", NAMESPACE, options)
+        collection = await world.registry.delete_collection(INTERNAL, JOBS, NAMESPACE, options=options)
+        for result in (single, collection):
+            assert any("child pods are preserved by default" in text for text in result.warnings) is is_warned
 
     run(test)
 

@@ -27,9 +27,9 @@ def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> Non
             objects = [await made.config(name) for name in ("b", "a")]
             gone = await made.config("gone")
             await made.api.delete(CONFIG_MAPS, "gone", NAMESPACE)
-            revision = made.api.revision
+            revision = made.registry.revision
         async with world(store) as made:
-            assert made.api.revision == revision
+            assert made.registry.revision == revision
             assert await made.names(CONFIG_MAPS) == ["a", "b"]
             assert [await made.get(CONFIG_MAPS, one["metadata"]["name"]) for one in objects] == objects
             old = WatchQuery(resource_version=gone["metadata"]["resourceVersion"])

@@ -49,21 +49,21 @@ class Answer(NamedTuple):
 class Client:
     """Makes one request after the other, and notes the answers."""
 
-    def __init__(self, api: Registry, answers: list[Answer]) -> None:
-        self.api, self._answers = api, answers
+    def __init__(self, made: World, answers: list[Answer]) -> None:
+        self.api, self.registry, self._answers = made.api, made.registry, answers
         self.known: Obj | None = None
 
     async def ask(self, operation: str, name: str, text: str) -> None:
-        found = self.api.find("configmaps", name, NAMESPACE)
+        found = self.registry.find("configmaps", name, NAMESPACE)
         self.known = found.obj() if found else None
-        since = self.api.revision
+        since = self.registry.revision
         said: Obj | ApiError | None
         try:
             answer = await OPERATIONS[operation](self, name, text)
             said = answer.obj() if isinstance(answer, Encoded) else answer
         except ApiError as error:
             said = error
-        self._answers.append(Answer(operation, name, self.known, since, self.api.revision, said))
+        self._answers.append(Answer(operation, name, self.known, since, self.registry.revision, said))
 
     def wanted(self, name: str, text: str, version: str = "") -> Obj:
         meta = {"name": name, "namespace": NAMESPACE} | ({"resourceVersion": version} if version else {})
@@ -88,7 +88,7 @@ OPERATIONS: dict[str, Call] = {
     "try to patch": lambda c, name, text: c.api.patch(
         CONFIG_MAPS, name, NAMESPACE, {"data": {"text": text}}, options=DRY
     ),
-    "touch": lambda c, name, text: c.api.guaranteed_update("configmaps", name, NAMESPACE, _touched(text)),
+    "touch": lambda c, name, text: c.registry.guaranteed_update("configmaps", name, NAMESPACE, _touched(text)),
     "delete": lambda c, name, text: c.api.delete(CONFIG_MAPS, name, NAMESPACE),
     "delete a version": lambda c, name, text: c.api.delete(
         CONFIG_MAPS, name, NAMESPACE, DeleteOptions(precondition_resource_version=c.version)
@@ -99,20 +99,20 @@ OPERATIONS: dict[str, Call] = {
 class History:
     """Every committed state of the config maps, by revision."""
 
-    def __init__(self, api: Registry) -> None:
-        self._states: list[tuple[int, State]] = [(api.revision, {})]
+    def __init__(self, registry: Registry) -> None:
+        self._states: list[tuple[int, State]] = [(registry.revision, {})]
         self.deleted: dict[str, int] = {}  # uid -> revision
-        api.observers["configmaps"] = self._observe
-        self._api = api
+        registry.observers["configmaps"] = self._observe
+        self._registry = registry
 
     def _observe(self, namespace: str, name: str, raw: bytes | None) -> None:
         state = dict(self._states[-1][1])
         if raw is None:
-            self.deleted[metadata(state.pop(name))["uid"]] = self._api.revision
+            self.deleted[metadata(state.pop(name))["uid"]] = self._registry.revision
         else:
             state[name] = Encoded(raw).obj()
-        assert self._api.revision >= self._states[-1][0]
-        self._states.append((self._api.revision, state))
+        assert self._registry.revision >= self._states[-1][0]
+        self._states.append((self._registry.revision, state))
 
     def between(self, since: int, until: int) -> list[State]:
         """All states that were the newest at some moment of that time."""
@@ -148,11 +148,11 @@ async def played(store: EmbeddedStore, weather: Weather, scripts: list[list[tupl
     weather.calm = True
     async with world(store) as made:
         await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        history, answers = History(made.api), list[Answer]()
+        history, answers = History(made.registry), list[Answer]()
         weather.calm = False
 
         async def play(script: list[tuple[str, str, str]]) -> None:
-            client = Client(made.api, answers)
+            client = Client(made, answers)
             for step in script:
                 await client.ask(*step)
 
@@ -163,8 +163,10 @@ async def played(store: EmbeddedStore, weather: Weather, scripts: list[list[tupl
 
 
 async def everything_is_as_told(made: World, history: History, answers: list[Answer]) -> None:
-    last = history.between(made.api.revision, made.api.revision)[-1]
-    assert {one["metadata"]["name"]: one for one in map(Encoded.obj, made.api.each("configmaps", NAMESPACE))} == last
+    last = history.between(made.registry.revision, made.registry.revision)[-1]
+    assert {
+        one["metadata"]["name"]: one for one in map(Encoded.obj, made.registry.each("configmaps", NAMESPACE))
+    } == last
     by_version: dict[str, Any] = {}
     for answer in answers:
         if isinstance(answer.said, dict) and not answer.operation.startswith(("try", "delete")):

@@ -6,6 +6,7 @@ Source: apiserver `registry/rest/{create,update,delete}.go`, `registry/generic/r
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from fairlead.api.errors import AlreadyExists, ApiError, BadRequest, Conflict, F
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, WriteOptions
-from fairlead.server.context import Caller
+from fairlead.server.context import INTERNAL
 from tests.server.registry_world import NAMESPACE, POD_SPEC, World, run
 
 DRY = WriteOptions(dry_run=True)
@@ -82,11 +83,9 @@ def test_a_new_object_has_no_version_yet(version: str, is_refused: bool) -> None
 @pytest.mark.parametrize("resource", [SERVICES, LIMIT_RANGES, LEASES, ROLES])
 def test_a_put_creates_some_kinds_whatever_version_it_names(resource: Resource) -> None:
     async def test(world: World) -> None:
-        caller = Caller()
         spec = {"spec": {"ports": [{"port": 80}]}} if resource is SERVICES else {}
         new = {"metadata": {"name": "x", "namespace": NAMESPACE, "resourceVersion": "5"}, **spec}
-        await world.api.update(resource, new, caller=caller)
-        assert caller.created
+        assert (await world.registry.update(INTERNAL, resource, new)).code == HTTPStatus.CREATED
 
     run(test)
 
@@ -219,17 +218,15 @@ OTHER: Obj = OWNER | {"name": "other"}
 
 def test_an_owner_that_is_named_twice_is_kept_once() -> None:
     async def test(world: World) -> None:
-        caller = Caller()
         new = {"metadata": {"name": "a", "ownerReferences": [OWNER, OTHER, OWNER]}}
-        made = await world.create(CONFIG_MAPS, new, caller=caller)
-        assert made["metadata"]["ownerReferences"] == [OWNER, OTHER]
-        (told,) = caller.warnings
+        made = await world.registry.create(INTERNAL, CONFIG_MAPS, new, NAMESPACE)
+        assert made.object.obj()["metadata"]["ownerReferences"] == [OWNER, OTHER]
+        (told,) = made.warnings
         assert told.startswith(".metadata.ownerReferences contains duplicate entries; API server dedups")
         assert told.endswith("duplicate UID(s) observed: u")
-        patching = Caller()
         patch = {"metadata": {"ownerReferences": [OWNER, OWNER]}}
-        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch, caller=patching)
-        assert "contains duplicate entries after mutating admission happens; API server" in patching.warnings[0]
+        patched = await world.registry.patch(INTERNAL, CONFIG_MAPS, "a", NAMESPACE, patch)
+        assert "contains duplicate entries after mutating admission happens; API server" in patched.warnings[0]
 
     run(test)
 

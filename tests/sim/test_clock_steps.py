@@ -24,7 +24,7 @@ def test_no_node_falls_silent_and_new_pods_run_when_the_clock_is_set(hours: int)
     async def main() -> None:
         running = Cluster(server := Server(MemoryStore()))
         await server.open()
-        api, loop = server.registry, asyncio.get_running_loop()
+        api, loop = server.api, asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
 
         async def ready(name: str) -> Obj:
@@ -43,7 +43,7 @@ def test_no_node_falls_silent_and_new_pods_run_when_the_clock_is_set(hours: int)
             assert (await ready("choosy"))["Ready"] == "True"  # its back-off has ended
             for _ in range(40):
                 await asyncio.sleep(10)
-                for found in api.each(NODES.qualified):
+                for found in api.registry.each(NODES.qualified):
                     conditions = {one["type"]: one["status"] for one in found.obj()["status"]["conditions"]}
                     assert (conditions["Ready"], found.obj()["spec"].get("taints")) == ("True", None)
             await api.create(PODS, {"metadata": {"name": "after"}, "spec": POD}, "default")
@@ -52,7 +52,7 @@ def test_no_node_falls_silent_and_new_pods_run_when_the_clock_is_set(hours: int)
             assert (await ready("after"))["of"]["metadata"]["creationTimestamp"] >= said
             await api.delete(PODS, "after", "default", DeleteOptions(grace_period_seconds=5))
             await asyncio.sleep(60)
-            assert api.find("pods", "after", "default") is None
+            assert api.registry.find("pods", "after", "default") is None
             assert not running.failure.done()
             assert now() == loop.time() + loop.epoch
 

@@ -20,7 +20,7 @@ from fairlead.runtime import chance
 from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.registry.registry import Registry
+from fairlead.server.registry.user_api import UserApi
 from fairlead.sim.fleet import LEASE_NAMESPACE, RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.base import Change
@@ -32,14 +32,12 @@ READY = {"type": "Ready", "status": "True"}
 SHAPE = {"cpu": "2", "memory": "4Gi", "pods": "10"}
 
 
-def simulated(
-    nodes: int, check: Callable[[Registry, Informers], Awaitable[None]], imported: Sequence[Obj] = ()
-) -> None:
+def simulated(nodes: int, check: Callable[[UserApi, Informers], Awaitable[None]], imported: Sequence[Obj] = ()) -> None:
     async def run() -> None:
         count = None if imported else nodes
         settings = Settings(nodes=tuple(node_objects(None, imported, count, NodeShape())), imported=tuple(imported))
-        async with simulation(settings) as (registry, informers):
-            await check(registry, informers)
+        async with simulation(settings) as (api, informers):
+            await check(api, informers)
 
     chance.seed(1)
     run_virtual(run())
@@ -49,21 +47,21 @@ def pod(name: str, **spec: object) -> Obj:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
 
 
-async def phase(registry: Registry, name: str) -> tuple[str, str]:
-    found = (await registry.get(PODS, name, "default")).obj()
+async def phase(api: UserApi, name: str) -> tuple[str, str]:
+    found = (await api.get(PODS, name, "default")).obj()
     return found["status"]["phase"], found["status"].get("reason", "")
 
 
 def test_a_node_that_somebody_made_ready_by_hand_runs_pods() -> None:
     """scenarios.md: `kubectl create` of a Node and a patch of its status give a Ready simulated node."""
 
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(NODES, {"metadata": {"name": "mine"}})
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(NODES, {"metadata": {"name": "mine"}})
         status = {"capacity": SHAPE, "allocatable": SHAPE, "conditions": [READY]}
-        await registry.patch(NODES, "mine", "", {"status": status}, subresource="status")
-        await registry.create(PODS, pod("p"), "default")
+        await api.patch(NODES, "mine", "", {"status": status}, subresource="status")
+        await api.create(PODS, pod("p"), "default")
         await asyncio.sleep(30)
-        assert await phase(registry, "p") == ("Running", "")
+        assert await phase(api, "p") == ("Running", "")
 
     simulated(0, check)
 
@@ -75,18 +73,18 @@ def test_a_node_made_by_hand_is_taken_up_with_a_lease() -> None:
         running = Cluster(server := Server(MemoryStore()))
         await server.open()
         async with components(running, Settings(nodes=()), heartbeats=True):
-            registry = server.registry
-            await registry.create(NODES, {"metadata": {"name": "mine"}})
-            await registry.create(PODS, pod("p"), "default")
+            api = server.api
+            await api.create(NODES, {"metadata": {"name": "mine"}})
+            await api.create(PODS, pod("p"), "default")
             await asyncio.sleep(120)
-            node = (await registry.get(NODES, "mine")).obj()
+            node = (await api.get(NODES, "mine")).obj()
             assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
             assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "mine"
             assert node["status"]["allocatable"]["cpu"] == "4"
             assert not node["spec"].get("taints")
-            lease = (await registry.get(LEASES, "mine", LEASE_NAMESPACE)).obj()
+            lease = (await api.get(LEASES, "mine", LEASE_NAMESPACE)).obj()
             assert parse_timestamp(lease["spec"]["renewTime"]) >= now() - 11
-            assert await phase(registry, "p") == ("Running", "")
+            assert await phase(api, "p") == ("Running", "")
 
     run_virtual(main())
 
@@ -133,27 +131,27 @@ def test_what_was_written_for_kwok_works_as_it_is() -> None:
     task = pod("task", restartPolicy="Never", nodeSelector={"type": "kwok"}, tolerations=[toleration])
     task["metadata"]["annotations"] = {"pod-complete.stage.kwok.x-k8s.io/delay": "20s"}
 
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(NODES, node)
-        await registry.create(PODS, task, "default")
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(NODES, node)
+        await api.create(PODS, task, "default")
         await asyncio.sleep(15)
-        assert await phase(registry, "task") == ("Running", "")
+        assert await phase(api, "task") == ("Running", "")
         await asyncio.sleep(15)
-        assert await phase(registry, "task") == ("Succeeded", "")
-        status = (await registry.get(NODES, "kwok-node-0")).obj()["status"]
+        assert await phase(api, "task") == ("Succeeded", "")
+        status = (await api.get(NODES, "kwok-node-0")).obj()["status"]
         assert (status["nodeInfo"]["kubeletVersion"], status["allocatable"]["cpu"]) == ("fake", "32")
 
     simulated(0, check)
 
 
 def test_a_node_that_has_an_agent_of_its_own_is_left_alone() -> None:
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         info = {"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.1"}
         status = {"capacity": SHAPE, "allocatable": SHAPE, "conditions": [READY], "nodeInfo": info}
-        await registry.create(NODES, {"metadata": {"name": "real"}, "status": status})
-        await registry.create(PODS, pod("p", nodeName="real"), "default")
+        await api.create(NODES, {"metadata": {"name": "real"}, "status": status})
+        await api.create(PODS, pod("p", nodeName="real"), "default")
         await asyncio.sleep(30)
-        assert await phase(registry, "p") == ("Pending", "")
+        assert await phase(api, "p") == ("Pending", "")
 
     simulated(0, check)
 
@@ -161,24 +159,24 @@ def test_a_node_that_has_an_agent_of_its_own_is_left_alone() -> None:
 def test_a_pod_bound_past_the_scheduler_is_refused_if_it_does_not_fit() -> None:
     """S0-54: `spec.nodeName` set by hand."""
 
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
-        await registry.create(PODS, pod("big", nodeName="node-1", containers=[container]), "default")
+        await api.create(PODS, pod("big", nodeName="node-1", containers=[container]), "default")
         await asyncio.sleep(1)
-        assert await phase(registry, "big") == ("Failed", "OutOfcpu")
+        assert await phase(api, "big") == ("Failed", "OutOfcpu")
 
     simulated(1, check)
 
 
 def test_what_a_finished_pod_had_is_free_for_the_next_on_its_node() -> None:
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         for name in ("first", "second"):
             container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
             task = pod(name, nodeName="node-1", restartPolicy="Never", containers=[container])
             task["metadata"]["annotations"] = {"sim.fairlead.dev/lifetime-seconds": "10"}
-            await registry.create(PODS, task, "default")
+            await api.create(PODS, task, "default")
             await asyncio.sleep(10.5)
-            assert await phase(registry, name) == ("Succeeded", "")
+            assert await phase(api, name) == ("Succeeded", "")
 
     simulated(1, check)
 
@@ -193,41 +191,41 @@ def test_what_a_stopped_pod_had_is_free_as_soon_as_its_end_is_told() -> None:
         running = Cluster(server := Server(UnreliableMemory(Weather(1, calm=True))))
         await server.open()
         async with components(running, Settings(nodes=tuple(uniform(1, NodeShape())))):
-            registry = server.registry
-            await registry.create(PODS, big("first", nodeName="node-1"), "default")
+            api = server.api
+            await api.create(PODS, big("first", nodeName="node-1"), "default")
             await asyncio.sleep(5)
-            deleting = asyncio.create_task(registry.delete(PODS, "first", "default"))
-            async for event in registry.watch(PODS, "default", WatchQuery()):
+            deleting = asyncio.create_task(api.delete(PODS, "first", "default"))
+            async for event in api.watch(PODS, "default", WatchQuery()):
                 if event.object.obj()["status"]["phase"] == "Failed":
                     break
-            await registry.create(PODS, big("second", nodeName="node-1"), "default")
+            await api.create(PODS, big("second", nodeName="node-1"), "default")
             await deleting
             await asyncio.sleep(5)
-            assert await phase(registry, "second") == ("Running", "")
+            assert await phase(api, "second") == ("Running", "")
 
     run_virtual(main())
 
 
 def test_a_deleted_pod_is_gone_when_its_node_has_stopped_it() -> None:
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(PODS, pod("p"), "default")
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(PODS, pod("p"), "default")
         await asyncio.sleep(5)
-        await registry.delete(PODS, "p", "default")
+        await api.delete(PODS, "p", "default")
         await asyncio.sleep(1)
-        assert registry.find("pods", "p", "default") is None
+        assert api.registry.find("pods", "p", "default") is None
 
     simulated(1, check)
 
 
 def test_watchers_see_how_a_deleted_pod_ended() -> None:
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(PODS, pod("p"), "default")
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(PODS, pod("p"), "default")
         await asyncio.sleep(5)
         seen = []
         async with asyncio.TaskGroup() as group:
 
             async def watch() -> None:
-                async for event in registry.watch(PODS, "default", WatchQuery()):
+                async for event in api.watch(PODS, "default", WatchQuery()):
                     status = event.object.obj()["status"]
                     seen.append(
                         (str(event.type), status["phase"], "terminated" in status["containerStatuses"][0]["state"])
@@ -237,10 +235,10 @@ def test_watchers_see_how_a_deleted_pod_ended() -> None:
 
             group.create_task(watch())
             await asyncio.sleep(1)
-            await registry.delete(PODS, "p", "default")
+            await api.delete(PODS, "p", "default")
         assert seen[-2:] == [("MODIFIED", "Failed", True), ("DELETED", "Failed", True)]
         await asyncio.sleep(1)
-        events = [one.obj() for one in registry.each("events", "default")]
+        events = [one.obj() for one in api.registry.each("events", "default")]
         killing = [one for one in events if one["reason"] == "Killing"]
         assert [one["message"] for one in killing] == ["Stopping container c"]
         assert killing[0]["involvedObject"]["fieldPath"] == "spec.containers{c}"
@@ -261,18 +259,18 @@ def test_a_job_goes_on_after_its_pod_was_deleted(delete_first: bool) -> None:
         "podFailurePolicy": {"rules": [disruption]},
     }
 
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
         await asyncio.sleep(10)
-        (first,) = [one.obj()["metadata"]["name"] for one in registry.each("pods", "default")]
+        (first,) = [one.obj()["metadata"]["name"] for one in api.registry.each("pods", "default")]
         if delete_first:
             eviction = {"metadata": {"name": first}}
-            await registry.create(PODS, eviction, "default", subresource="eviction", name=first)
+            await api.create(PODS, eviction, "default", subresource="eviction", name=first)
             await asyncio.sleep(30)
-            (second,) = [one.obj()["metadata"]["name"] for one in registry.each("pods", "default")]
+            (second,) = [one.obj()["metadata"]["name"] for one in api.registry.each("pods", "default")]
             assert second != first
         await asyncio.sleep(120)
-        job = (await registry.get(JOBS, "j", "default")).obj()
+        job = (await api.get(JOBS, "j", "default")).obj()
         assert job["status"]["succeeded"] == 1
 
     simulated(1, check)
@@ -282,12 +280,12 @@ def test_a_pod_of_a_job_completes_by_itself_and_others_do_not() -> None:
     spec = {"template": pod("x", restartPolicy="Never")}
     del spec["template"]["metadata"]
 
-    async def check(registry: Registry, informers: Informers) -> None:
-        await registry.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
-        await registry.create(PODS, pod("p", restartPolicy="Never"), "default")
+    async def check(api: UserApi, informers: Informers) -> None:
+        await api.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
+        await api.create(PODS, pod("p", restartPolicy="Never"), "default")
         await asyncio.sleep(60)
-        assert (await registry.get(JOBS, "j", "default")).obj()["status"]["succeeded"] == 1
-        assert await phase(registry, "p") == ("Running", "")
+        assert (await api.get(JOBS, "j", "default")).obj()["status"]["succeeded"] == 1
+        assert await phase(api, "p") == ("Running", "")
 
     simulated(1, check)
 
@@ -297,20 +295,20 @@ def test_a_pod_runs_as_soon_as_what_it_waits_for_is_there() -> None:
     mounted = pod("mounted", volumes=[{"name": "v", "secret": {"secretName": "x"}}])
     set_up = pod("set-up", containers=[{"name": "c", "image": "i", "env": [origin]}])
 
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         for one in (mounted, set_up):
-            await registry.create(PODS, one, "default")
+            await api.create(PODS, one, "default")
         await asyncio.sleep(5)
-        assert {await phase(registry, name) for name in ("mounted", "set-up")} == {("Pending", "")}
-        await registry.create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
+        assert {await phase(api, name) for name in ("mounted", "set-up")} == {("Pending", "")}
+        await api.create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
         await asyncio.sleep(1)
-        waiting = (await registry.get(PODS, "set-up", "default")).obj()["status"]["containerStatuses"][0]["state"]
+        waiting = (await api.get(PODS, "set-up", "default")).obj()["status"]["containerStatuses"][0]["state"]
         assert waiting["waiting"]["message"] == "couldn't find key k in ConfigMap default/x"
-        await registry.patch(CONFIG_MAPS, "x", "default", {"data": {"k": "v"}})
-        await registry.create(SECRETS, {"metadata": {"name": "x"}}, "default")
+        await api.patch(CONFIG_MAPS, "x", "default", {"data": {"k": "v"}})
+        await api.create(SECRETS, {"metadata": {"name": "x"}}, "default")
         await asyncio.sleep(1)
-        assert {await phase(registry, name) for name in ("mounted", "set-up")} == {("Running", "")}
-        told = {(one.obj()["reason"], one.obj()["message"]) for one in registry.each("events", "default")}
+        assert {await phase(api, name) for name in ("mounted", "set-up")} == {("Running", "")}
+        told = {(one.obj()["reason"], one.obj()["message"]) for one in api.registry.each("events", "default")}
         assert ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "x" not found') in told
         assert ("Failed", 'Error: configmap "x" not found') in told
 
@@ -331,12 +329,12 @@ def test_what_a_dump_shows_goes_on_where_it_was() -> None:
     running["metadata"] |= {"namespace": "default", "uid": "p-1", "ownerReferences": [owner]}
     running["status"] = {"phase": "Running", "startTime": "2025-12-31T00:00:00Z"}
 
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         await asyncio.sleep(120)
-        assert await phase(registry, "web-1") == ("Running", "")
-        await registry.delete(PODS, "web-1", "default")
+        assert await phase(api, "web-1") == ("Running", "")
+        await api.delete(PODS, "web-1", "default")
         await asyncio.sleep(1)
-        assert registry.find("pods", "web-1", "default") is None, "its node is simulated now, and lets it go"
+        assert api.registry.find("pods", "web-1", "default") is None, "its node is simulated now, and lets it go"
 
     simulated(0, check, [node, running])
 
@@ -344,14 +342,14 @@ def test_what_a_dump_shows_goes_on_where_it_was() -> None:
 def test_a_pod_that_declares_nonsense_runs_like_any_other() -> None:
     """An annotation is the user's text: whatever it says, the other pods go on."""
 
-    async def check(registry: Registry, informers: Informers) -> None:
+    async def check(api: UserApi, informers: Informers) -> None:
         for number, text in enumerate(["nan", "inf", "-inf", "-5", "1e300", "9" * 400, "x"]):
             silly = pod(f"p-{number}")
             keys = ("start-seconds", "lifetime-seconds", "exit-code", "stop-seconds")
             silly["metadata"]["annotations"] = {f"sim.fairlead.dev/{key}": text for key in keys}
-            await registry.create(PODS, silly, "default")
+            await api.create(PODS, silly, "default")
         await asyncio.sleep(10)
-        assert {await phase(registry, f"p-{number}") for number in range(7)} == {("Running", "")}
+        assert {await phase(api, f"p-{number}") for number in range(7)} == {("Running", "")}
 
     simulated(1, check)
 
@@ -365,7 +363,7 @@ def test_the_namespace_of_the_leases_comes_back(caplog: pytest.LogCaptureFixture
         settings = Settings(nodes=tuple(uniform(2, NodeShape())))
         async with components(running, settings, heartbeats=True):
             await asyncio.sleep(60)
-            await server.registry.delete(NAMESPACES, LEASE_NAMESPACE)
+            await server.api.delete(NAMESPACES, LEASE_NAMESPACE)
             await asyncio.sleep(60)
             assert server.registry.find("leases.coordination.k8s.io", "node-2", LEASE_NAMESPACE) is not None
             assert not running.failure.done()

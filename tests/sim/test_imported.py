@@ -9,22 +9,22 @@ from typing import Any
 from fairlead.api import builtin
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
 from fairlead.cli.inputs import node_objects
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape
 
 SINCE = "2025-12-31T00:00:00Z"
 CONDITIONS = [{"type": one, "status": "True", "lastTransitionTime": SINCE} for one in ("Ready", "PodScheduled")]
 
 
-def run(dump: list[Obj], check: Callable[[Registry], Awaitable[None]]) -> None:
+def run(dump: list[Obj], check: Callable[[Api], Awaitable[None]]) -> None:
     async def main() -> None:
         settings = Settings(nodes=tuple(node_objects(None, dump, 1, NodeShape())), imported=tuple(dump))
-        async with simulation(settings) as (registry, _):
+        async with simulation(settings) as (api, _):
             await asyncio.sleep(600)
-            await check(registry)
+            await check(api)
 
     run_virtual(main())
 
@@ -55,8 +55,8 @@ def pod(of: Obj, name: str, node: str, **labels: str) -> Obj:
     }
 
 
-async def uids(registry: Registry) -> dict[str, str]:
-    listing = await registry.list(builtin.PODS, "default")
+async def uids(api: Api) -> dict[str, str]:
+    listing = await api.list(builtin.PODS, "default")
     return {one.view(Object).metadata.name: one.view(Object).metadata.uid for one in listing.items}
 
 
@@ -72,14 +72,14 @@ def test_pods_of_stateful_and_daemon_sets_stay_without_the_revisions_of_their_se
     ]
     before = {one["metadata"]["name"]: one["metadata"]["uid"] for one in dump if one["kind"] == "Pod"}
 
-    async def check(registry: Registry) -> None:
-        assert await uids(registry) == before
-        revisions = (await registry.list(builtin.CONTROLLER_REVISIONS, "default")).items
+    async def check(api: Api) -> None:
+        assert await uids(api) == before
+        revisions = (await api.list(builtin.CONTROLLER_REVISIONS, "default")).items
         assert sorted(one.view(Object).metadata.name for one in revisions) == ["agent-7f8b", "web-5c9d"]
         label = {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
-        await registry.patch(builtin.STATEFUL_SETS, "web", "default", label)
+        await api.patch(builtin.STATEFUL_SETS, "web", "default", label)
         await asyncio.sleep(600)
-        after = await uids(registry)  # and what changes later is rolled out
+        after = await uids(api)  # and what changes later is rolled out
         assert {name for name, uid in after.items() if uid != before[name]} == {"web-0", "web-1"}
 
     run(dump, check)
@@ -89,12 +89,12 @@ def test_pods_are_replaced_whose_service_account_is_not_in_the_dump() -> None:
     web = owner("ReplicaSet", "web", replicas=1)
     web["spec"]["template"]["spec"]["serviceAccountName"] = "builder"
 
-    async def check(registry: Registry) -> None:
-        await registry.delete(builtin.PODS, "web-1", "default")
+    async def check(api: Api) -> None:
+        await api.delete(builtin.PODS, "web-1", "default")
         await asyncio.sleep(60)
-        [(name, uid)] = (await uids(registry)).items()
+        [(name, uid)] = (await uids(api)).items()
         assert uid != "u-web-1"
-        replacement = (await registry.get(builtin.PODS, name, "default")).obj()
+        replacement = (await api.get(builtin.PODS, name, "default")).obj()
         assert replacement["status"]["phase"] == "Running"
 
     run([web, pod(web, "web-1", "node-1")], check)

@@ -13,20 +13,20 @@ from fairlead.api.builtin import EVENTS, PODS, STORAGE_CLASSES
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
+from fairlead.api.verbs import Api
 from fairlead.compose import COMPONENTS, Settings, cluster, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run, run_virtual
-from fairlead.server.registry.registry import Registry
 from fairlead.sim.nodes import NodeShape, uniform
 
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 
 
-def live(test: Callable[[Registry], Awaitable[None]], imported: Sequence[Obj] = ()) -> None:
+def live(test: Callable[[Api], Awaitable[None]], imported: Sequence[Obj] = ()) -> None:
     async def main() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape())), imported=tuple(imported))
-        async with simulation(settings) as (registry, _):
-            await test(registry)
+        async with simulation(settings) as (api, _):
+            await test(api)
 
     chance.seed(1)
     run_virtual(main())
@@ -46,28 +46,28 @@ def claim(name: str, of: str) -> Obj:
     }
 
 
-async def bound(registry: Registry, of: Obj) -> tuple[Obj, Obj]:
+async def bound(api: Api, of: Obj) -> tuple[Obj, Obj]:
     """A claim of that new class, and its volume."""
-    await registry.create(STORAGE_CLASSES, of)
-    await registry.create(CLAIMS, claim("c", of["metadata"]["name"]), "default")
+    await api.create(STORAGE_CLASSES, of)
+    await api.create(CLAIMS, claim("c", of["metadata"]["name"]), "default")
     await asyncio.sleep(1)
-    found = (await registry.get(CLAIMS, "c", "default")).obj()
+    found = (await api.get(CLAIMS, "c", "default")).obj()
     assert found["status"]["phase"] == "Bound"
-    return found, (await registry.get(VOLUMES, found["spec"]["volumeName"])).obj()
+    return found, (await api.get(VOLUMES, found["spec"]["volumeName"])).obj()
 
 
-async def names(registry: Registry, resource: Any) -> list[str]:
-    return [one.obj()["metadata"]["name"] for one in (await registry.list(resource, "")).items]
+async def names(api: Api, resource: Any) -> list[str]:
+    return [one.obj()["metadata"]["name"] for one in (await api.list(resource, "")).items]
 
 
 def test_a_volume_is_made_at_once_where_its_class_says_so() -> None:
-    async def check(registry: Registry) -> None:
-        mine, volume = await bound(registry, storage_class("now"))
+    async def check(api: Api) -> None:
+        mine, volume = await bound(api, storage_class("now"))
         assert volume["metadata"]["name"] == f"pvc-{mine['metadata']['uid']}"
         assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/provisioned-by": "sim.fairlead.dev/volumes"}
         assert sorted(volume["metadata"]["finalizers"]) == [FINALIZER, "kubernetes.io/pv-protection"]
         assert volume["status"]["phase"] == "Bound"
-        told = [one.obj() for one in (await registry.list(EVENTS, "default")).items]
+        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
         said = {one["reason"]: one["message"] for one in told if one["involvedObject"]["name"] == "c"}
         assert set(said) == {"ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
         assert said["ProvisioningSucceeded"] == f"Successfully provisioned volume {volume['metadata']['name']}"
@@ -77,36 +77,36 @@ def test_a_volume_is_made_at_once_where_its_class_says_so() -> None:
 
 @pytest.mark.parametrize(("policy", "left"), [("Delete", 0), ("Retain", 1)])
 def test_a_volume_goes_with_its_claim_if_its_class_says_so(policy: str, left: int) -> None:
-    async def check(registry: Registry) -> None:
-        await bound(registry, storage_class("now", reclaimPolicy=policy))
-        await registry.delete(CLAIMS, "c", "default")
+    async def check(api: Api) -> None:
+        await bound(api, storage_class("now", reclaimPolicy=policy))
+        await api.delete(CLAIMS, "c", "default")
         await asyncio.sleep(5)
-        assert len(await names(registry, VOLUMES)) == left
+        assert len(await names(api, VOLUMES)) == left
 
     live(check)
 
 
 def test_a_volume_that_is_deleted_before_its_claim_goes_with_it() -> None:
-    async def check(registry: Registry) -> None:
-        _, volume = await bound(registry, storage_class("now"))
-        await registry.delete(VOLUMES, volume["metadata"]["name"], "")
+    async def check(api: Api) -> None:
+        _, volume = await bound(api, storage_class("now"))
+        await api.delete(VOLUMES, volume["metadata"]["name"], "")
         await asyncio.sleep(5)
-        assert await names(registry, VOLUMES) == [volume["metadata"]["name"]]
-        await registry.delete(CLAIMS, "c", "default")
+        assert await names(api, VOLUMES) == [volume["metadata"]["name"]]
+        await api.delete(CLAIMS, "c", "default")
         await asyncio.sleep(5)
-        assert not await names(registry, VOLUMES)
+        assert not await names(api, VOLUMES)
 
     live(check)
 
 
 def test_a_volume_grows_with_its_claim() -> None:
-    async def check(registry: Registry) -> None:
-        _, volume = await bound(registry, storage_class("now", allowVolumeExpansion=True))
+    async def check(api: Api) -> None:
+        _, volume = await bound(api, storage_class("now", allowVolumeExpansion=True))
         larger = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
-        await registry.patch(CLAIMS, "c", "default", larger)
+        await api.patch(CLAIMS, "c", "default", larger)
         await asyncio.sleep(1)
-        assert (await registry.get(CLAIMS, "c", "default")).obj()["status"]["capacity"] == {"storage": "3Gi"}
-        grown = (await registry.get(VOLUMES, volume["metadata"]["name"])).obj()
+        assert (await api.get(CLAIMS, "c", "default")).obj()["status"]["capacity"] == {"storage": "3Gi"}
+        grown = (await api.get(VOLUMES, volume["metadata"]["name"])).obj()
         assert grown["spec"]["capacity"] == {"storage": "3Gi"}
 
     live(check)
@@ -114,15 +114,15 @@ def test_a_volume_grows_with_its_claim() -> None:
 
 @pytest.mark.parametrize("provisioner", ["ebs.csi.aws.com", "kubernetes.io/aws-ebs"])
 def test_a_class_of_another_provisioner_is_simulated_if_it_is_told_to_be(provisioner: str) -> None:
-    async def check(registry: Registry) -> None:
-        await registry.create(STORAGE_CLASSES, storage_class("gp3", provisioner))
-        await registry.create(CLAIMS, claim("c", "gp3"), "default")
+    async def check(api: Api) -> None:
+        await api.create(STORAGE_CLASSES, storage_class("gp3", provisioner))
+        await api.create(CLAIMS, claim("c", "gp3"), "default")
         await asyncio.sleep(5)
-        assert (await registry.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Pending"
+        assert (await api.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Pending"
         told = {"metadata": {"annotations": {"sim.fairlead.dev/provision": "true"}}}
-        await registry.patch(STORAGE_CLASSES, "gp3", "", told)
+        await api.patch(STORAGE_CLASSES, "gp3", "", told)
         await asyncio.sleep(5)
-        assert (await registry.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Bound"
+        assert (await api.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Bound"
 
     live(check)
 
@@ -130,24 +130,24 @@ def test_a_class_of_another_provisioner_is_simulated_if_it_is_told_to_be(provisi
 def test_a_node_that_has_gone_is_given_up() -> None:
     """The scheduler had chosen it; the pod goes elsewhere."""
 
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         late = storage_class("late", volumeBindingMode="WaitForFirstConsumer")
-        await registry.create(STORAGE_CLASSES, late)
+        await api.create(STORAGE_CLASSES, late)
         asked = claim("c", "late")
         asked["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "gone"}
-        await registry.create(CLAIMS, asked, "default")
+        await api.create(CLAIMS, asked, "default")
         volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
         spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
-        await registry.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        await api.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
         await asyncio.sleep(60)
-        assert (await registry.get(PODS, "p", "default")).obj()["status"]["phase"] == "Running"
+        assert (await api.get(PODS, "p", "default")).obj()["status"]["phase"] == "Running"
 
     live(check)
 
 
 def test_a_cluster_that_brings_classes_gets_no_other() -> None:
-    async def check(registry: Registry) -> None:
-        assert await names(registry, STORAGE_CLASSES) == ["theirs"]
+    async def check(api: Api) -> None:
+        assert await names(api, STORAGE_CLASSES) == ["theirs"]
 
     live(check, imported=[storage_class("theirs", "example.com/x")])
 
@@ -173,15 +173,15 @@ def test_claims_of_a_dump_keep_their_volumes(has_volume: bool) -> None:
     if has_volume:
         dump.append({"apiVersion": "v1", "kind": "PersistentVolume"} | volume)
 
-    async def check(registry: Registry) -> None:
+    async def check(api: Api) -> None:
         user: Obj = {"containers": [{"name": "c", "image": "i"}]}
         user["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-        await registry.create(PODS, {"metadata": {"name": "p"}, "spec": user}, "default")
+        await api.create(PODS, {"metadata": {"name": "p"}, "spec": user}, "default")
         await asyncio.sleep(5)
-        kept = (await registry.get(CLAIMS, "c", "default")).obj()
+        kept = (await api.get(CLAIMS, "c", "default")).obj()
         assert kept["status"] == bound_to["status"]
-        assert (await registry.get(VOLUMES, "v")).obj()["status"]["phase"] == "Bound"
-        assert (await registry.get(PODS, "p", "default")).obj()["status"]["phase"] == "Running"
+        assert (await api.get(VOLUMES, "v")).obj()["status"]["phase"] == "Bound"
+        assert (await api.get(PODS, "p", "default")).obj()["status"]["phase"] == "Running"
 
     live(check, imported=dump)
 
@@ -190,9 +190,9 @@ def test_a_new_cluster_begins_with_a_default_class_and_only_a_new_one(tmp_path: 
     async def classes(components: frozenset[str], *, delete: str = "") -> list[str]:
         settings = Settings(data_dir=tmp_path / "-".join(sorted(components)), port=0, components=components)
         async with cluster(settings) as running:
-            found = await names(running.registry, STORAGE_CLASSES)
+            found = await names(running.api, STORAGE_CLASSES)
             if delete:
-                await running.registry.delete(STORAGE_CLASSES, delete, "")
+                await running.api.delete(STORAGE_CLASSES, delete, "")
             return found
 
     everything, bare = frozenset(COMPONENTS), frozenset({"api", "controllers"})

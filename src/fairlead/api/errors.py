@@ -26,7 +26,7 @@ Texts are those of k8s.io/apimachinery/pkg/api/errors (1.36); clients match on `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
@@ -113,6 +113,8 @@ class ApiError(Exception):
         self.causes = Causes(causes)
         self.retry_after_seconds = retry_after_seconds
         self.shows_details = shows_details  # some of Kubernetes' errors carry empty details
+        #: What was noticed before the refusal: an answer's `Warning` headers.
+        self.warnings: Sequence[str] = ()
 
     def status(self) -> Obj:
         """The `Status` that goes over the wire."""

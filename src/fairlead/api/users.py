@@ -15,5 +15,11 @@ class User:
     uid: str = ""
 
 
-#: Fairlead's own components, which come in through no listener.
-INTERNAL_USER: Final = User("system:admin", ("system:masters",))
+_MASTERS: Final = ("system:masters",)
+#: Fairlead itself, for whatever has no component of its own; nobody comes in through a listener as this.
+INTERNAL_USER: Final = User("system:admin", _MASTERS)
+#: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.
+SCHEDULER_USER: Final = User("system:kube-scheduler", _MASTERS)
+CONTROLLERS_USER: Final = User("system:kube-controller-manager", _MASTERS)
+NODES_USER: Final = User("system:node", (*_MASTERS, "system:nodes"))
+ARBITRATOR_USER: Final = User("system:fairlead:arbitrator", _MASTERS)

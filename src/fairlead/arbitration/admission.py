@@ -6,14 +6,14 @@ The server and the arbitrator know nothing of each other; this is where they mee
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fairlead.api import builtin
 from fairlead.api.fields import invalid
 from fairlead.api.objects import name_of
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
-from fairlead.api.users import INTERNAL_USER
+from fairlead.api.users import ARBITRATOR_USER, CONTROLLERS_USER, INTERNAL_USER
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -29,6 +29,15 @@ from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader
 
 T = TypeVar("T")
+
+
+_WRITERS: Final = frozenset({ARBITRATOR_USER, INTERNAL_USER})
+#: Who may do what to an Allocation: it goes with its namespace, which the controllers empty.
+_MAY: Final = {
+    Operation.CREATE: _WRITERS,
+    Operation.UPDATE: _WRITERS,
+    Operation.DELETE: _WRITERS | {CONTROLLERS_USER},
+}
 
 
 class ArbitrationAdmission(AdmissionPlugin):
@@ -61,7 +70,7 @@ class ArbitrationAdmission(AdmissionPlugin):
         row = attributes.resource
         if not attributes.subresource and attributes.operation is not Operation.DELETE:
             self._review(attributes)  # what makes no sense is told as such (S2-20)
-        if row.kind == ALLOCATIONS.kind and attributes.user != INTERNAL_USER:
+        if row.kind == ALLOCATIONS.kind and attributes.user not in _MAY[attributes.operation]:
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
 
     def _review(self, attributes: Attributes) -> None:

@@ -133,13 +133,13 @@ class Progress:
 
 async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: Progress) -> Obj:
     """One run, from the first arrival to the end; what came of it."""
-    async with simulation(settings) as (registry, informers):
+    async with simulation(settings) as (api, informers):
         tune_collector()
         observer, endings = Observer(informers), Endings(informers)
         end: float | None = None
         try:
             async with asyncio.timeout(limit):
-                await arrive(registry, coming, progress)
+                await arrive(api, coming, progress)
                 if limit is not None:
                     await asyncio.Event().wait()  # however quiet it is: a CronJob may be waiting for its hour
                 await endings.settled()

@@ -167,8 +167,8 @@ async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[A
         async with HttpApi(access, user_agent="fairlead-why", connect_seconds=ANSWER_SECONDS) as api:
             yield api
     else:
-        async with restored(objects) as registry:
-            yield registry
+        async with restored(objects) as api:
+            yield api
 
 
 def _lines(told: Explanation) -> list[str]:

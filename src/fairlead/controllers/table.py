@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from fairlead.api.verbs import Api
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.controllers.aggregation import AggregatedRoles
@@ -72,12 +73,13 @@ class ControllerManager:
     """The controllers over shared informers. Make it before `informers.run()`, then run both."""
 
     def __init__(
-        self, informers: Informers, controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS
+        self, api: Api, informers: Informers, controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS
     ) -> None:
+        """They write through `api`, in whoever's name that is."""
         world = World(informers)
         made = [make() for make in controllers]
-        self._recorders = {one.name: EventRecorder(informers.api, one.name) for one in made}
-        self._runners = [Runner(one, informers.api, world, self._recorders[one.name]) for one in made]
+        self._recorders = {one.name: EventRecorder(api, one.name) for one in made}
+        self._runners = [Runner(one, api, world, self._recorders[one.name]) for one in made]
 
     async def run(self) -> None:
         """Run every controller until cancelled."""

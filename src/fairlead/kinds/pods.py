@@ -7,7 +7,7 @@ scheduler's binding. Reference: pkg/registry/core/pod/strategy.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.api.fields import Errors
@@ -90,8 +90,6 @@ class PodStrategy(Strategy):
 
     def __init__(self) -> None:
         self._known = KnownSpecs()
-        #: The pod that was judged last, and what its creator is to be told of its spec.
-        self._judged: tuple[Obj, tuple[str, ...]] = ({}, ())
 
     def default(self, obj: Obj) -> None:
         default_pod(obj)
@@ -110,17 +108,21 @@ class PodStrategy(Strategy):
         drop_disabled(obj["spec"], old["spec"])
 
     def validate(self, obj: Obj, errors: Errors) -> None:
+        if self._known.find(self._known.key(obj)) is None:
+            self._validate_new(obj, errors)
+
+    def check_new(self, obj: Obj, errors: Errors) -> Sequence[str]:
         key = self._known.key(obj)
-        warnings = self._known.find(key)
-        if warnings is None:
+        known = self._known.find(key)
+        if known is None:
             found = Errors()
             self._validate_new(obj, found)
             errors.extend(found)
             if found:
-                return
-            warnings = tuple(pod_warnings(obj))
-            self._known.add(key, warnings)
-        self._judged = obj, warnings
+                return []
+            known = tuple(pod_warnings(obj))
+            self._known.add(key, known)
+        return [*_name_warnings(obj), *known]
 
     @staticmethod
     def _validate_new(obj: Obj, errors: Errors) -> None:
@@ -141,14 +143,7 @@ class PodStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         """Only at birth: people rarely change pods themselves, and components do it all the time."""
-        if old is not None:
-            return []
-        meta = metadata(obj)
-        warnings: list[str] = []
-        if wrong := dns1123_label(meta.get("name", "")):
-            warnings.append(f"{_HOST_NAME}: [{' '.join(wrong)}]")
-        judged, known = self._judged
-        return warnings + (list(known) if judged is obj else pod_warnings(obj))
+        return [] if old is not None else [*_name_warnings(obj), *pod_warnings(obj)]
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
         meta, before = metadata(obj), metadata(old)
@@ -181,6 +176,11 @@ class PodStrategy(Strategy):
             return 0
         seconds: int = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
         return 1 if seconds < 0 else seconds
+
+
+def _name_warnings(pod: Obj) -> list[str]:
+    wrong = dns1123_label(metadata(pod).get("name", ""))
+    return [f"{_HOST_NAME}: [{' '.join(wrong)}]"] if wrong else []
 
 
 def _validate_pod(pod: Obj, errors: Errors, old: Obj = _NEW) -> None:

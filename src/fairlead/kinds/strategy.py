@@ -89,6 +89,11 @@ class Strategy:
     def validate(self, obj: Obj, errors: Errors) -> None:
         """Add every broken rule. Metadata is checked by the registry before this."""
 
+    def check_new(self, obj: Obj, errors: Errors) -> Sequence[str]:
+        """The rules of a new object, and if it breaks none the texts for the client's `Warning` headers."""
+        self.validate(obj, errors)
+        return [] if errors else self.warnings(obj, None)
+
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         """The rules of a change; `validate` does not run on updates unless this calls it."""
         self.validate(obj, errors)

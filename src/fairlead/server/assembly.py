@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import beginning
 from fairlead.api.resources import Resource
+from fairlead.api.users import INTERNAL_USER
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.codec import schemas
-from fairlead.server.codec.body_types import target_of
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import Version
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
@@ -24,7 +25,7 @@ from fairlead.server.registry.expiry import EventExpiry
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
-from fairlead.server.subresources.table import ACTIONS, VIEWS
+from fairlead.server.subresources.table import ACTIONS, ENDPOINTS
 from fairlead.store.base import Store
 
 
@@ -32,7 +33,9 @@ class Server:
     """The API server of one process, without its listeners."""
 
     def __init__(self, store: Store) -> None:
-        self.registry = Registry(store, builtin_catalogue(), VIEWS, ACTIONS)
+        self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS)
+        #: The way in of this process itself, for whatever has no name of its own.
+        self.api = self.registry.as_user(INTERNAL_USER)
         self._addresses = ServiceAddresses()
         self.registry.observers["services"] = self._addresses.observe
         self._expiry = EventExpiry(self.registry)
@@ -92,5 +95,5 @@ def _version(row: Resource, stored: Resource) -> Version:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
     deprecation = DEPRECATED.get(row.qualified, "")
     return Version(
-        row, target_of(row).normalise, to_stored, from_stored, beginning(row.kind, row.api_version), deprecation
+        row, body_type_of(row).normalise, to_stored, from_stored, beginning(row.kind, row.api_version), deprecation
     )

@@ -1,10 +1,11 @@
-"""The circumstances of a request: who asks, how, and what is said back to them beside the answer."""
+"""What a request brings beside its object, and what it gets back beside one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
@@ -13,41 +14,54 @@ from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.golang.yaml import warnings_of
 from fairlead.server.codec.versions import Version
 
+T = TypeVar("T")
+
 #: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
-Wish = Callable[[Obj], Obj]
+Desired = Callable[[Obj], Obj]
 
 
-@dataclass(slots=True)
-class Caller:
-    """Who makes a request. The default is Fairlead's own components."""
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who makes a request, and what its body showed while it was decoded."""
 
-    user: User = INTERNAL_USER
-    warnings: list[str] = field(default_factory=list)
+    user: User
+    #: Whether metadata.managedFields notes what this user writes. Entries of Fairlead's own components would double
+    #: every pod and its cost, to say that a node agent owns the status.
+    tracks_fields: bool = True
     #: What decoding the body already objected to (duplicate fields); judged together with unknown fields.
-    strict_errors: list[str] = field(default_factory=list)
+    strict_errors: Sequence[str] = ()
     #: What decoding the configuration of an apply said about keys that come twice; judged after the merge.
-    repeated_keys: list[str] = field(default_factory=list)
-    #: Whether an apply made the object.
-    created: bool = False
-    #: Whether what was deleted is still there: finalizers or a grace period keep it.
-    lingers: bool = False
+    repeated_keys: Sequence[str] = ()
+
+
+#: Requests of Fairlead itself, for which nobody asked.
+INTERNAL = RequestContext(INTERNAL_USER, tracks_fields=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """What a request comes to: an object or a list, and what is said beside it. A refusal is an `ApiError`."""
+
+    object: T
+    code: int = HTTPStatus.OK
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The patch behind a wish, for what has to be said about it."""
+    """The patch that says what is desired, for what has to be said about it."""
 
     body: Any
     type: PatchType
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRequest:
     """One write: what the client said beside the object itself."""
 
-    options: WriteOptions
-    caller: Caller
+    context: RequestContext
     version: Version
+    options: WriteOptions
     subresource: str = ""
     patch: Patch | None = None
 
@@ -56,22 +70,19 @@ class Write:
         return self.patch is not None and self.patch.type is PatchType.APPLY
 
     @property
-    def is_tracked(self) -> bool:
-        """Whether metadata.managedFields notes who wrote what: for clients, not for Fairlead's own components.
+    def tracks_fields(self) -> bool:
+        return self.context.tracks_fields
 
-        Their entries would double every pod and its cost, to say that a node agent owns the status.
-        """
-        return self.caller.user is not INTERNAL_USER
-
-    def judge(self, unknown: list[str], kind: str, version: str) -> None:
-        """Refuse, warn of, or ignore what the body held too much, as `fieldValidation` asks."""
-        problems = [*self.caller.strict_errors, *unknown]
+    def judge(self, unknown: Sequence[str], kind: str, version: str) -> list[str]:
+        """Refuse, warn of, or ignore what the body held too much, as `fieldValidation` asks; the warnings."""
+        problems = [*self.context.strict_errors, *unknown]
         if not problems:
-            return
+            return []
         if self.options.field_validation == "Strict":
-            said = ", ".join(problems)
+            listed = ", ".join(problems)
             raise BadRequest(
-                f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {said}'
+                f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
             )
         if self.options.field_validation == "Warn":
-            self.caller.warnings.extend(line for problem in problems for line in warnings_of(problem))
+            return [line for problem in problems for line in warnings_of(problem)]
+        return []

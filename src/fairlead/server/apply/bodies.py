@@ -9,6 +9,7 @@ Source: apiserver `endpoints/handlers/{patch,rest,create}.go`; apimachinery `api
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from fairlead.api import names
@@ -70,7 +71,7 @@ def decode_config(body: bytes) -> tuple[Obj, list[str]]:
     return value, repeated
 
 
-def judge_repeated(repeated: list[str], field_validation: str, warnings: list[str]) -> None:
+def judge_repeated(repeated: Sequence[str], field_validation: str, warnings: list[str]) -> None:
     """Refuse keys that come twice, or warn of them, as `fieldValidation` asks; after the merge, as upstream does."""
     for text in repeated:
         if field_validation == "Strict":

@@ -9,23 +9,23 @@ from fairlead.server.apply.forms import Form, Forms, form_of_definition, forms_o
 from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.resets import Reset, reset_of
 from fairlead.server.apply.scale import SCALE_DEFINITION, SCALE_VERSION
-from fairlead.server.context import Write
+from fairlead.server.context import WriteRequest
 from fairlead.server.storage.catalogue import Served
 
 
-def writer_of(served: Served, write: Write) -> Writer:
+def writer_of(served: Served, request: WriteRequest) -> Writer:
     """The writer of an object or of one of its parts. KeyError if its version is not served."""
-    form = _forms(served)(write.version.resource.api_version)
+    form = _forms(served)(request.version.resource.api_version)
     if form is None:
-        raise KeyError(write.version.resource.api_version)
+        raise KeyError(request.version.resource.api_version)
     is_custom = served.crd is not None
-    reset = _reset(served.resource.qualified, write.subresource, served.strategy.has_status, is_custom)
-    return Writer(write.options.field_manager, form, _forms(served), timestamp(), write.subresource, reset)
+    reset = _reset(served.resource.qualified, request.subresource, served.strategy.has_status, is_custom)
+    return Writer(request.options.field_manager, form, _forms(served), timestamp(), request.subresource, reset)
 
 
-def scale_writer_of(write: Write) -> Writer:
+def scale_writer_of(request: WriteRequest) -> Writer:
     """The writer of a Scale, whatever it scales."""
-    return Writer(write.options.field_manager, _scale_form(), _scale_forms, timestamp(), write.subresource)
+    return Writer(request.options.field_manager, _scale_form(), _scale_forms, timestamp(), request.subresource)
 
 
 def _forms(served: Served) -> Forms:

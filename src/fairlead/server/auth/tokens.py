@@ -5,10 +5,10 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.api.users import User
+from fairlead.server.auth.authenticator import Credentials
 from fairlead.server.auth.certificates import write_private
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
@@ -41,20 +41,21 @@ class TokenAuthenticator:
             raise ValueError("an empty token would let everybody in")
         self._token = token.encode()
 
-    def __call__(self, headers: Mapping[bytes, bytes]) -> User | None:
-        shown = headers.get(b"authorization", b"")
+    async def __call__(self, credentials: Credentials) -> User | None:
+        shown = credentials.headers.get(b"authorization", b"")
         if shown[: len(_SCHEME)].lower() != _SCHEME:
             return None
         return ADMIN if hmac.compare_digest(shown[len(_SCHEME) :].strip(), self._token) else None
 
 
-def anybody(headers: Mapping[bytes, bytes]) -> User | None:
+async def anybody(credentials: Credentials) -> User | None:
     """The authenticator of the plain loopback listener: every program on this machine is the administrator.
 
     A browser is such a program, and runs the scripts of strangers. It says which page a request comes from: none may
     but our own. A page of another port is another origin, and one whose name leads here (DNS rebinding) names another
     host. What a browser says about a page cannot be forged by the page.
     """
+    headers = credentials.headers
     host = headers.get(b"host", b"")
     if not _is_loopback(host):
         return None

@@ -35,7 +35,7 @@ _SHOWN: Final = 30  # bytes of a body that nobody can read
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BodyType:
     """The kind of object that an endpoint takes. `definition` is empty for a custom resource."""
 
     group: str
@@ -93,14 +93,14 @@ class Target:
 
 
 @lru_cache(maxsize=1024)
-def target_of(resource: Resource, subresource: str = "") -> Target:
+def body_type_of(resource: Resource, subresource: str = "") -> BodyType:
     """What the endpoint of a resource, or of one of its subresources, takes."""
     sub = resource.subresources.get(subresource)
     if sub is None or sub.kind == resource.kind:
-        return Target(resource.group, resource.version, resource.kind, resource.definition)
+        return BodyType(resource.group, resource.version, resource.kind, resource.definition)
     group, version = (sub.group, sub.version) if sub.version else (resource.group, resource.version)
     also = _ALSO.get((group, sub.kind), frozenset())
-    return Target(group, version, sub.kind, definition_of(group, version, sub.kind), also)
+    return BodyType(group, version, sub.kind, definition_of(group, version, sub.kind), also)
 
 
 def definition_of(group: str, version: str, kind: str) -> str:

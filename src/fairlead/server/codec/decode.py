@@ -18,11 +18,11 @@ from fairlead.golang.json import MalformedJson, may_have_duplicates, parse, pars
 from fairlead.golang.values import unmarshal_error
 from fairlead.golang.yaml import MalformedYaml
 from fairlead.server.codec import duplicates, protobuf, wire
-from fairlead.server.codec.body_types import Target, definition_of, target_of
+from fairlead.server.codec.body_types import BodyType, definition_of
 from fairlead.server.codec.normalise import normalise
 from fairlead.server.codec.protobuf import MalformedProtobuf
 
-__all__ = ["JSON", "PROTOBUF", "YAML", "Target", "decode", "decode_options", "media_type", "target_of"]
+__all__ = ["JSON", "PROTOBUF", "YAML", "BodyType", "decode", "decode_options", "media_type"]
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -37,7 +37,7 @@ _KIND_AND_VERSION: Final = (
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
 
 
-def decode(body: bytes, content_type: str, target: Target) -> tuple[Obj, list[str]]:
+def decode(body: bytes, content_type: str, target: BodyType) -> tuple[Obj, list[str]]:
     """The object in a body, and what strict decoding objects to so far (keys that come twice).
 
     Unknown fields are told by `normalise`, later; but where keys come twice, both are told here, in the order of the
@@ -92,7 +92,7 @@ def _unsupported(*accepted: str) -> UnsupportedMediaType:
     )
 
 
-def _checked(obj: Obj, kind: str, api_version: str, target: Target) -> Obj:
+def _checked(obj: Obj, kind: str, api_version: str, target: BodyType) -> Obj:
     """The object with its kind and apiVersion, if it is what the endpoint takes.
 
     The kind of a custom resource stays as it is sent: there it is a rule of the object, broken with a 422.
@@ -107,7 +107,7 @@ def _checked(obj: Obj, kind: str, api_version: str, target: Target) -> Obj:
 # --- JSON and YAML --------------------------------------------------------------------------------------------------
 
 
-def _identified(value: Any, target: Target, refusal: Callable[[str], BadRequest]) -> tuple[Obj, str, str]:
+def _identified(value: Any, target: BodyType, refusal: Callable[[str], BadRequest]) -> tuple[Obj, str, str]:
     """The value as an object, and which kind and apiVersion it claims to have, if any."""
     if value is None:
         return {}, "", ""
@@ -133,7 +133,7 @@ def _word(obj: Obj, name: str, refusal: Callable[[str], BadRequest]) -> str:
 
 
 def _options(value: Any) -> Obj:
-    target = Target("", "v1", "DeleteOptions", _OPTIONS)
+    target = BodyType("", "v1", "DeleteOptions", _OPTIONS)
     obj, kind, api_version = _identified(value, target, BadRequest)
     if kind not in ("", target.kind):
         raise BadRequest(
@@ -145,7 +145,7 @@ def _options(value: Any) -> Obj:
 # --- protobuf -------------------------------------------------------------------------------------------------------
 
 
-def _from_protobuf(body: bytes, target: Target) -> Obj:
+def _from_protobuf(body: bytes, target: BodyType) -> Obj:
     if not target.definition:
         raise _unsupported(JSON, YAML)
     try:

@@ -21,7 +21,7 @@ from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
-from fairlead.server.codec.body_types import Target
+from fairlead.server.codec.body_types import BodyType
 from fairlead.server.codec.normalise import Report, walker
 from fairlead.server.codec.versions import Version
 from fairlead.server.codec.wire import OBJECT_META
@@ -125,7 +125,7 @@ class VersionSchema:
 
     def _refusal(self, text: str) -> BadRequest:
         row = self.resource
-        return Target(row.group, row.version, row.kind, "").refusal(text)
+        return BodyType(row.group, row.version, row.kind, "").refusal(text)
 
     def shown(self, obj: Obj) -> Obj:
         """A stored object as this version shows it."""

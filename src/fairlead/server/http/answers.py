@@ -97,7 +97,7 @@ class Answer:
             wanted = request.form()
             form = Form(wanted.media_type, is_pretty=wanted.is_pretty)
         except NotAcceptable:
-            form = Form(is_pretty=request.is_pretty)
+            form = request.plain_form()
         return cls.of_status(error, form)
 
     @classmethod

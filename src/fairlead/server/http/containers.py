@@ -10,8 +10,8 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
 from fairlead.server.http.answers import Answer
-from fairlead.server.http.paths import Target
 from fairlead.server.http.request import Request
+from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.registry.registry import Registry
 
 #: What needs a real container or a real node, and what is said about it.
@@ -28,21 +28,22 @@ _NOT_SIMULATED = {
 _OF_A_CONTAINER = frozenset({"log", "exec", "attach"})
 
 
-def is_simulated(target: Target) -> bool:
-    return not target.group and (target.plural, target.subresource) in _NOT_SIMULATED
+def is_simulated(info: RequestInfo) -> bool:
+    return not info.group and (info.resource, info.subresource) in _NOT_SIMULATED
 
 
-async def answer(registry: Registry, request: Request, target: Target) -> Answer:
+async def answer(registry: Registry, request: Request) -> Answer:
     """Say why not. Only the log of a pod that has no node yet is an answer: there is nothing in it."""
-    if target.plural == "pods" and target.subresource != "proxy":
-        pod = (await registry.get(PODS, target.name, target.namespace)).obj()
-        if target.subresource in _OF_A_CONTAINER:
+    info = request.info
+    if info.resource == "pods" and info.subresource != "proxy":
+        pod = (await registry.get(PODS, info.name, info.namespace)).obj()
+        if info.subresource in _OF_A_CONTAINER:
             _check_container(pod, request.query.get("container", ""))
         if not pod["spec"].get("nodeName"):
-            if target.subresource == "log":
+            if info.subresource == "log":
                 return Answer(200, b"", "text/plain")
-            raise BadRequest(f"pod {target.name} does not have a host assigned")
-    raise BadRequest(_NOT_SIMULATED[target.plural, target.subresource])
+            raise BadRequest(f"pod {info.name} does not have a host assigned")
+    raise BadRequest(_NOT_SIMULATED[info.resource, info.subresource])
 
 
 def _check_container(pod: Obj, asked: str) -> None:

@@ -5,20 +5,22 @@ Whoever sent it may be anybody until its headers have been looked at: the path a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
+from fairlead.api.users import User
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import remembered
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.server.apply.bodies import check_options, manager_of
-from fairlead.server.context import Caller
+from fairlead.server.context import RequestContext
 from fairlead.server.http.negotiate import Form, form_of
+from fairlead.server.http.request_info import RequestInfo, request_info
 
 #: kube-apiserver's --request-timeout.
 REQUEST_SECONDS = 60.0
@@ -38,11 +40,15 @@ class Request:
     scope: Any
     headers: Mapping[bytes, bytes]
     receive: Callable[[], Awaitable[Any]]
-    path: str = ""
+    send: Callable[[Any], Awaitable[None]]
+    #: Who sends it, once that is known.
+    user: User | None = None
+    #: What is said beside the answer.
+    warnings: list[str] = field(default_factory=list)
     queries: dict[str, list[str]] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    caller: Caller = field(default_factory=Caller)
+    _info: RequestInfo | None = None
 
     def count(self, header: bytes) -> int:
         """How often a header was given."""
@@ -55,9 +61,24 @@ class Request:
     def method(self) -> str:
         return str(self.scope["method"])
 
-    def read_url(self) -> None:
-        """Take path and query apart. Of a parameter that is given twice the first counts, as in apimachinery."""
-        self.path = unquote(self.scope["raw_path"].decode("ascii"))
+    @property
+    def info(self) -> RequestInfo:
+        """What the request is about."""
+        if self._info is None:
+            self._info = request_info(self.method, unquote(self.scope["raw_path"].decode("ascii")))
+        return self._info
+
+    @property
+    def path(self) -> str:
+        return self.info.path
+
+    def context(self, strict_errors: Sequence[str] = (), repeated_keys: Sequence[str] = ()) -> RequestContext:
+        """Who asks, and what their body showed; nobody unknown gets as far as this."""
+        assert self.user is not None
+        return RequestContext(self.user, True, strict_errors, repeated_keys)
+
+    def read_query(self) -> None:
+        """Take the query apart. Of a parameter that is given twice the first counts, as in apimachinery."""
         raw = self.scope["query_string"]
         if not raw:
             return
@@ -83,6 +104,10 @@ class Request:
         """How the client wants an answer; raises `NotAcceptable`."""
         form = form_of(self.accept, is_routed=is_routed, has_rows=has_rows)
         return replace(form, is_pretty=True) if self.is_pretty else form
+
+    def plain_form(self) -> Form:
+        """JSON, whatever `Accept` says."""
+        return Form(is_pretty=self.is_pretty)
 
     @property
     def is_pretty(self) -> bool:

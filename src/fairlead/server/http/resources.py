@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from http import HTTPStatus
 
 from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
-from fairlead.server.codec.body_types import target_of
+from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import Version
+from fairlead.server.context import RequestContext
 from fairlead.server.http import containers
 from fairlead.server.http.answers import Answer
-from fairlead.server.http.paths import Target
 from fairlead.server.http.request import Request
+from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.streams import Streams
 from fairlead.server.http.transforms import Presenter
 from fairlead.server.registry.patching import decode_patch
 from fairlead.server.registry.registry import Registry
-from fairlead.server.storage import metadata_rules as writing
+from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.deletion import options_of, orphan_of
 from fairlead.server.storage.listing import check_list, list_revision, parse_revision, wait_for
 
-Send = Callable[[Any], Awaitable[None]]
 _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)
 _CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: "
@@ -35,14 +35,9 @@ _CUSTOM_PATCHES = (
 _NEVER_STORED = frozenset({"binding", "eviction", "token"})
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
-#: HTTP method -> (verb on an object or subresource, verb on a collection).
-_VERBS = {
-    "GET": ("get", "list"),
-    "POST": ("", "create"),
-    "PUT": ("update", ""),
-    "PATCH": ("patch", ""),
-    "DELETE": ("delete", "deletecollection"),
-}
+#: Methods that mean one object, and the one that never does.
+_ON_OBJECTS = frozenset({"PUT", "PATCH"})
+_ON_COLLECTIONS = frozenset({"POST"})
 
 
 class Resources:
@@ -52,163 +47,166 @@ class Resources:
         self._registry = registry
         self.streams = Streams()
 
-    async def answer(self, request: Request, target: Target, send: Send) -> Answer | None:
+    async def answer(self, request: Request) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""
-        found = self._registry.catalogue.find(target.group, target.version, target.plural)
-        if found is None or not _is_place(request, target, found[1].resource):
-            return self._no_such_path(target)
+        info = request.info
+        found = self._registry.catalogue.find(info.group, info.version, info.resource)
+        if found is None or not _is_place(request, found[1].resource):
+            return self._no_such_path(info)
         served, version = found
-        if containers.is_simulated(target):
-            return await containers.answer(self._registry, request, target)
+        if containers.is_simulated(info):
+            return await containers.answer(self._registry, request)
         if version.deprecation:
-            request.caller.warnings.append(version.deprecation)
-        verb = _verb(request, target, version.resource)
-        if verb in ("list", "watch") and (request.is_watch or target.is_watch):
-            await self.streams.run(self._registry, served, version, target, request, send)
+            request.warnings.append(version.deprecation)
+        verb = _verb(request, version.resource)
+        if verb == "watch" or (verb == "list" and request.is_watch):
+            await self.streams.run(self._registry, served, version, request)
             return None
-        handler: Callable[[Request, Target, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
-        return await handler(request, target, served, version)
+        handler: Callable[[Request, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
+        return await handler(request, served, version)
 
-    def _no_such_path(self, target: Target) -> Answer:
+    def _no_such_path(self, info: RequestInfo) -> Answer:
         """Upstream has a router for each built-in group; custom groups fall through to the end of the chain."""
         rows = self._registry.catalogue.rows()
-        if any(row.definition and (row.group, row.version) == (target.group, target.version) for row in rows):
+        if any(row.definition and (row.group, row.version) == (info.group, info.version) for row in rows):
             raise NotFound("the server could not find the requested resource", shows_details=True)
         return Answer.not_found()
 
-    async def _get(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+    async def _get(self, request: Request, served: Served, version: Version) -> Answer:
+        info = request.info
         show = Presenter(served, version, request)
-        if not target.subresource and request.flag("export"):
+        if not info.subresource and request.flag("export"):
             raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
         await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
         row = version.resource
-        found = await self._registry.get(row, target.name, target.namespace, target.subresource)
+        found = await self._registry.get(row, info.name, info.namespace, info.subresource)
         return show.one(found)
 
-    async def _list(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+    async def _list(self, request: Request, served: Served, version: Version) -> Answer:
+        info = request.info
         show, query = Presenter(served, version, request), _list_query(request)
         if not query.continue_token:
             await wait_for(self._registry.store, list_revision(query))
-        listing = await self._registry.list(version.resource, target.namespace, query)
+        listing = await self._registry.list(version.resource, info.namespace, query)
         return show.page(listing)
 
-    async def _create(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        row = version.resource
-        has_rows = "list" in row.verbs and target.subresource not in _NEVER_STORED
+    async def _create(self, request: Request, served: Served, version: Version) -> Answer:
+        info, row = request.info, version.resource
+        has_rows = "list" in row.verbs and info.subresource not in _NEVER_STORED
         show = Presenter(served, version, request, has_rows=has_rows)
         options = request.write_options("CreateOptions")
-        obj = self._decoded(request, version, target.subresource)
+        obj, context = _decoded(request, version)
         made = await self._registry.create(
-            row,
-            obj,
-            target.namespace,
-            name=target.name,
-            subresource=target.subresource,
-            options=options,
-            caller=request.caller,
+            context, row, obj, info.namespace, name=info.name, subresource=info.subresource, options=options
         )
-        return show.one(made, 201)
+        request.warnings.extend(made.warnings)
+        return show.one(made.object, made.code)
 
-    async def _update(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        _check_named(target)
+    async def _update(self, request: Request, served: Served, version: Version) -> Answer:
+        info = request.info
+        _check_named(info)
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
-        obj = self._decoded(request, version, target.subresource)
-        writing.check_identity(obj, row, target.name, target.namespace)
-        stored = await self._registry.update(
-            row, obj, subresource=target.subresource, options=options, caller=request.caller
-        )
-        return show.one(stored, 201 if request.caller.created else 200)
+        obj, context = _decoded(request, version)
+        metadata_rules.check_identity(obj, row, info.name, info.namespace)
+        stored = await self._registry.update(context, row, obj, subresource=info.subresource, options=options)
+        request.warnings.extend(stored.warnings)
+        return show.one(stored.object, stored.code)
 
-    async def _patch(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
-        try:
-            type_ = PatchType(request.content_type)
-        except ValueError:
-            raise _UNSUPPORTED_PATCH if served.crd is None else UnsupportedMediaType(_CUSTOM_PATCHES) from None
-        if type_ is PatchType.STRATEGIC and served.crd is not None:
-            raise UnsupportedMediaType(_CUSTOM_PATCHES)
-        _check_named(target)
+    async def _patch(self, request: Request, served: Served, version: Version) -> Answer:
+        info, type_ = request.info, _patch_type(request, served)
+        _check_named(info)
         show = Presenter(served, version, request)
         options = request.write_options("PatchOptions")
         try:
-            patch = decode_patch(request.body, type_, request.caller, options.field_validation)
+            patch = decode_patch(request.body, type_, options.field_validation)
         except ApiError:
             # Upstream decodes the patch when it has the object; only an apply needs none.
-            if type_ is not PatchType.APPLY or target.subresource:
-                await self._registry.get(version.resource, target.name, target.namespace)
+            if type_ is not PatchType.APPLY or info.subresource:
+                await self._registry.get(version.resource, info.name, info.namespace)
             raise
         patched = await self._registry.patch(
+            request.context(patch.strict_errors, patch.repeated_keys),
             version.resource,
-            target.name,
-            target.namespace,
-            patch,
+            info.name,
+            info.namespace,
+            patch.body,
             type_,
-            subresource=target.subresource,
+            subresource=info.subresource,
             options=options,
-            caller=request.caller,
         )
-        return show.one(patched, 201 if request.caller.created else 200)
+        request.warnings.extend(patched.warnings)
+        return show.one(patched.object, patched.code)
 
-    async def _delete(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+    async def _delete(self, request: Request, served: Served, version: Version) -> Answer:
+        info = request.info
         options, orphan = _delete_options(request)
         show = Presenter(served, version, request)
-        gone = await self._registry.delete(
-            version.resource, target.name, target.namespace, options, caller=request.caller
-        )
-        return show.one(gone, 202 if orphan is False and request.caller.lingers else 200)
+        gone = await self._registry.delete(request.context(), version.resource, info.name, info.namespace, options)
+        request.warnings.extend(gone.warnings)
+        return show.one(gone.object, gone.code if orphan is False else HTTPStatus.OK)
 
-    async def _deletecollection(self, request: Request, target: Target, served: Served, version: Version) -> Answer:
+    async def _deletecollection(self, request: Request, served: Served, version: Version) -> Answer:
         show, query = Presenter(served, version, request), _list_query(request)
         options, _ = _delete_options(request)
-        listing = await self._registry.delete_collection(
-            version.resource, target.namespace, query, options, caller=request.caller
-        )
-        return show.page(listing)
-
-    @staticmethod
-    def _decoded(request: Request, version: Version, subresource: str) -> Obj:
-        obj, strict = decode(request.body, request.full_content_type, target_of(version.resource, subresource))
-        request.caller.strict_errors.extend(strict)
-        return obj
+        row, namespace = version.resource, request.info.namespace
+        gone = await self._registry.delete_collection(request.context(), row, namespace, query, options)
+        request.warnings.extend(gone.warnings)
+        return show.page(gone.object)
 
 
-def _is_place(request: Request, target: Target, row: Resource) -> bool:
+def _decoded(request: Request, version: Version) -> tuple[Obj, RequestContext]:
+    """The object in the body, and who sends it in what state."""
+    body_type = body_type_of(version.resource, request.info.subresource)
+    obj, strict_errors = decode(request.body, request.full_content_type, body_type)
+    return obj, request.context(strict_errors)
+
+
+def _patch_type(request: Request, served: Served) -> PatchType:
+    try:
+        type_ = PatchType(request.content_type)
+    except ValueError:
+        raise _UNSUPPORTED_PATCH if served.crd is None else UnsupportedMediaType(_CUSTOM_PATCHES) from None
+    if type_ is PatchType.STRATEGIC and served.crd is not None:
+        raise UnsupportedMediaType(_CUSTOM_PATCHES)
+    return type_
+
+
+def _is_place(request: Request, row: Resource) -> bool:
     """Whether there is such a path: a namespaced kind can be listed across namespaces, and nothing else."""
+    info = request.info
     if not row.namespaced:
-        return not target.namespace
-    return bool(target.namespace) or (not target.name and (bool(row.definition) or request.method == "GET"))
+        return not info.namespace
+    return bool(info.namespace) or (not info.name and (bool(row.definition) or request.method == "GET"))
 
 
-def _check_named(target: Target) -> None:
+def _check_named(info: RequestInfo) -> None:
     """Custom resources have no router that would know that one object is meant (see `_verb`)."""
-    if not target.name:
+    if not info.name:
         raise BadRequest("name must be provided")
 
 
-def _verb(request: Request, target: Target, row: Resource) -> str:
+def _verb(request: Request, row: Resource) -> str:
     """The verb that a request means; `MethodNotSupported` if the kind does not know it."""
-    on_object, on_collection = _VERBS.get(request.method, ("", ""))
-    verb = on_object if target.name else on_collection
-    verbs = row.verbs
-    if not (verb or row.definition):
-        verb = on_object or on_collection  # of an object without a name; or a creation, where a name means nothing
-    if target.subresource:
-        sub = row.subresources.get(target.subresource)
+    info = request.info
+    is_watch, verbs = info.verb == "watch", row.verbs
+    verb = info.verb if not is_watch else "get" if info.name else "list"
+    if info.subresource:
+        sub = row.subresources.get(info.subresource)
         if sub is None and not row.definition:
-            raise NotFound.of(row.plural, target.name, row.group)
+            raise NotFound.of(row.plural, info.name, row.group)
         if sub is None:
             raise NotFound("the server could not find the requested resource", shows_details=True)
         verbs = sub.verbs
-        verb = "create" if request.method == "POST" else verb
-    is_everywhere = row.namespaced and not target.namespace
+    elif row.definition and request.method in (_ON_COLLECTIONS if info.name else _ON_OBJECTS):
+        verb = ""  # built-in kinds have a router, which knows no such path
+    is_everywhere = row.namespaced and not info.namespace
     if verb not in verbs or (is_everywhere and verb != "list"):
-        if target.subresource and not row.definition:
+        if info.subresource and not row.definition:
             text = f'{verb} is not supported on resources of kind "{row.qualified}"'
             raise MethodNotSupported(text, group=row.group, kind=row.plural)
         raise MethodNotSupported(_NOT_ALLOWED, shows_details=True)
-    if target.is_watch and verb == "get":
-        return "watch"
-    return verb
+    return "watch" if is_watch else verb
 
 
 def _delete_options(request: Request) -> tuple[DeleteOptions, bool | None]:

@@ -25,7 +25,6 @@ from fairlead.runtime import chance
 from fairlead.server.codec.versions import Version
 from fairlead.server.http.exchange import framing
 from fairlead.server.http.negotiate import TABLE, Form, check_stream
-from fairlead.server.http.paths import Target
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
@@ -217,22 +216,20 @@ class Streams:
         for one in self._open:
             one.ended.set()
 
-    async def run(
-        self, registry: Registry, served: Served, version: Version, target: Target, request: Request, send: Send
-    ) -> None:
+    async def run(self, registry: Registry, served: Served, version: Version, request: Request) -> None:
         """Answer a watch request until its time is over, the client goes away or the listener stops."""
-        query = request.watch_query()
+        info, query = request.info, request.watch_query()
         if request.is_watch:
             check_watch(query, request.query.get("continue", ""))
         else:  # `/watch/…` alone: upstream judges the options as if they were those of a list
             check_list(request.list_query(), has_initial_events="sendInitialEvents" in request.query)
-        if target.name:
-            query = _of_one(query, target.name)
+        if info.name:
+            query = _of_one(query, info.name)
         out = Stream(served, version, request)
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
-            await _stream(out, registry, served, version, target.namespace, query, send)
+            await _stream(out, registry, served, version, info.namespace, query, request.send)
         finally:
             listening.cancel()
             self._open.discard(out)

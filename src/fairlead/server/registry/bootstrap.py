@@ -7,6 +7,7 @@ from fairlead.api.errors import AlreadyExists
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.admission.service_addresses import SERVICE_NETWORK
+from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.restore import restore
 
@@ -63,6 +64,6 @@ def _kubernetes_service() -> Obj:
 async def _ensure(registry: Registry, resource: Resource, obj: Obj, namespace: str = "") -> None:
     if registry.find(resource.qualified, obj["metadata"]["name"], namespace) is None:
         try:
-            await registry.create(resource, obj, namespace)
+            await registry.create(INTERNAL, resource, obj, namespace)
         except AlreadyExists:
             return

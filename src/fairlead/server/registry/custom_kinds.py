@@ -17,6 +17,7 @@ from fairlead.api.encoded import Encoded, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
 from fairlead.runtime.clock import timestamp
+from fairlead.server.context import INTERNAL
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
@@ -122,7 +123,7 @@ class CustomKinds:
         if served is not None and served.cache.count:
             await self._change(name, lambda current: _with(current, naming.begin_instance_deletion))
             for version in list(served.versions.values())[:1]:
-                await self._registry.delete_collection(version.resource)
+                await self._registry.delete_collection(INTERNAL, version.resource)
             if served.cache.count:
                 asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)
                 return

@@ -5,56 +5,64 @@ Source: apiserver `registry/generic/registry/store.go`, `Delete`.
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from fairlead.api.encoded import Encoded, encoded, restamped
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import DeleteOptions
 from fairlead.runtime.clock import now
 from fairlead.server.admission.base import Admission, Operation
-from fairlead.server.context import Write
-from fairlead.server.registry.attempt import attributes_of
+from fairlead.server.context import Result, WriteRequest
+from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.deletion import Outcome
-from fairlead.server.storage.object_store import Records, is_stored
+from fairlead.server.storage.object_store import ObjectStore, is_stored
 from fairlead.store.base import Record
 
 
-class Removal:
+class DeleteRequest:
     """One request to delete objects of one kind."""
 
     def __init__(
-        self, records: Records, admission: Admission, served: Served, options: DeleteOptions, write: Write
+        self, admission: Admission, objects: ObjectStore, served: Served, options: DeleteOptions, request: WriteRequest
     ) -> None:
-        self._records, self._admission = records, admission
-        self._served, self._options, self._write = served, options, write
+        self._admission, self._objects = admission, objects
+        self._served, self._options, self._request = served, options, request
+        is_warned = served.strategy.deletion_warning and options.propagation_policy is None
+        #: What is said to the client of every object of this kind.
+        self.warnings = [served.strategy.deletion_warning] if is_warned else []
 
-    async def of(self, namespace: str, name: str, *, is_one_of_many: bool = False) -> Encoded:
-        """Delete that object, and again while somebody else is faster. What guards one guards no collection."""
+    async def carry_out(self, namespace: str, name: str, *, is_one_of_many: bool = False) -> Result[Encoded]:
+        """Delete that object, and again while somebody else is faster. What guards one guards no collection.
+
+        ACCEPTED if it is still there: finalizers or a grace period keep it.
+        """
         served, row = self._served, self._served.resource
-        key, said = served.key(namespace, name), len(self._write.caller.warnings)
+        key = served.key(namespace, name)
 
-        async def decide(record: Record | None) -> Encoded:
-            del self._write.caller.warnings[said:]
-            if record is None:
-                raise NotFound.of(row.plural, name, row.group)
-            obj = served.decoded(record.value)
-            if not is_one_of_many:
-                served.strategy.check_deletion(obj, self._options)
-            deletion.check_preconditions(obj, row, self._options)
-            attributes = attributes_of(served, obj, obj, self._write, Operation.DELETE)
-            await self._admission.admit(attributes)
-            await self._admission.validate(attributes)
-            return await self._carried_out(key, obj, record)
+        async def decide(record: Record | None) -> Result[Encoded]:
+            attempt = WriteAttempt(self._admission, served, self._request)
+            attempt.warnings += self.warnings
+            with attempt.warning_on_failure():
+                if record is None:
+                    raise NotFound.of(row.plural, name, row.group)
+                attempt.obj = attempt.old = obj = served.decoded(record.value)
+                if not is_one_of_many:
+                    served.strategy.check_deletion(obj, self._options)
+                deletion.check_preconditions(obj, row, self._options)
+                await attempt.admit(Operation.DELETE)
+                await attempt.admit_finally()
+                return await self._carried_out(key, attempt, record)
 
-        return await self._records.decided(key, decide)
+        return await self._objects.decided(key, decide)
 
-    async def _carried_out(self, key: str, obj: Obj, record: Record) -> Encoded:
-        served, options, shown = self._served, self._options, self._write.version.shown
+    async def _carried_out(self, key: str, attempt: WriteAttempt, record: Record) -> Result[Encoded]:
+        served, options, shown, obj = self._served, self._options, self._request.version.shown, attempt.obj
         outcome = deletion.decide(obj, served.strategy, options, now())
-        self._write.caller.lingers = outcome in (Outcome.PENDING, Outcome.MARK)
         if outcome is Outcome.PENDING:
-            return shown(Encoded(record.value))
+            return Result(shown(Encoded(record.value)), HTTPStatus.ACCEPTED, attempt.warnings)
         if options.dry_run:
             last = encoded(obj)
         elif outcome is Outcome.REMOVE:
@@ -62,13 +70,14 @@ class Removal:
         else:
             record = await self._marked(key, obj, record)
             last = Encoded(record.value) if outcome is Outcome.MARK else await self._finished(key, obj, record)
-        if outcome is Outcome.MARK or served.strategy.returns_deleted:
-            return shown(last)
-        return encoded(_deleted(served, obj))
+        if outcome is Outcome.MARK:
+            return Result(shown(last), HTTPStatus.ACCEPTED, attempt.warnings)
+        answer = shown(last) if served.strategy.returns_deleted else encoded(_deleted(served, obj))
+        return Result(answer, HTTPStatus.OK, attempt.warnings)
 
     async def _removed(self, key: str, record: Record) -> Encoded:
         """Take the object out; as of its end."""
-        revision = await self._records.remove(key, record.revision)
+        revision = await self._objects.remove(key, record.revision)
         return Encoded(restamped(record.value, record.revision, revision))
 
     async def _finished(self, key: str, obj: Obj, marked: Record) -> Encoded:
@@ -79,11 +88,11 @@ class Removal:
                 return Encoded(marked.value)
             return await self._removed(key, record)
 
-        return await self._records.decided(key, decide)
+        return await self._objects.decided(key, decide)
 
     async def _marked(self, key: str, obj: Obj, record: Record) -> Record:
         value = self._served.encode(obj)
-        return record if is_stored(value, record) else await self._records.put(key, value, record.revision)
+        return record if is_stored(value, record) else await self._objects.put(key, value, record.revision)
 
 
 def _deleted(served: Served, obj: Obj) -> Obj:

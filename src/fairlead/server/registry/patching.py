@@ -7,6 +7,8 @@ merges, and what strict field validation says of the patch itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,30 +24,36 @@ from fairlead.golang.json import may_have_duplicates, parse, parse_pairs
 from fairlead.golang.values import printed
 from fairlead.server.apply.bodies import decode_config, unconvertible
 from fairlead.server.codec import duplicates
-from fairlead.server.codec.body_types import Target
+from fairlead.server.codec.body_types import BodyType
 from fairlead.server.codec.schemas import patch_schema
-from fairlead.server.context import Caller, Wish
+from fairlead.server.context import Desired
 
 
-def decode_patch(body: bytes, type_: PatchType, caller: Caller, field_validation: str) -> Any:
-    """The patch in a request body, as `wish_of` takes it; what is wrong with it itself is told to the caller."""
+@dataclass(frozen=True, slots=True)
+class DecodedPatch:
+    """A patch as `desired_of` takes it, and what is wrong with the text itself."""
+
+    body: Any
+    strict_errors: Sequence[str] = ()
+    repeated_keys: Sequence[str] = ()
+
+
+def decode_patch(body: bytes, type_: PatchType, field_validation: str) -> DecodedPatch:
+    """The patch in a request body."""
     lenient = field_validation == "Ignore"
     if type_ is PatchType.JSON:
         operations = decode_json_patch(body, parse=parse, lenient=lenient)
-        repeated = _repeated(body, operations.operations)
-        caller.strict_errors += [*(f"json patch {problem}" for problem in repeated), *operations.unknown]
-        return operations
+        repeated = [f"json patch {problem}" for problem in _repeated(body, operations.operations)]
+        return DecodedPatch(operations, [*repeated, *operations.unknown])
     if type_ is PatchType.MERGE:
         merge = decode_merge_patch(body, parse=parse, lenient=lenient)
-        caller.strict_errors += _repeated(body, merge)
-        return merge
+        return DecodedPatch(merge, _repeated(body, merge))
     if type_ is PatchType.STRATEGIC:
         strategic = decode_strategic_patch(body, parse=parse)
-        caller.strict_errors += _repeated(body, strategic)
-        return strategic
+        return DecodedPatch(strategic, _repeated(body, strategic))
     if type_ is PatchType.APPLY:
-        config, caller.repeated_keys = decode_config(body)
-        return config
+        config, repeated_keys = decode_config(body)
+        return DecodedPatch(config, repeated_keys=repeated_keys)
     raise UnsupportedMediaType(f"{type_} is not supported yet")
 
 
@@ -54,7 +62,7 @@ def _repeated(body: bytes, patch: Any) -> list[str]:
     return duplicates.merged(parse_pairs(body), "")[1] if may_have_duplicates(body, patch) else []
 
 
-def wish_of(definition: str, patch: Any, type_: PatchType) -> Wish:
+def desired_of(definition: str, patch: Any, type_: PatchType) -> Desired:
     """What makes the wanted object from the present one. `definition` names the schema of a strategic merge."""
     if type_ is PatchType.JSON:
         operations = patch if isinstance(patch, JsonPatch) else JsonPatch(tuple(patch))
@@ -73,7 +81,7 @@ def _object(value: Any) -> Obj:
     return value
 
 
-def check_kind(patched: Obj, target: Target) -> None:
+def check_kind(patched: Obj, target: BodyType) -> None:
     """Refuse a document that a patch has made one of another kind; without a kind it is what the endpoint takes.
 
     A strategic merge happens on Go values, which know what they are: there the kind is overlooked.

@@ -41,8 +41,8 @@ class Served:
     forms: Forms | None = None
 
     @property
-    def kind(self) -> str:
-        return self.resource.kind
+    def stored_version(self) -> Version:
+        return self.versions[self.resource.api_version]
 
     def key(self, namespace: str, name: str) -> str:
         """The key under which the store holds the object."""

@@ -2,7 +2,7 @@
 
 Optimistic concurrency is the store's: a write names the revision that it replaces, and `RevisionMismatch` says that
 somebody else was faster. A writer does not wait for those before it, so what it decides may rest on a state that never
-comes to be. `Records.decided` is the one place where a decision waits for what it rests on before anybody is told.
+comes to be. `ObjectStore.decided` is the one place where a decision waits for what it rests on before anybody is told.
 A store that cannot write becomes a `Status` here.
 """
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _unescaped = msgspec.msgpack.Encoder().encode
 
 
-class Records:
+class ObjectStore:
     """The objects of all kinds in one store."""
 
     def __init__(self, store: Store) -> None:

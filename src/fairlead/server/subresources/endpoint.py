@@ -1,6 +1,6 @@
 """The endpoints through which one stored object is changed: itself, its status, its scale, and the like.
 
-Each endpoint is a `View`: it shows a stored object in its own form, and merges what a client sent back into it,
+An `Endpoint` shows a stored object in its own form, and merges what a client sent back into it,
 keeping what this endpoint may not touch. The write pipeline (`registry.py`) is the same for all of them.
 """
 
@@ -16,14 +16,14 @@ from fairlead.kinds.meta import validate_meta_update
 from fairlead.server.apply.managers import Writer
 from fairlead.server.apply.writers import writer_of
 from fairlead.server.codec.versions import Normalise, Version
-from fairlead.server.context import Write
-from fairlead.server.storage import metadata_rules as writing
+from fairlead.server.context import WriteRequest
+from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
 
 _STATUS_PARTS = ("kind", "apiVersion", "metadata", "status")
 
 
-class View:
+class Endpoint:
     """The main endpoint of a kind. Subclasses are its subresources."""
 
     #: Whether this endpoint shows the object itself (and not a Scale made from it).
@@ -53,9 +53,9 @@ class View:
         """The kind of what this endpoint shows."""
         return version.resource.kind
 
-    def writer(self, served: Served, write: Write) -> Writer:
+    def writer(self, served: Served, request: WriteRequest) -> Writer:
         """Under whose name a write to this endpoint is recorded."""
-        return writer_of(served, write)
+        return writer_of(served, request)
 
     def default(self, served: Served, sent: Obj) -> None:
         """Fill in what the client left out."""
@@ -63,9 +63,9 @@ class View:
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
         """The object to store."""
-        writing.carry_over(served, sent, old)
+        metadata_rules.carry_over(served, sent, old)
         if served.strategy.has_status:
-            writing.keep_status(sent, old)
+            metadata_rules.keep_status(sent, old)
         served.strategy.prepare_update(sent, old)
         self.count_generation(served, sent, old)
         return sent
@@ -73,7 +73,7 @@ class View:
     @staticmethod
     def count_generation(served: Served, new: Obj, old: Obj) -> None:
         if served.strategy.has_generation:
-            writing.count_generation(new, old)
+            metadata_rules.count_generation(new, old)
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
         validate_meta_update(new, old, errors, resource=served.resource, again=served.strategy.meta_checks)
@@ -83,15 +83,15 @@ class View:
         return served.strategy.warnings(new, old)
 
 
-class StatusView(View):
+class StatusEndpoint(Endpoint):
     """`/status`: writes the status (and metadata) alone."""
 
     def narrowed(self, sent: Obj) -> Obj:
         return {key: sent[key] for key in _STATUS_PARTS if key in sent}
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        writing.carry_over(served, sent, old)
-        new = writing.only_status(sent, old)
+        metadata_rules.carry_over(served, sent, old)
+        new = metadata_rules.only_status(sent, old)
         served.strategy.prepare_status(new, old)
         return new
 
@@ -103,18 +103,18 @@ class StatusView(View):
         return served.strategy.status_warnings(new)
 
 
-MAIN = View()
-STATUS = StatusView()
+MAIN = Endpoint()
+STATUS = StatusEndpoint()
 
-#: Views of particular kinds, filled in by `server/subresources/table.py`: (qualified, subresource) -> view.
-Views = Mapping[tuple[str, str], View]
+#: Endpoints of particular kinds, filled in by `server/subresources/table.py`: (qualified, subresource) -> view.
+Endpoints = Mapping[tuple[str, str], Endpoint]
 
 
-def view_of(views: Views, resource: Resource, subresource: str) -> View:
+def endpoint_of(endpoints: Endpoints, resource: Resource, subresource: str) -> Endpoint:
     """The endpoint of that name; `NotFound` if the kind has none."""
     if not subresource:
         return MAIN
-    found = views.get((resource.qualified, subresource)) or views.get(("*", subresource))
+    found = endpoints.get((resource.qualified, subresource)) or endpoints.get(("*", subresource))
     if found is None or subresource not in resource.subresources:
         raise NotFound("the server could not find the requested resource")
     return found

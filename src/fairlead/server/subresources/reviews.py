@@ -5,15 +5,10 @@ Authorization is not enforced yet: whoever got in is the administrator, and the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
-from fairlead.server.context import Write
-from fairlead.server.storage.catalogue import Served
-
-if TYPE_CHECKING:
-    from fairlead.server.registry.registry import Registry
+from fairlead.server.context import Result
+from fairlead.server.subresources.action import ActionCall, done
 
 _EVERYTHING: Obj = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -22,36 +17,29 @@ _EVERYTHING: Obj = {
 }
 
 
-async def access_review(
-    registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write
-) -> Encoded:
+async def access_review(call: ActionCall) -> Result[Encoded]:
     """May somebody do something? (SubjectAccessReview and its kin)"""
-    return _answered(body, write, {"allowed": True})
+    return _answered(call, {"allowed": True})
 
 
-async def rules_review(
-    registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write
-) -> Encoded:
+async def rules_review(call: ActionCall) -> Result[Encoded]:
     """What may I do? (SelfSubjectRulesReview)"""
-    return _answered(body, write, _EVERYTHING)
+    return _answered(call, _EVERYTHING)
 
 
-async def subject_review(
-    registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write
-) -> Encoded:
+async def subject_review(call: ActionCall) -> Result[Encoded]:
     """Who am I? (SelfSubjectReview)"""
-    user = write.caller.user
-    return _answered(body, write, {"userInfo": {"username": user.name, "groups": list(user.groups)}})
+    user = call.request.context.user
+    return _answered(call, {"userInfo": {"username": user.name, "groups": list(user.groups)}})
 
 
-async def token_review(
-    registry: Registry, served: Served, namespace: str, name: str, body: Obj, write: Write
-) -> Encoded:
+async def token_review(call: ActionCall) -> Result[Encoded]:
     """Whose token is this? (TokenReview) Nobody's: no tokens but the administrator's are given out."""
-    return _answered(body, write, {"user": {}, "error": "unknown token"})
+    return _answered(call, {"user": {}, "error": "unknown token"})
 
 
-def _answered(body: Obj, write: Write, status: Obj) -> Encoded:
-    row = write.version.resource
-    write.judge(write.version.normalise(body), row.kind, row.version)
-    return encoded(body | {"kind": row.kind, "apiVersion": row.api_version, "status": status})
+def _answered(call: ActionCall, status: Obj) -> Result[Encoded]:
+    version = call.request.version
+    row = version.resource
+    warnings = call.request.judge(version.normalise(call.body), row.kind, row.version)
+    return done(call.body | {"kind": row.kind, "apiVersion": row.api_version, "status": status}, warnings)

@@ -1,0 +1,156 @@
+"""The way of every request: one list of steps, each of which lets it pass to the next, or answers itself.
+
+    recover ▸ bound ▸ authenticate ▸ dispatch
+
+Until a request is authenticated nothing of it is looked at but its path and the few headers which that takes. Every
+refusal is an `ApiError` that becomes a `Status` in `recover`; whatever else goes wrong becomes a 500 that tells the
+client nothing but where to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, ServerTimeout, Unauthorized
+from fairlead.runtime.watchdog import working_on
+from fairlead.server.auth.authenticator import Authenticator, Credentials
+from fairlead.server.http.answers import Answer
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.exchange import Receive
+from fairlead.server.http.health import HEALTH_PATHS, Health
+from fairlead.server.http.protocol import KNOWN, TRANSPORT
+from fairlead.server.http.request import REQUEST_SECONDS, Request
+from fairlead.server.http.resources import Resources
+
+#: kube-apiserver's limit of a request body.
+MAX_BODY_BYTES: Final = 3 << 20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the steps work with."""
+
+    authenticate: Authenticator
+    resources: Resources
+    documents: Documents
+    health: Health
+
+
+#: The rest of the way; None: the answer has been streamed already.
+Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
+Step: TypeAlias = Callable[[Services, Handler, Request], Awaitable[Answer | None]]
+
+
+class ClientGone(Exception):
+    """The connection closed before the request was complete: nothing of it may be carried out."""
+
+
+class BodyTimeout(ServerTimeout):
+    """The body did not come in time."""
+
+
+async def recover(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Make an answer of whatever the steps behind this one raise."""
+    try:
+        return await proceed(request)
+    except ApiError as error:
+        request.warnings.extend(error.warnings)
+        if request.user is None:  # a stranger's `Accept` is not looked at
+            return Answer.of_status(error, request.plain_form())
+        answer = Answer.of_error(error, request)
+        if isinstance(error, BodyTimeout):
+            answer.headers.append((b"connection", b"close"))  # what may still come is no request
+        return answer
+    except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
+        return Answer.of_error(BadRequest("the object is nested too deeply"), request)
+    except ClientGone:
+        return None
+    except Exception:
+        log.exception("%s %s", request.method, request.path)
+        return Answer.of_error(InternalError("Internal error occurred: see the server's log"), request)
+
+
+async def bound(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """What anybody may send: one `Host`, in Go's words. The connection has bounded the head already (`protocol.py`)."""
+    match request.count(b"host"):
+        case 1:
+            return await proceed(request)
+        case 0 if request.scope["http_version"] != "1.1":
+            return await proceed(request)
+        case 0:
+            problem = "missing required Host header"
+        case _:
+            problem = "too many Host headers"
+    answer = Answer.of_text(f"400 Bad Request: {problem}", 400)
+    answer.headers.append((b"connection", b"close"))
+    return answer
+
+
+async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Let in whoever is known, and nobody else."""
+    if request.count(b"authorization") == 1 or request.count(b"authorization") == 0:
+        request.user = await services.authenticate(Credentials(request.headers, request.scope[TRANSPORT]))
+    if request.user is None:
+        raise Unauthorized("Unauthorized")
+    if KNOWN in request.scope:
+        request.scope[KNOWN]()
+    return await proceed(request)
+
+
+async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Read the rest of the request, and hand it to whom it concerns."""
+    request.read_query()
+    info = request.info
+    working_on("apiserver", f"{request.method} {info.path}")
+    is_watch = request.is_watch or info.is_watch_path
+    seconds = REQUEST_SECONDS if is_watch else request.timeout()  # whoever watches has another parameter for it
+    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
+        request.body = await _body(request.receive, seconds)
+    if info.resource:
+        return await services.resources.answer(request)
+    endpoint, _, check = info.path.strip("/").partition("/")
+    if endpoint in HEALTH_PATHS:
+        excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query
+        return await services.health.answer(endpoint, check, excluded, is_verbose=is_verbose)
+    return await services.documents.answer(request)
+
+
+CHAIN: Final[tuple[Step, ...]] = (recover, bound, authenticate, dispatch)
+
+
+def chained(services: Services) -> Handler:
+    """The steps of `CHAIN`, each before the next."""
+    handler: Handler = _nobody
+    for step in reversed(CHAIN):
+        handler = partial(step, services, handler)
+    return handler
+
+
+async def _nobody(request: Request) -> Answer | None:
+    raise AssertionError("the last step answers")
+
+
+async def _body(receive: Receive, seconds: float) -> bytes:
+    """The whole body; a client that goes away half-way has sent nothing."""
+    body, more = bytearray(), True
+    try:
+        async with asyncio.timeout(seconds):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                body += message["body"]
+                if len(body) > MAX_BODY_BYTES:
+                    raise EntityTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+                more = message["more_body"]
+    except TimeoutError:
+        text = "Timeout: request did not complete within the allotted timeout"
+        raise BodyTimeout(text, shows_details=True) from None
+    return bytes(body)

@@ -1,0 +1,163 @@
+"""How an object changes: the steps of an update and of every kind of patch.
+
+Read, change, write; again while somebody else is faster and the client did not insist on a version. Source: apiserver
+`registry/rest/update.go` and `registry/generic/registry/store.go`, `Update`.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.errors import AlreadyExists, NotFound
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.verbs import PatchType
+from fairlead.server.admission.base import Admission, Operation
+from fairlead.server.admission.unenforced import unenforced
+from fairlead.server.apply.bodies import check_merged, judge_repeated
+from fairlead.server.apply.ownership import apply, settle, track
+from fairlead.server.context import Desired, Result, WriteRequest
+from fairlead.server.registry.attempt import WriteAttempt
+from fairlead.server.registry.create import create
+from fairlead.server.registry.patching import desired_of
+from fairlead.server.storage import metadata_rules
+from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.object_store import ObjectStore
+from fairlead.server.subresources.endpoint import Endpoint
+from fairlead.store.base import Record, RevisionMismatch
+
+#: Patches that ask nothing of what they do not change.
+_MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
+
+
+class UpdateRequest:
+    """One request to change the object of that name, through one endpoint of its kind."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        objects: ObjectStore,
+        served: Served,
+        endpoint: Endpoint,
+        request: WriteRequest,
+        namespace: str,
+        name: str,
+        body: Obj | None = None,
+    ) -> None:
+        """`body` is the object of an update; a patch comes with the request."""
+        self._admission, self._objects, self._served, self._endpoint = admission, objects, served, endpoint
+        self._request, self._namespace, self._name = request, namespace, name
+        self._body = body
+
+    async def carry_out(self) -> Result[Encoded]:
+        """The object as this endpoint shows it; CREATED if there was none before."""
+        return await self._objects.decided(self._served.key(self._namespace, self._name), self._attempted)
+
+    async def _attempted(self, record: Record | None) -> Result[Encoded]:
+        attempt = WriteAttempt(self._admission, self._served, self._request, self._endpoint)
+        with attempt.warning_on_failure():
+            desired = self._desired(attempt)
+            if record is None:
+                return await self._create(attempt, desired)
+            return await self._replace(attempt, desired, record)
+
+    def _desired(self, attempt: WriteAttempt) -> Desired:
+        """What makes the wanted object from the present one."""
+        request, endpoint, body = self._request, self._endpoint, self._body
+        if request.patch is None:
+            assert body is not None
+            return lambda _: body | {"metadata": dict(metadata(body))}  # each attempt fills in its own
+        if not request.is_apply:
+            return desired_of(endpoint.definition(request.version), request.patch.body, request.patch.type)
+        return self._applied(attempt, request.patch.body)
+
+    def _applied(self, attempt: WriteAttempt, config: Obj) -> Desired:
+        """What merges a configuration into the present object (or into none), with the owners of its fields."""
+        request, options = self._request, self._request.options
+        kind, writer = self._endpoint.kind(request.version), self._endpoint.writer(self._served, request)
+
+        def desired(live: Obj) -> Obj:
+            merged = apply(live or None, config, kind, writer, force=options.force)
+            judge_repeated(request.context.repeated_keys, options.field_validation, attempt.warnings)
+            check_merged(merged, request.version.resource, self._name, self._namespace, is_new=not live)
+            return merged
+
+        return desired
+
+    async def _create(self, attempt: WriteAttempt, desired: Desired) -> Result[Encoded]:
+        """A change of what does not exist: some kinds are created by that, and every kind by an apply."""
+        request, served, row = self._request, self._served, self._served.resource
+        may_create = request.patch is None and served.strategy.allows_create_on_update
+        if request.subresource or not (may_create or request.is_apply):
+            raise NotFound.of(row.plural, self._name, row.group)
+        attempt.receive_desired(desired({}))
+        if not request.patch:
+            metadata_rules.check_nobody_is_meant(served, attempt.obj, self._namespace, self._name)
+        try:
+            return await create(attempt, self._objects, self._namespace)
+        except AlreadyExists:  # somebody was faster: change theirs
+            raise RevisionMismatch(served.key(self._namespace, self._name), 0) from None
+
+    async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
+        served, endpoint, request = self._served, self._endpoint, self._request
+        attempt.old = old = served.decoded(record.value)
+        self._receive(attempt, desired, old)
+        if not request.patch:
+            metadata_rules.check_uid(served, attempt.obj, old)
+        metadata_rules.check_revision(served, attempt.obj, record.revision, is_whole=endpoint.is_whole)
+        self._merge(attempt, old)
+        try:
+            await attempt.admit(Operation.UPDATE)
+            self._validate(attempt, old)
+            await attempt.admit_finally()
+            may_drop_managers = request.patch is not None and not request.is_apply
+            stored = await self._objects.replace(
+                served,
+                served.key(self._namespace, self._name),
+                attempt.obj,
+                record,
+                dry_run=request.options.dry_run,
+                may_drop_managers=may_drop_managers,
+            )
+        except BaseException:
+            await attempt.undo()
+            raise
+        return Result(self._shown(stored), HTTPStatus.OK, attempt.warnings)
+
+    def _receive(self, attempt: WriteAttempt, desired: Desired, old: Obj) -> None:
+        """What the client wants, in the stored version and in normal form."""
+        request, endpoint, version = self._request, self._endpoint, self._request.version
+        shown = endpoint.edited(self._served, old)
+        if request.patch and request.patch.type in _MERGES and not request.tracks_fields:
+            shown = endpoint.narrowed(shown)
+        if endpoint.is_whole and version.from_stored:
+            shown = version.from_stored(shown)
+        attempt.receive_desired(desired(shown))
+        was = metadata(old)
+        metadata_rules.check_identity(attempt.obj, version.resource, was["name"], was.get("namespace", ""))
+
+    def _merge(self, attempt: WriteAttempt, old: Obj) -> None:
+        """Put what this endpoint may change into what there is, with defaults and the owners of fields."""
+        served, endpoint, request, sent = self._served, self._endpoint, self._request, attempt.obj
+        attempt.merge_owners()
+        endpoint.default(served, sent)
+        if not request.tracks_fields:
+            metadata_rules.keep_managers(sent, old)
+        elif not request.is_apply:
+            track(sent, endpoint.edited(served, old), endpoint.writer(served, request))
+        attempt.obj = endpoint.merged(served, sent, old)
+        settle(attempt.obj, old)
+
+    def _validate(self, attempt: WriteAttempt, old: Obj) -> None:
+        served, endpoint, errors = self._served, self._endpoint, Errors()
+        endpoint.validate(served, attempt.obj, old, errors)
+        attempt.refuse(errors)
+        attempt.warnings.extend(endpoint.warnings(served, attempt.obj, old))
+        if endpoint.is_whole:
+            attempt.warnings.extend(unenforced(served.resource, attempt.obj))
+
+    def _shown(self, stored: Record) -> Encoded:
+        if self._endpoint.is_whole:
+            return self._request.version.shown(Encoded(stored.value))
+        return encoded(self._endpoint.shown(self._served, Encoded(stored.value).obj()))

@@ -1,0 +1,63 @@
+"""A POST that does something to an object, or asks something, instead of creating one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Protocol
+
+from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import DeleteOptions
+from fairlead.server.admission.base import Admission, Reader
+from fairlead.server.codec.body_types import body_type_of
+from fairlead.server.context import RequestContext, Result, WriteRequest
+from fairlead.server.storage.catalogue import Catalogue, Served
+
+
+class Backend(Reader, Protocol):
+    """What an action may do to the objects of a server; the registry can."""
+
+    catalogue: Catalogue
+    admission: Admission
+
+    async def guaranteed_update(
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
+    ) -> Obj | None: ...
+
+    async def delete(
+        self, context: RequestContext, resource: Resource, name: str, namespace: str, options: DeleteOptions
+    ) -> Result[Encoded]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCall:
+    """One such request."""
+
+    backend: Backend
+    served: Served
+    namespace: str
+    name: str
+    body: Obj
+    request: WriteRequest
+
+    def understand(self) -> list[str]:
+        """Make the body normal; its types are right after that. The warnings about it."""
+        body_type = body_type_of(self.request.version.resource, self.request.subresource)
+        return self.request.judge(body_type.normalise(self.body), body_type.kind, body_type.version)
+
+
+Action = Callable[[ActionCall], Awaitable[Result[Encoded]]]
+
+
+def done(obj: Obj, warnings: list[str]) -> Result[Encoded]:
+    """The answer to what was carried out; nothing of it is stored."""
+    return Result(encoded(obj), HTTPStatus.CREATED, warnings)

@@ -1,0 +1,71 @@
+"""What a POST to a pod can do: bind it to a node, or ask for its eviction."""
+
+from __future__ import annotations
+
+from fairlead.api.builtin import PODS
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import NotFound
+from fairlead.api.objects import Obj, name_of
+from fairlead.api.verbs import DeleteOptions
+from fairlead.kinds.pods import assign, check_binding
+from fairlead.server.admission.base import Attributes, Operation
+from fairlead.server.context import Result
+from fairlead.server.storage import metadata_rules
+from fairlead.server.subresources.action import ActionCall, done
+from fairlead.server.subresources.eviction import evict
+
+_SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def bind(call: ActionCall) -> Result[Encoded]:
+    """`pods/NAME/binding`, and the old `POST bindings`, which names the pod in the body alone."""
+    warnings = call.understand()
+    metadata_rules.place(call.served, call.body, call.namespace)
+    name = call.name or name_of(call.body)
+    check_binding(call.body, name)
+    binding = await _admitted(call, name, "binding")
+    pods, _ = call.backend.catalogue.of(PODS)
+
+    def change(pod: Obj) -> Obj:
+        metadata_rules.check_is_meant(pods, binding, pod)
+        assign(pod, binding)
+        return pod
+
+    dry_run = call.request.options.dry_run
+    if await call.backend.guaranteed_update("pods", name, call.namespace, change, dry_run=dry_run) is None:
+        raise NotFound.of("pods", name)
+    return done(_SUCCESS, warnings)
+
+
+async def evict_pod(call: ActionCall) -> Result[Encoded]:
+    """`pods/NAME/eviction`."""
+    warnings = call.understand()
+    metadata_rules.place(call.served, call.body, call.namespace)
+    eviction = await _admitted(call, call.name, "eviction")
+    backend = call.backend
+
+    async def delete(pod: str, namespace: str, options: DeleteOptions) -> object:
+        return await backend.delete(call.request.context, PODS, pod, namespace, options)
+
+    dry_run = call.request.options.dry_run
+    status = await evict(backend, backend, delete, call.namespace, call.name, eviction, dry_run=dry_run)
+    return done(status, warnings)
+
+
+async def _admitted(call: ActionCall, name: str, subresource: str) -> Obj:
+    """The body, as admission lets it pass."""
+    request = call.request
+    attributes = Attributes(
+        Operation.CREATE,
+        PODS,
+        call.namespace,
+        name,
+        call.body,
+        None,
+        subresource,
+        request.options.dry_run,
+        request.context.user,
+    )
+    await call.backend.admission.admit(attributes)
+    await call.backend.admission.validate(attributes)
+    return attributes.obj
