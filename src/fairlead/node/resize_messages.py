@@ -1,0 +1,62 @@
+"""The events of in-place resizing. Their messages carry a summary of what the pod wishes for, as JSON.
+
+Source: pkg/kubelet/events.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.objects import Obj
+from fairlead.api.quantity import canonical
+from fairlead.node.preemption import MESSAGE, PREEMPTING
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ResizeEvent(NamedTuple):
+    pod: Obj
+    type: str
+    reason: str
+    message: str
+
+
+def started_event(pod: Obj) -> ResizeEvent:
+    return ResizeEvent(pod, "Normal", "ResizeStarted", f"Pod resize started: {_summary(pod)}")
+
+
+def pending_event(pod: Obj, cause: str, error: str, *, is_infeasible: bool) -> ResizeEvent:
+    """The cause is that of an admission, `OutOfcpu` for one."""
+    reason = "ResizeInfeasible" if is_infeasible else "ResizeDeferred"
+    return ResizeEvent(pod, "Warning", reason, f"Pod resize {cause}: {_summary(pod, error)}")
+
+
+def preempting_event(victim: Obj) -> ResizeEvent:
+    return ResizeEvent(victim, "Warning", PREEMPTING, MESSAGE)
+
+
+def _summary(pod: Obj, error: str = "") -> str:
+    summary: Obj = {}
+    for kind in ("initContainers", "containers"):
+        if containers := pod["spec"].get(kind):
+            summary[kind] = [
+                {"name": container["name"], "resources": _resources(container.get("resources") or {})}
+                for container in containers
+            ]
+    summary["generation"] = pod["metadata"].get("generation", 0)
+    if error:
+        summary["error"] = error
+    return _as_go_prints(_encode(summary).decode())
+
+
+def _resources(resources: Obj) -> Obj:
+    """Limits before requests, each in the order of its names, in canonical texts."""
+    found = {kind: resources[kind] for kind in ("limits", "requests") if resources.get(kind)}
+    return {kind: {name: canonical(amounts[name]) for name in sorted(amounts)} for kind, amounts in found.items()}
+
+
+def _as_go_prints(text: str) -> str:
+    """Go escapes what HTML would take for markup."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
