@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -77,6 +78,7 @@ class _Details(msgspec.Struct, rename="camel"):
     name: str = ""
     group: str = ""
     kind: str = ""
+    uid: str = ""
     causes: list[Obj] | None = None
     retry_after_seconds: int = 0
 
@@ -86,7 +88,11 @@ class _Status(msgspec.Struct):
     reason: str = ""
     code: int = 0
     details: _Details | None = None
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
+
+#: What client-go makes of a 404 that is no Status.
+_NO_SUCH_PATH: Final = "the server could not find the requested resource"
 
 _list_of = msgspec.json.Decoder(_List).decode
 _event_of = msgspec.json.Decoder(_Event).decode
@@ -131,18 +137,25 @@ class HttpApi:
         return Encoded(await self._ask("GET", resource.path(name, namespace, subresource)))
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
-        """All pages, unless the query asks for one."""
+        """All pages, unless the query asks for one.
+
+        A limit would make a version exact, so a list as of a version comes in one piece, as client-go's reflector asks
+        for it.
+        """
         items: list[Encoded] = []
-        token = query.continue_token
-        start = beginning(resource.kind, resource.api_version)
+        path = resource.path(namespace=namespace)
+        if not query.limit and query.resource_version in ("", "0"):
+            query, is_whole = replace(query, limit=PAGE), True
+        else:
+            is_whole = False
         while True:
-            params = _selected(query) | _said(limit=query.limit or PAGE, **{"continue": token})
-            page = _list_of(await self._ask("GET", resource.path(namespace=namespace), params))
-            items += [Encoded(with_beginning(bytes(item), start)) for item in page.items or ()]
-            token = page.metadata.continue_
-            if not token or query.limit:
-                meta = page.metadata
-                return Listing(items, meta.resource_version, token, meta.remaining_item_count)
+            page = _listing(resource, await self._ask("GET", path, _list_params(query)))
+            items += page.items
+            if not (is_whole and page.continue_token):
+                return replace(page, items=items)
+            query = replace(  # the token says as of which version
+                query, continue_token=page.continue_token, resource_version="", resource_version_match=""
+            )
 
     async def watch(
         self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
@@ -219,8 +232,7 @@ class HttpApi:
         options: DeleteOptions = DELETE,
     ) -> Listing:
         path = resource.path(namespace=namespace)
-        page = _list_of(await self._ask("DELETE", path, _selected(query), encode(_delete_body(options))))
-        return Listing([Encoded(bytes(item)) for item in page.items or ()], page.metadata.resource_version)
+        return _listing(resource, await self._ask("DELETE", path, _list_params(query), encode(_delete_body(options))))
 
     async def _ask(
         self,
@@ -264,6 +276,10 @@ def _selected(query: ListQuery | WatchQuery) -> dict[str, str]:
     )
 
 
+def _list_params(query: ListQuery) -> dict[str, str]:
+    return _selected(query) | _said(limit=query.limit, **{"continue": query.continue_token})
+
+
 def _write_params(options: WriteOptions) -> dict[str, str]:
     return _said(
         dryRun="All" if options.dry_run else "",
@@ -289,6 +305,14 @@ def _delete_body(options: DeleteOptions) -> Obj:
 # --- what comes back ------------------------------------------------------------------------------------------------
 
 
+def _listing(resource: Resource, body: bytes) -> Listing:
+    """A page of a collection; its items do not say of what kind they are."""
+    page, start = _list_of(body), beginning(resource.kind, resource.api_version)
+    items = [Encoded(with_beginning(bytes(item), start)) for item in page.items or ()]
+    meta = page.metadata
+    return Listing(items, meta.resource_version, meta.continue_, meta.remaining_item_count)
+
+
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """The lines of a stream, however long (StreamReader.readline has a limit)."""
     rest = b""
@@ -309,8 +333,11 @@ def _read_event(line: bytes) -> WatchEvent:
     return WatchEvent(EventType(event.type), Encoded(bytes(event.object)))
 
 
+#: The classes that a Status can name; those which their reason does not tell from another are left out.
 _ERRORS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
-    (one.code, one.reason): one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ApiError)
+    (kind.code, kind.reason): kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in (ApiError, errors.TooLargeToStore)
 }
 _BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: one for (code, _), one in reversed(list(_ERRORS.items()))}
 
@@ -319,21 +346,26 @@ def error_of(code: int, body: bytes) -> ApiError:
     """The refusal that an answer means; one that is no `Status` keeps its code and its text."""
     try:
         status = _status_of(body)
-    except msgspec.DecodeError:
-        status = _Status(body.decode(errors="replace")[:1024])
+    except msgspec.DecodeError:  # paths that nobody serves are answered in plain text
+        status = _Status(_NO_SUCH_PATH if code == 404 else body.decode(errors="replace")[:1024])
     kind = _ERRORS.get((code, status.reason)) or _BY_CODE.get(code) or errors.Unknown
     details = status.details or _Details()
     causes = [
         Cause(one.get("reason", ""), one.get("message", ""), one.get("field", "")) for one in details.causes or ()
     ]
-    return kind(
+    error = kind(
         status.message or f"the server answered {code}",
         name=details.name,
         group=details.group,
         kind=details.kind,
+        uid=details.uid,
         causes=causes,
         retry_after_seconds=details.retry_after_seconds,
+        shows_details=status.details is not None,
     )
+    if isinstance(error, errors.Expired):
+        error.continue_token = status.metadata.continue_
+    return error
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------------

@@ -19,18 +19,14 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.streams import Streams
 from fairlead.server.http.transforms import Presenter
-from fairlead.server.registry.patching import decode_patch
+from fairlead.server.registry.patching import CUSTOM_PATCHES, decode_patch
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.deletion import options_of, orphan_of
-from fairlead.server.storage.listing import check_list, list_revision, parse_revision, wait_for
+from fairlead.server.storage.listing import check_list, parse_revision, wait_for
 
 _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_details=True)
-_CUSTOM_PATCHES = (
-    "the body of the request was in an unknown format - accepted media types include: "
-    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-)
 #: What a POST to a subresource answers without keeping it.
 _NEVER_STORED = frozenset({"binding", "eviction", "token"})
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
@@ -85,8 +81,6 @@ class Resources:
     async def _list(self, request: Request, served: Served, version: Version) -> Answer:
         info = request.info
         show, query = Presenter(served, version, request), _list_query(request)
-        if not query.continue_token:
-            await wait_for(self._registry.store, list_revision(query))
         listing = await self._registry.list(version.resource, info.namespace, query)
         return show.page(listing)
 
@@ -166,9 +160,9 @@ def _patch_type(request: Request, served: Served) -> PatchType:
     try:
         type_ = PatchType(request.content_type)
     except ValueError:
-        raise _UNSUPPORTED_PATCH if served.crd is None else UnsupportedMediaType(_CUSTOM_PATCHES) from None
+        raise _UNSUPPORTED_PATCH if served.crd is None else UnsupportedMediaType(CUSTOM_PATCHES) from None
     if type_ is PatchType.STRATEGIC and served.crd is not None:
-        raise UnsupportedMediaType(_CUSTOM_PATCHES)
+        raise UnsupportedMediaType(CUSTOM_PATCHES)
     return type_
 
 

@@ -28,6 +28,12 @@ from fairlead.server.codec.body_types import BodyType
 from fairlead.server.codec.schemas import patch_schema
 from fairlead.server.context import Desired
 
+#: Nobody knows by what the lists of a custom kind would be merged strategically.
+CUSTOM_PATCHES = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedPatch:
@@ -70,6 +76,8 @@ def desired_of(definition: str, patch: Any, type_: PatchType) -> Desired:
     if type_ is PatchType.MERGE:
         return lambda old: apply_merge_patch(old, patch)
     if type_ is PatchType.STRATEGIC:
+        if not definition:
+            raise UnsupportedMediaType(CUSTOM_PATCHES)
         schema = patch_schema(definition)
         return lambda old: apply_strategic_patch(old, patch, schema)
     raise UnsupportedMediaType(f"{type_} is not supported yet")

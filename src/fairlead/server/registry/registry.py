@@ -17,6 +17,7 @@ from typing import Any
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound
+from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.users import User
@@ -34,16 +35,18 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.server.admission.base import Admission
+from fairlead.server.apply.bodies import check_options
 from fairlead.server.context import Patch, RequestContext, Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
 from fairlead.server.registry.update import UpdateRequest
 from fairlead.server.registry.user_api import UserApi
+from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Catalogue
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
-from fairlead.server.storage.listing import check_list, list_page
+from fairlead.server.storage.listing import check_list, list_page, list_revision, wait_for
 from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
@@ -118,12 +121,14 @@ class Registry:
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         served, version = self.catalogue.of(resource)
         check_list(query)
+        if not query.continue_token:
+            await wait_for(self.store, list_revision(query))
         selection = select(served, version, namespace, query.labels, query.fields)
         return await list_page(served.cache, query, selection, self.revision, version.shown)
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
         served, version = self.catalogue.of(resource)
-        return events(served, version, namespace, query)
+        return events(served, version, namespace, query, self.store)
 
     # -- writing
 
@@ -143,6 +148,8 @@ class Registry:
         action = self._actions.get((served.resource.qualified, subresource))
         if action is not None:
             return await action(ActionCall(self, served, namespace, name, obj, request))
+        if subresource and subresource not in resource.subresources:
+            raise NotFound("the server could not find the requested resource")
         if subresource or "create" not in resource.verbs:
             raise MethodNotSupported("the server does not allow this method on the requested resource")
         attempt = WriteAttempt(self.admission, served, request)
@@ -179,6 +186,10 @@ class Registry:
     ) -> Result[Encoded]:
         _, version = self.catalogue.of(resource)
         request = WriteRequest(context, version, options, subresource, Patch(patch, type_))
+        if request.is_apply or options.force:
+            errors = Errors()
+            check_options(errors, options.field_manager, is_apply=request.is_apply, has_force=options.force)
+            errors.raise_invalid("PatchOptions", "", "meta.k8s.io")
         return await self._change(request, namespace, name)
 
     async def _change(
@@ -220,6 +231,7 @@ class Registry:
 
     def _deletion(self, context: RequestContext, resource: Resource, options: DeleteOptions) -> DeleteRequest:
         served, version = self.catalogue.of(resource)
+        deletion.check_options(options)
         request = WriteRequest(context, version, WriteOptions(dry_run=options.dry_run))
         return DeleteRequest(self.admission, self._objects, served, options, request)
 

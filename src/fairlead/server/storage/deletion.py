@@ -140,8 +140,7 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
     orphan = orphan_of(body, query)
     if policy is not None and orphan is not None:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
-    if policy is not None and policy not in POLICIES:
-        errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
+    _check_policy(policy, errors)
     dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     if any(one != "All" for one in dry_run):
         errors.not_supported("dryRun", dry_run, ["All"])
@@ -159,6 +158,18 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         precondition_resource_version=preconditions.get("resourceVersion"),
         dry_run=bool(dry_run),
     )
+
+
+def check_options(options: DeleteOptions) -> None:
+    """Refuse options that nobody can follow."""
+    errors = Errors()
+    _check_policy(options.propagation_policy, errors)
+    errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")
+
+
+def _check_policy(policy: str | None, errors: Errors) -> None:
+    if policy is not None and policy not in POLICIES:
+        errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
 
 
 def orphan_of(body: Obj, query: dict[str, str]) -> bool | None:

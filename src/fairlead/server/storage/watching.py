@@ -20,9 +20,10 @@ from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import Version
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import Change, Entry
-from fairlead.server.storage.listing import TURN_BYTES, check_watch, parse_revision
+from fairlead.server.storage.listing import TURN_BYTES, check_watch, parse_revision, wait_for
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watchers import Selection, Sink, Watcher, seen
+from fairlead.store.base import Store
 
 #: The annotation of the bookmark that ends the initial events (KEP-3157).
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -45,7 +46,7 @@ def attach(
     watcher = Watcher(selection, sink, end)
     revision = parse_revision(query.resource_version)
     beginning: Beginning = iter(())
-    if query.send_initial_events or (query.send_initial_events is None and revision == 0):
+    if _begins_with_state(query):
         beginning = _state(list(served.cache.entries(namespace)), selection)
     elif revision:
         missed = served.cache.since(revision)
@@ -54,6 +55,12 @@ def attach(
         beginning = _seen(missed, selection)
     served.cache.watch(watcher)
     return watcher, beginning
+
+
+def _begins_with_state(query: WatchQuery) -> bool:
+    if query.send_initial_events is None:
+        return parse_revision(query.resource_version) == 0
+    return query.send_initial_events
 
 
 def _state(entries: list[Entry], selection: Selection) -> Beginning:
@@ -83,9 +90,13 @@ def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = F
     return encoded(said | {key: value for key, value in empty.items() if key not in said})
 
 
-async def events(served: Served, version: Version, namespace: str, query: WatchQuery) -> AsyncIterator[WatchEvent]:
-    """The watch as an iterator; it ends only if the kind is served differently, or no more."""
+async def events(
+    served: Served, version: Version, namespace: str, query: WatchQuery, store: Store
+) -> AsyncIterator[WatchEvent]:
+    """The watch as an iterator; it ends when its time is over, or the kind is served differently, or no more."""
     check_watch(query)
+    if query.send_initial_events:  # only the beginning has to be as new as it is asked for
+        await wait_for(store, parse_revision(query.resource_version))
     pending: deque[tuple[EventType, Change]] = deque()
     arrived, is_over = asyncio.Event(), False
 
@@ -99,6 +110,8 @@ async def events(served: Served, version: Version, namespace: str, query: WatchQ
         arrived.set()
 
     watcher, beginning = attach(served, version, namespace, query, sink, end)
+    revision, seconds = store.revision, query.timeout_seconds
+    timer = asyncio.get_running_loop().call_later(seconds, end) if seconds else None
     try:
         for event in beginning:
             if event is None:
@@ -106,6 +119,8 @@ async def events(served: Served, version: Version, namespace: str, query: WatchQ
                 continue
             type_, change = event
             yield WatchEvent(type_, version.shown(change.carried(type_)))
+        if query.bookmarks and _begins_with_state(query):
+            yield WatchEvent(EventType.BOOKMARK, bookmark(version.resource, revision, ends_initial_events=True))
         while True:
             while pending:
                 type_, change = pending.popleft()
@@ -115,4 +130,6 @@ async def events(served: Served, version: Version, namespace: str, query: WatchQ
             arrived.clear()
             await arrived.wait()
     finally:
+        if timer is not None:
+            timer.cancel()
         served.cache.unwatch(watcher)
