@@ -323,14 +323,12 @@ def test_reserved_cpus_stand_for_the_cpu_of_both_reservations() -> None:
 
 
 def test_cpus_that_the_machine_does_not_have_cannot_be_reserved() -> None:
-    with pytest.raises(StartupError, match=r"^reserved-cpus: 2-4 is not a subset of online-cpus: 0-3$"):
+    with pytest.raises(ValueError, match=r"^reserved-cpus: 2-4 is not a subset of online-cpus: 0-3$"):
         reservations_of(of({}, "--reserved-cpus=2-4"), cpus=4)
 
 
 def test_nothing_negative_can_be_reserved() -> None:
-    with pytest.raises(
-        StartupError, match=r'^--kube-reserved value failed to parse: resource quantity for "cpu" cannot'
-    ):
+    with pytest.raises(ValueError, match=r'^--kube-reserved value failed to parse: resource quantity for "cpu" cannot'):
         reservations_of(of({}, "--kube-reserved=cpu=-1"), cpus=4)
 
 

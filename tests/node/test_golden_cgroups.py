@@ -8,31 +8,15 @@ from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from fairlead.api.quantity import units
 from fairlead.node.cgroups.containers import ContainerHost, ContainerValues, container_values
 from fairlead.node.cgroups.cpu import agent_weight, quota_micros, runtime_weight, shares
-from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.names import CgroupDriver, kubepods, path_of, pod_cgroup, qos_cgroup
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import QosReservation, class_requests, qos_values, spared
-from fairlead.node.cgroups.values import CgroupSettings, CgroupValues
+from fairlead.node.cgroups.values import CgroupSettings
 from fairlead.node.configuration.load import configure
 from fairlead.node.memory import memory_usage
 from fairlead.node.reservations import parse_qos_reserved
+from tests.node.cgroup_rows import shown
 from tests.node.golden import Row, rows
-
-
-def shown(values: CgroupValues) -> Row:
-    """As the tables have it: what is not written is absent."""
-    found: Row = {
-        "cpuShares": values.cpu_shares,
-        "cpuWeight": values.cpu_weight,
-        "cpuQuota": values.cpu_quota,
-        "cpuPeriod": values.cpu_period,
-        "memoryLimit": values.memory_limit,
-        "pidsLimit": values.pids_limit,
-        "hugePageLimits": {str(size): limit for size, limit in values.huge_page_limits.items()} or None,
-        "unified": dict(values.unified) or None,
-        "filesV2": files(values),
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def settings_of(row: Row, *gates: str) -> CgroupSettings:
@@ -140,5 +124,5 @@ def test_memory_is_reckoned_from_the_kernel_s_counters(row: Row) -> None:
     stat = {name: units(amount) for name, amount in row["stat"].items()}
     limit = units(row["limit"]) if "limit" in row else None
     found = memory_usage(units(row["usage"]), stat, limit, row["cgroupVersion"])
-    shown: Row = {"usageBytes": found.usage, "workingSetBytes": found.working_set, "rssBytes": found.rss}
-    assert shown | ({} if found.available is None else {"availableBytes": found.available}) == row["expect"]
+    told: Row = {"usageBytes": found.usage, "workingSetBytes": found.working_set, "rssBytes": found.rss}
+    assert told | ({} if found.available is None else {"availableBytes": found.available}) == row["expect"]

@@ -8,7 +8,7 @@ from fairlead.golang.durations import format_seconds
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import configure
 from fairlead.node.configuration.settings import KubeletConfiguration
-from fairlead.node.reservations import reservations_of
+from fairlead.node.startup import start_settings
 from tests.node.golden import Row, rows
 
 PLAIN = {
@@ -53,7 +53,7 @@ def test_a_configuration_is_taken_or_refused_as_by_a_kubelet(row: Row) -> None:
     """S0-59, S0-61, S1-02, S1-19, S1-20, S1-29, S4-05, S4-09, X-15."""
     try:
         configured = configure(row.get("config"), row["flags"], cgroup_version=row.get("hostCgroupVersion", 2))
-        reservations_of(configured.configuration, cpus=4)
+        start_settings(configured.configuration, cpus=4)
     except StartupError as refusal:
         assert {"error": str(refusal)} == row["expect"]
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fairlead.golang.durations import parse_seconds
 from fairlead.node.admission import pressure_refusal
+from fairlead.node.configuration.load import configure
 from fairlead.node.eviction.manager import Eviction, EvictionState, Node, Outcome, eviction_pass
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.reclaim import Reclaim
@@ -21,8 +22,9 @@ class Run:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        isolation = row.get("localStorageCapacityIsolation", True)
-        self.settings = eviction_settings(row.get("config"), row.get("flags", ()), local_storage_limits=isolation)
+        isolation = f"--local-storage-capacity-isolation={row.get('localStorageCapacityIsolation', True)}"
+        configured = configure(row.get("config"), [*row.get("flags", ()), isolation])
+        self.settings = eviction_settings(configured.configuration)
         self.state = EvictionState()
         self.pods = candidates(row["pods"])
         self.available: Row = {}

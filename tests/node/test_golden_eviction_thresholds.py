@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fairlead.api.quantity import Quantity
 from fairlead.golang.durations import format_seconds
+from fairlead.node.configuration.load import configure
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.node.eviction.thresholds import Threshold, with_containerfs
@@ -29,7 +30,7 @@ def _written(threshold: Threshold) -> Row:
 
 def _answer(row: Row) -> Row:
     try:
-        settings = eviction_settings(row.get("config"), row["flags"])
+        settings = eviction_settings(configure(row.get("config"), row["flags"]).configuration)
     except ValueError as error:
         return {"error": str(error)}
     found: Row = {

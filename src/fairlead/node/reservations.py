@@ -14,7 +14,6 @@ from fairlead.api.quantity import Quantity, QuantityError, parse
 from fairlead.golang.numbers import known_int
 from fairlead.golang.quoting import go_quote
 from fairlead.node.configuration.cpu_sets import parse_cpu_set
-from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.settings import KubeletConfiguration
 
 PID: Final = "pid"
@@ -25,25 +24,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Reservations:
-    """None where nothing was said at all: such a reservation cannot be enforced."""
+    """Of the daemons; None where nothing was said at all: such a reservation cannot be enforced."""
 
     kube: Amounts | None = None
     system: Amounts | None = None
-    #: What part of their memory requests higher classes have reserved, in percent by resource.
-    qos_percent: Mapping[str, int] | None = None
 
 
 def reservations_of(config: KubeletConfiguration, cpus: int) -> Reservations:
-    """StartupError for what is no reservation."""
+    """On a machine of so many CPUs; ValueError for what is no reservation."""
     kube, system = dict(config.kube_reserved), dict(config.system_reserved)
     if config.reserved_system_cpus:
         kube.pop("cpu", None)
         system["cpu"] = str(_reserved_cpus(config.reserved_system_cpus, cpus))
     return Reservations(
-        kube=_read("--kube-reserved", parse_resource_list, kube),
-        system=_read("--system-reserved", parse_resource_list, system),
-        qos_percent=_read("--qos-reserved", parse_qos_reserved, config.qos_reserved),
+        kube=read_flag("--kube-reserved", parse_resource_list, kube),
+        system=read_flag("--system-reserved", parse_resource_list, system),
     )
+
+
+def read_flag(flag: str, reader: Callable[[Mapping[str, str]], T], stated: Mapping[str, str]) -> T:
+    try:
+        return reader(stated)
+    except ValueError as problem:
+        raise ValueError(f"{flag} value failed to parse: {problem}") from None
 
 
 def parse_resource_list(stated: Mapping[str, str]) -> Amounts | None:
@@ -65,13 +68,6 @@ def parse_qos_reserved(stated: Mapping[str, str]) -> Mapping[str, int]:
                 f"failed to parse percentage {go_quote(text)} for {go_quote(name)} resource: {problem}"
             ) from None
     return percents
-
-
-def _read(flag: str, reader: Callable[[Mapping[str, str]], T], stated: Mapping[str, str]) -> T:
-    try:
-        return reader(stated)
-    except ValueError as problem:
-        raise StartupError(Stage.START, f"{flag} value failed to parse: {problem}") from None
 
 
 def _amount(name: str, text: str) -> Quantity:
@@ -103,5 +99,5 @@ def _reserved_cpus(text: str, cpus: int) -> int:
     reserved = parse_cpu_set(text)
     if not reserved.is_within(cpus):
         online = f"0-{cpus - 1}" if cpus > 1 else "0"
-        raise StartupError(Stage.START, f"reserved-cpus: {text} is not a subset of online-cpus: {online}")
+        raise ValueError(f"reserved-cpus: {text} is not a subset of online-cpus: {online}")
     return reserved.size

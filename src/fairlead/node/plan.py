@@ -1,0 +1,149 @@
+"""A node, reckoned before anybody has it: what it will publish, and which limits it will write to which cgroups.
+
+A node agent stops for what it cannot do, and a plan says at which step. What had been written by then stays.
+Source: pkg/kubelet/cm/node_container_manager_linux.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from fairlead.api.podresources import Amounts
+from fairlead.golang.quoting import go_quote
+from fairlead.node.allocatable import Machine, all_pods, allocatable, capacity, over_reserved, reserved
+from fairlead.node.cgroups.cpu import shares
+from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, parse_cgroup, path_of
+from fairlead.node.cgroups.values import MEMORY_MIN, CgroupValues, huge_page_limits
+from fairlead.node.configuration.enforcement import (
+    KUBE_RESERVED,
+    KUBE_RESERVED_COMPRESSIBLE,
+    PODS,
+    SYSTEM_RESERVED,
+    SYSTEM_RESERVED_COMPRESSIBLE,
+)
+from fairlead.node.configuration.errors import Stage, StartupError
+from fairlead.node.configuration.feature_gates import MEMORY_QOS
+from fairlead.node.configuration.load import Configured
+from fairlead.node.reservations import PID, Reservations
+from fairlead.node.startup import start_settings
+
+ENFORCED: Final = "NodeAllocatableEnforced"
+NOT_ENFORCED: Final = "FailedNodeAllocatableEnforcement"
+
+
+class NodeEvent(NamedTuple):
+    type: str
+    reason: str
+    message: str
+
+
+class _Level(NamedTuple):
+    """One of the reservations that can be enforced."""
+
+    level: str
+    title: str
+    daemons: str
+    is_compressible: bool
+
+
+_LEVELS: Final = (
+    _Level(SYSTEM_RESERVED, "System Reserved", "system", False),
+    _Level(KUBE_RESERVED, "Kube Reserved", "kube", False),
+    _Level(SYSTEM_RESERVED_COMPRESSIBLE, "System Reserved Compressible", "system", True),
+    _Level(KUBE_RESERVED_COMPRESSIBLE, "Kube Reserved Compressible", "kube", True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    capacity: Amounts
+    allocatable: Amounts
+    cgroups: Mapping[CgroupName, CgroupValues]
+    events: tuple[NodeEvent, ...]
+    #: Why the limits of a daemon's cgroup cannot be written: the node agent stops with it.
+    problem: str = ""
+
+
+def node_plan(configured: Configured, machine: Machine, missing_cgroups: Collection[str] = ()) -> NodePlan:
+    """`missing_cgroups` are paths that do not exist on the machine; StartupError for what stops a node agent before."""
+    config = configured.configuration
+    started = start_settings(config, machine.cpus)
+    reservations = started.reservations
+    total = capacity(machine, config)
+    taken = reserved(total, reservations, started.hard_thresholds)
+    if problem := over_reserved(total, taken):
+        raise StartupError(Stage.START, f"invalid Node Allocatable configuration. {problem}")
+    cgroups: dict[CgroupName, CgroupValues] = {}
+    events: list[NodeEvent] = []
+    if root := kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos):
+        enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
+        cgroups[root] = _values(all_pods(machine, config, reservations, in_full=not enforces_pods))
+        events.append(NodeEvent("Normal", ENFORCED, "Updated Node Allocatable limit across pods"))
+    enforced = _Enforced(cgroups, events)
+    problem = _enforce(configured, reservations, missing_cgroups, enforced)
+    return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), problem)
+
+
+class _Enforced(NamedTuple):
+    """What was done so far."""
+
+    cgroups: dict[CgroupName, CgroupValues]
+    events: list[NodeEvent]
+
+
+def _enforce(
+    configured: Configured, reservations: Reservations, missing_cgroups: Collection[str], enforced: _Enforced
+) -> str:
+    """Write the limits of daemons that are asked for; returns why one could not be written, or nothing."""
+    config = configured.configuration
+    driver = CgroupDriver(config.cgroup_driver)
+    of_daemons = {
+        "system": (config.system_reserved_cgroup, reservations.system),
+        "kube": (config.kube_reserved_cgroup, reservations.kube),
+    }
+    for level in _LEVELS:
+        if level.level not in config.enforce_node_allocatable:
+            continue
+        path, amounts = of_daemons[level.daemons]
+        name = parse_cgroup(path, driver)
+        if problem := _cgroup_problem(name, driver, amounts, path in missing_cgroups):
+            message = f"Failed to enforce {level.title} Cgroup Limits on {go_quote(path)}: {problem}"
+            enforced.events.append(NodeEvent("Warning", NOT_ENFORCED, message))
+            return message
+        protects = configured.gates.enabled(MEMORY_QOS)
+        enforced.cgroups[name] = _daemon_values(amounts or {}, level.is_compressible, protects)
+        message = f"Updated limits on {level.daemons} reserved cgroup {path}"
+        enforced.events.append(NodeEvent("Normal", ENFORCED, message))
+    return ""
+
+
+def _cgroup_problem(name: CgroupName, driver: CgroupDriver, amounts: Amounts | None, is_missing: bool) -> str:
+    quoted = f"[{' '.join(map(go_quote, name))}]"
+    if amounts is None:
+        return f"{quoted} cgroup is not configured properly"
+    if is_missing:
+        file = f"/sys/fs/cgroup{path_of(name, driver)}/cgroup.controllers"
+        return f"could not read controllers for cgroup {quoted}: open {file}: no such file or directory"
+    return ""
+
+
+def _daemon_values(amounts: Amounts, is_compressible: bool, protects: bool) -> CgroupValues:
+    if is_compressible:
+        amounts = {name: amount for name, amount in amounts.items() if name == "cpu"}
+    values = _values(amounts)
+    if not protects or values.memory_limit is None:
+        return values
+    return replace(values, unified={MEMORY_MIN: str(values.memory_limit)})
+
+
+def _values(amounts: Amounts) -> CgroupValues:
+    """cpu is a weight here, never a quota (S1-17)."""
+    cpu, memory, pids = amounts.get("cpu"), amounts.get("memory"), amounts.get(PID)
+    return CgroupValues(
+        cpu_shares=None if cpu is None else shares(cpu.milli),
+        memory_limit=None if memory is None else memory.units,
+        pids_limit=None if pids is None else pids.units,
+        huge_page_limits=huge_page_limits(amounts),
+    )

@@ -1,0 +1,38 @@
+"""What a node agent reads of its configuration when it starts, after the configuration was found valid.
+
+Amounts, percentages and thresholds are texts until then, so this is where a mistyped one stops it.
+Source: cmd/kubelet/app/server.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairlead.node.configuration.errors import Stage, StartupError
+from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
+from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
+from fairlead.node.reservations import Reservations, parse_qos_reserved, read_flag, reservations_of
+
+
+@dataclass(frozen=True, slots=True)
+class StartSettings:
+    reservations: Reservations
+    #: Those that lower what the node has to give: a soft threshold without a grace period does not.
+    hard_thresholds: tuple[Threshold, ...]
+    #: What part of their requests higher classes have reserved, by resource; it takes the feature QOSReserved.
+    qos_reserved_percent: Mapping[str, int]
+    eviction: EvictionSettings
+
+
+def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
+    """On a machine of so many CPUs; StartupError for the first text that cannot be read."""
+    try:
+        reservations = reservations_of(config, cpus)
+        hard = parse_thresholds(config.eviction_hard, {}, {}, {}, enforces_pods=False)
+        percent = read_flag("--qos-reserved", parse_qos_reserved, config.qos_reserved)
+        eviction = eviction_settings(config)
+    except ValueError as problem:
+        raise StartupError(Stage.START, str(problem)) from None
+    return StartSettings(reservations, hard, percent, eviction)
