@@ -36,7 +36,7 @@ class AggregatedRoles(Controller[ClusterRole]):
     is_patient = True
     watches = (Watch(CLUSTER_ROLES, _sums),)
 
-    def concerns(self, old: ClusterRole | None, new: ClusterRole | None) -> bool:
+    def concerns(self, old: ClusterRole | None, new: ClusterRole | None, world: World) -> bool:
         return False  # `_sums` says it all
 
     def reconcile(self, obj: ClusterRole, world: World) -> Actions:

@@ -159,7 +159,7 @@ class Controller(Generic[T]):
         """Which keys a change of any object concerns; only for a controller that follows everything."""
         return ()
 
-    def concerns(self, old: T | None, new: T | None) -> bool:
+    def concerns(self, old: T | None, new: T | None, world: World) -> bool:
         """Whether a change of an object of the controller's own kind is worth a reconcile."""
         return True
 

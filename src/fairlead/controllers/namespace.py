@@ -83,7 +83,7 @@ class Namespaces(Controller[Namespace]):
     workers = 10
     follows_everything = True
 
-    def concerns(self, old: Namespace | None, new: Namespace | None) -> bool:
+    def concerns(self, old: Namespace | None, new: Namespace | None, world: World) -> bool:
         return new is not None and new.metadata.is_terminating
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:

@@ -14,6 +14,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import DeleteOptions, PatchType
+from fairlead.client.informer import Index
 from fairlead.controllers.actions import Actions, Delete, Patch, Read, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NODES, PODS
@@ -41,6 +42,14 @@ def _is_lost(node: Node) -> bool:
     return node.ready_status != "True" and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
 
 
+def _finished(world: World) -> Index[Pod]:
+    return world.of(PODS).index("finished", lambda pod: ("",) if pod.is_finished else ())
+
+
+def _relevant(pod: Pod) -> tuple[str, bool, bool]:
+    return pod.spec.node_name, pod.is_finished, pod.metadata.is_terminating
+
+
 class PodGarbage(Controller[Pod]):
     name = "pod-garbage-collector"
     kind = PODS
@@ -51,16 +60,13 @@ class PodGarbage(Controller[Pod]):
         self._missing: dict[str, float] = {}  # nodes that are not there, and since when
         self._swept_at = -math.inf
 
-    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
-        if new is None:
+    def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
+        if new is None or (old is not None and _relevant(old) == _relevant(new)):
             return False
-        if old is None:
-            return bool(new.spec.node_name) or new.is_finished or new.metadata.is_terminating
-        return (old.spec.node_name, old.is_finished, old.metadata.is_terminating) != (
-            new.spec.node_name,
-            new.is_finished,
-            new.metadata.is_terminating,
-        )
+        name, is_terminating = new.spec.node_name, new.metadata.is_terminating
+        if new.is_finished and self._surplus(world) > 0:
+            return True
+        return is_terminating or (bool(name) and world.get(NODES, name) is None)
 
     def reconcile(self, obj: Pod, world: World) -> Actions:
         if obj.is_finished:
@@ -85,10 +91,12 @@ class PodGarbage(Controller[Pod]):
         except NotFound:
             yield from _remove(obj, "PodGC: node no longer exists", world.now)
 
+    def _surplus(self, world: World) -> int:
+        return _finished(world).count("") - self._most_finished
+
     def _sweep(self, world: World) -> Actions:
         """Remove what finished longest ago, if there is too much of it."""
-        index = world.of(PODS).index("finished", lambda pod: ("",) if pod.is_finished else ())
-        surplus = index.count("") - self._most_finished
+        surplus = self._surplus(world)
         if surplus <= 0:
             return
         since = world.monotonic - self._swept_at
@@ -96,7 +104,9 @@ class PodGarbage(Controller[Pod]):
             yield Requeue(SWEEP_SECONDS - since)
             return
         self._swept_at = world.monotonic
-        oldest = sorted((pod for pod in index[""] if not pod.metadata.is_terminating), key=_first_to_go)[:surplus]
+        oldest = sorted((pod for pod in _finished(world)[""] if not pod.metadata.is_terminating), key=_first_to_go)[
+            :surplus
+        ]
         yield Together([Delete(PODS, pod, DeleteOptions(grace_period_seconds=0)) for pod in oldest])
 
 

@@ -108,7 +108,7 @@ class Runner(Generic[T]):
     def _changed(self, old: T | None, new: T | None) -> None:
         either = new or old
         assert either is not None
-        if not self._controller.concerns(old, new):
+        if not self._controller.concerns(old, new, self._world):
             return
         key = either.metadata.key
         is_report = old is not None and new is not None and old.metadata.generation == new.metadata.generation

@@ -69,7 +69,7 @@ class TokenSecrets(Controller[Secret]):
     kind = SECRETS
     watches = (Watch(SERVICE_ACCOUNTS, _secrets_of),)
 
-    def concerns(self, old: Secret | None, new: Secret | None) -> bool:
+    def concerns(self, old: Secret | None, new: Secret | None, world: World) -> bool:
         return new is not None and new.type == SERVICE_ACCOUNT_TOKEN
 
     def reconcile(self, obj: Secret, world: World) -> Actions:

@@ -14,7 +14,7 @@ class FinishedJobs(Controller[Job]):
     name = "ttl-after-finished-controller"
     kind = JOBS
 
-    def concerns(self, old: Job | None, new: Job | None) -> bool:
+    def concerns(self, old: Job | None, new: Job | None, world: World) -> bool:
         return new is not None and new.finished is not None and new.spec.ttl_seconds_after_finished is not None
 
     def reconcile(self, obj: Job, world: World) -> Actions:

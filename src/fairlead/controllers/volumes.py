@@ -42,7 +42,7 @@ class EphemeralVolumes(Controller[Pod]):
     kind = PODS
     watches = (Watch(CLAIMS, owner_of(PODS)),)
 
-    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
+    def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
         return new is not None and new.spec.may_have_ephemeral_volumes
 
     def reconcile(self, obj: Pod, world: World) -> Actions:

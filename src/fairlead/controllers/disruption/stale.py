@@ -33,7 +33,7 @@ class StaleDisruptions(Controller[Pod]):
     kind = PODS
     workers = 1
 
-    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
+    def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
         return new is not None and _announced(new) is not None
 
     def reconcile(self, obj: Pod, world: World) -> Actions:

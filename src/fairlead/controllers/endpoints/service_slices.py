@@ -61,7 +61,7 @@ class ServiceSlices(Controller[Service]):
     def __init__(self) -> None:
         self._triggers = Triggers()
 
-    def concerns(self, old: Service | None, new: Service | None) -> bool:
+    def concerns(self, old: Service | None, new: Service | None, world: World) -> bool:
         return new is None or is_managed(new)
 
     def gone(self, key: str, world: World) -> Actions:

@@ -72,7 +72,7 @@ class GarbageCollector(Controller[Any]):
         self._unmapped: set[str] = set()
         self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()  # owners that the server does not have
 
-    def concerns(self, old: Object | None, new: Object | None) -> bool:
+    def concerns(self, old: Object | None, new: Object | None, world: World) -> bool:
         return False
 
     def woken_by(self, world: World, resource: Resource, old: Object | None, new: Object | None) -> Iterable[str]:

@@ -29,7 +29,7 @@ class OrphanedJobPods(Controller[Pod]):
     kind = PODS
     watches = (Watch(JOBS, _abandoned),)
 
-    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
+    def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
         if new is None or not is_tracked(new):
             return False
         return old is None or old.metadata.owner_references != new.metadata.owner_references

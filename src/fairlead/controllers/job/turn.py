@@ -31,7 +31,7 @@ class Jobs(Controller[Job]):
     def __init__(self) -> None:
         self._backoffs: dict[str, Backoff] = {}
 
-    def concerns(self, old: Job | None, new: Job | None) -> bool:
+    def concerns(self, old: Job | None, new: Job | None, world: World) -> bool:
         return new is None or new.is_ours
 
     def gone(self, key: str, world: World) -> Actions:

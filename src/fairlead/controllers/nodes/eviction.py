@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fairlead.api.nodes import Node, Taint
-from fairlead.api.pods import Pod, Toleration
+from fairlead.api.pods import ABSENT, Pod, Toleration
 from fairlead.api.references import Reference
 from fairlead.api.taints import NO_EXECUTE, is_tolerated, tolerates
 from fairlead.api.verbs import PatchType
@@ -51,10 +51,13 @@ class TaintEviction(Controller[Pod]):
     def __init__(self) -> None:
         self._due: dict[str, tuple[str, float]] = {}  # the uids of pods that are to go, and when
 
-    def concerns(self, old: Pod | None, new: Pod | None) -> bool:
-        if old is None or new is None:
-            return new is None or bool(new.spec.node_name)
-        return (old.spec.node_name, old.spec.raw_tolerations) != (new.spec.node_name, new.spec.raw_tolerations)
+    def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
+        if new is None:
+            return old is not None and old.metadata.key in self._due
+        before = (old.spec.node_name, old.spec.raw_tolerations) if old is not None else ("", ABSENT)
+        if before == (new.spec.node_name, new.spec.raw_tolerations):
+            return False
+        return new.metadata.key in self._due or bool(_evicting(world.get(NODES, new.spec.node_name)))
 
     def gone(self, key: str, world: World) -> Actions:
         """Somebody else deleted the pod in time."""
