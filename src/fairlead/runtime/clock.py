@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 
 import uvloop
@@ -42,8 +42,8 @@ def _second(at: int) -> str:
 
 def micro_timestamp(at: float | None = None) -> str:
     """A `metav1.MicroTime`: RFC 3339 in UTC with six decimals."""
-    moment = datetime.fromtimestamp(now() if at is None else at, UTC)
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    seconds, micros = divmod(round((now() if at is None else at) * 1e6), 1_000_000)
+    return f"{_second(seconds)[:-1]}.{micros:06d}Z"
 
 
 def parse_timestamp(text: str) -> float:

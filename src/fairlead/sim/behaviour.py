@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
@@ -48,8 +49,7 @@ _KWOK_DELETE: Final = "pod-delete" + _KWOK
 LONGEST_SECONDS: Final = 100 * 366 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(msgspec.Struct, frozen=True):
     """What one container does. Seconds; a lifetime of None never ends. A pull error is empty where there is none."""
 
     lifetime: float | None = None
@@ -88,6 +88,8 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
 def _told(annotations: Mapping[str, str], container: str, *, is_named_only: bool) -> dict[str, str]:
     """What is told of one container: by the end of our annotations, and by the whole name of KWOK's."""
     told: dict[str, str] = {}
+    if not annotations:
+        return told
     own = f"{container}.{PREFIX}"
     for key, value in annotations.items():
         if key.startswith(own):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError
@@ -38,12 +39,13 @@ class Endings:
         informers.of(PODS, Pod).subscribe(self._pod)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        if old is None or new is None or not _goes_round(old, new):
+        if not self._changed.is_set() and (old is None or new is None or not _goes_round(old, new)):
             self._changed.set()
         pod = new or old
         assert pod is not None
-        lives = new is not None and new.spec.node_name and not new.is_finished
-        if lives and ends_by_itself(pod):
+        if _lives(old) and _lives(new) and old.metadata.annotations == new.metadata.annotations:
+            return  # its end is where it was
+        if _lives(new) and ends_by_itself(new):
             self._to_come.add(pod.metadata.key)
         else:
             self._to_come.discard(pod.metadata.key)
@@ -60,6 +62,10 @@ class Endings:
                     await self._changed.wait()
             except TimeoutError:
                 return
+
+
+def _lives(pod: Pod | None) -> TypeGuard[Pod]:
+    return pod is not None and bool(pod.spec.node_name) and not pod.is_finished
 
 
 def _goes_round(old: Pod, new: Pod) -> bool:

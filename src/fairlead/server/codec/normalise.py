@@ -158,9 +158,9 @@ def _struct(shape: Shape) -> Walker:
                 obj[key] = always[key]()
             else:
                 del obj[key]
-        for key, make in always.items():
+        for key in always:
             if key not in obj:
-                obj[key] = make()
+                obj[key] = always[key]()
         return obj
 
     return walk
@@ -199,13 +199,13 @@ def _zero_struct(definition: str) -> Zero:
 
 def _list(shape: Shape, element: Shape) -> Walker:
     look, make = _walker(element), zero(element)
-    plain = {_PLAIN.get(element.form)} - {int}
+    plain = {_PLAIN.get(element.form, int)} - {int}
 
     def walk(value: Any, path: Path, report: Report) -> Any:
         if type(value) is not list:
             report.wrong_type(value, path, shape.go)
             return []
-        if set(map(type, value)) == plain:
+        if plain and set(map(type, value)) == plain:
             return value
         for index, item in enumerate(value):
             new = make() if item is None else look(item, (path, index, ""), report)
@@ -218,13 +218,13 @@ def _list(shape: Shape, element: Shape) -> Walker:
 
 def _map(shape: Shape, element: Shape) -> Walker:
     look, make = _walker(element), zero(element)
-    plain = {_PLAIN.get(element.form)} - {int}
+    plain = {_PLAIN.get(element.form, int)} - {int}
 
     def walk(value: Any, path: Path, report: Report) -> Any:
         if type(value) is not dict:
             report.wrong_type(value, path, shape.go)
             return {}
-        if set(map(type, value.values())) == plain:
+        if plain and set(map(type, value.values())) == plain:
             return value
         for key, item in value.items():
             new = make() if item is None else look(item, (path, key, ""), report)

@@ -171,6 +171,8 @@ class Cache:
             return
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
         self._remember(_Past(revision, old, new))
+        if not self._watchers:
+            return
         change = Change(revision, old, new)
         for watcher in self._watchers.interested(change):
             watcher.tell(change)
