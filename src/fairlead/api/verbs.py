@@ -26,6 +26,8 @@ class PatchType(StrEnum):
     STRATEGIC = "application/strategic-merge-patch+json"
     APPLY = "application/apply-patch+yaml"
 
+    __hash__ = str.__hash__  # a key at every write, and Enum's own is a function of Python
+
 
 class EventType(StrEnum):
     """What a watch event says happened to the object that it carries."""
@@ -35,6 +37,8 @@ class EventType(StrEnum):
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
     ERROR = "ERROR"
+
+    __hash__ = str.__hash__
 
 
 class WatchEvent(msgspec.Struct, frozen=True):  # as a dataclass it would take ten times as long to make

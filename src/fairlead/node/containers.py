@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, ContainerStatus
 from fairlead.node.restarts import BackOff, first_try
@@ -18,8 +20,7 @@ SIGTERMED: Final = 143
 MOST_RESTARTS: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):  # like all states made at every step, ten times as fast as a dataclass
     reason: str
     message: str = ""
 
@@ -28,16 +29,14 @@ class Waiting:
         return {"waiting": told}
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     started_at: float
 
     def encode(self) -> Obj:
         return {"running": {"startedAt": timestamp(self.started_at)}}
 
 
-@dataclass(frozen=True, slots=True)
-class Terminated:
+class Terminated(msgspec.Struct, frozen=True):
     """Times are None for a container of which nobody knows when it ran."""
 
     exit_code: int

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
@@ -15,8 +17,7 @@ from fairlead.node.containers import Record, Running, Terminated, Waiting, conta
 from fairlead.node.restarts import init_runs_again, runs_again
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step, ten times as fast as a dataclass
     """Where a pod runs."""
 
     host_ip: str
@@ -96,8 +97,7 @@ def pod_status(pod: Pod, containers: Containers, phase_: str, place: Place, mome
     return status
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(msgspec.Struct, frozen=True):
     holds: bool
     reason: str = ""
     message: str = ""

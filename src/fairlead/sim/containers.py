@@ -11,8 +11,9 @@ How long a container lives and how it ends, a pod declares (`behaviour.py`); wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
@@ -27,8 +28,7 @@ from fairlead.sim.turn import Note, Pull, Turn, path_of
 _CAME_THROUGH: Final = Terminated(0, "Completed")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):  # made at every step, ten times as fast as a dataclass
     """What to do now, and when to look again (seconds since the epoch; None: at the next change)."""
 
     status: Obj | None = None
