@@ -11,7 +11,7 @@ from fairlead.api.scheduling import Node, Pod
 from fairlead.api.services import Service
 from fairlead.runtime import chance
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.preemption import Futile, Preempt
+from fairlead.scheduler.framework import Nominate, NoRoom
 from tests.scheduler.scheduler_world import Cluster
 from tests.scheduler.slow_cluster import Obj, SlowCluster, SlowNode
 from tests.scheduler.slow_preemption import best_plans
@@ -100,12 +100,12 @@ class Pair:
             assert not expected
             self.make_room(obj)
 
-    def make_room(self, obj: Obj) -> Preempt | Futile:
+    def make_room(self, obj: Obj) -> Nominate | NoRoom:
         """Both look for victims, and agree: on the node and who has to go, or on why nobody has."""
         one = encoded(obj).view(Pod)
         expected = best_plans(obj, self.slow, self.budgets)
         outcome = self.real.preempt(one)
-        if isinstance(outcome, Preempt):
+        if isinstance(outcome, Nominate):
             victims = {key_of(pod) for pod in expected[outcome.node].victims}
             assert {victim.key for victim in outcome.victims} == victims
         else:

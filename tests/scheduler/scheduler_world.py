@@ -9,10 +9,12 @@ import msgspec
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.decide import Chosen, Decider, Unfit
-from fairlead.scheduler.framework import Profile
+from fairlead.scheduler.decide import Chosen, Unfit
+from fairlead.scheduler.framework import Nominate, NoRoom
+from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.pod_relations import RelationsCache
-from fairlead.scheduler.preemption import Futile, Preempt, Preemptor
+from fairlead.scheduler.profile import Profile
+from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements, RequirementsCache
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed, Snapshot
@@ -70,8 +72,8 @@ class Cluster:
     def __init__(self, *nodes: Node, profile: Profile | None = None) -> None:
         self.requirements_cache, self.relations_cache = RequirementsCache(), RelationsCache()
         self.snapshot = Snapshot()
-        self.decider = Decider(self.snapshot, profile or load().profiles[0])
-        self.preemptor = Preemptor(self.decider)
+        self.runtime = ProfileRuntime.over(self.snapshot, Nominations(self.snapshot), profile or load().profiles[0])
+        self.decider = self.runtime.decider
         for one in nodes:
             self.snapshot.set_node(one)
 
@@ -105,11 +107,11 @@ class Cluster:
         """Node → weighted score of one plugin."""
         return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.request(one)).items()}
 
-    def preempt(self, one: Pod) -> Preempt | Futile:
+    def preempt(self, one: Pod) -> Nominate | NoRoom:
         """What is done to make room for a pod that fits nowhere."""
         decision = self.decide(one)
         assert isinstance(decision, Unfit)
-        return self.preemptor.make_room(one, self.request(one), decision.found)
+        return self.runtime.post_filter(one, self.request(one), decision.found)
 
     def message(self, one: Pod, *, whole: bool = False) -> str:
         """Why the pod fits nowhere; without what preemption says, unless the whole message is asked for."""
@@ -117,5 +119,5 @@ class Cluster:
         assert isinstance(decision, Unfit)
         if not whole:
             return decision.found.text("")
-        outcome = self.preemptor.make_room(one, self.request(one), decision.found)
-        return decision.found.text("" if isinstance(outcome, Preempt) else outcome.advice)
+        outcome = self.runtime.post_filter(one, self.request(one), decision.found)
+        return decision.found.text("" if isinstance(outcome, Nominate) else outcome.message)

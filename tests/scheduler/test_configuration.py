@@ -8,12 +8,13 @@ import pytest
 
 from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Profile, Weighted, WeightedRelationPlugin
+from fairlead.scheduler.profile import Profile, Weighted, WeightedRelationPlugin
 from tests.scheduler.scheduler_world import Cluster, node, pod
 
 Obj = dict[str, Any]
 
 FIT, AFFINITY, SPREAD = "NodeResourcesFit", "InterPodAffinity", "PodTopologySpread"
+BINDER = "DefaultBinder"
 RATIO = "scoringStrategy.requestedToCapacityRatio.shape"
 
 
@@ -265,7 +266,10 @@ def test_nothing_said_is_the_default_profile() -> None:
     """getDefaultPlugins."""
     assert [one.name for one in load({"profiles": []}).profiles] == ["default-scheduler"]
     found = load().profiles[0]
-    assert (found.name, found.preempts) == ("default-scheduler", True)
+    assert found.name == "default-scheduler"
+    assert [plugin.name for plugin in found.post_filters] == ["DynamicResources", "DefaultPreemption"]
+    assert [plugin.name for plugin in found.pre_binders] == ["VolumeBinding"]
+    assert [plugin.name for plugin in found.binders] == ["DefaultBinder"]
     weights = {name: weight for name, weight in scoring(found).items() if weight != 1}
     assert weights == {"TaintToleration": 3, "NodeAffinity": 2, SPREAD: 2, AFFINITY: 2}
 
@@ -327,8 +331,8 @@ def test_a_star_disables_all_but_those_that_are_enabled() -> None:
     scores = profile(plugins={"score": {"disabled": listed("*"), "enabled": [{"name": FIT, "weight": 4}]}})
     assert scoring(scores) == {FIT: 4}
     assert filtering(scores) == filtering(profile())
-    everywhere = profile(plugins={"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "NodePorts")}})
-    assert [one.name for one in everywhere.all] == [FIT, "NodePorts"]
+    everywhere = profile(plugins={"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "NodePorts", BINDER)}})
+    assert [one.name for one in everywhere.all] == [FIT, "NodePorts", BINDER]
     assert scoring(everywhere)[FIT] == 1
 
 
@@ -339,14 +343,13 @@ def test_a_star_disables_all_but_those_that_are_enabled() -> None:
         ({"postFilter": {"disabled": listed("DefaultPreemption")}}, False),
         ({"postFilter": {"disabled": listed("*")}}, False),
         ({"multiPoint": {"disabled": listed("DefaultPreemption")}}, False),
-        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT)}}, False),
-        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "DefaultPreemption")}}, True),
+        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, BINDER)}}, False),
+        ({"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "DefaultPreemption", BINDER)}}, True),
     ],
 )
 def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
     cluster = Cluster(node(pods=1), profile=profile(plugins=plugins))
     cluster.place(pod("old"), "n1")
-    assert cluster.decider.profile.preempts is preempts
     assert bool(getattr(cluster.preempt(pod(priority=1)), "victims", ())) is preempts
 
 
@@ -385,6 +388,20 @@ def test_who_is_asked_for_room_says_what_came_of_it(plugins: Obj, advice: str) -
     cluster = Cluster(node(pods=1), profile=profile(plugins=plugins))
     cluster.place(pod("old"), "n1")
     assert cluster.message(pod(), whole=True) == f"0/1 nodes are available: 1 Too many pods.{advice}"
+
+
+def test_plugins_of_a_point_are_asked_in_the_order_in_which_they_are_listed() -> None:
+    """The messages of both are told, in that order."""
+    turned = {"postFilter": {"disabled": listed("*"), "enabled": listed("DefaultPreemption", "DynamicResources")}}
+    cluster = Cluster(node(pods=1), profile=profile(plugins=turned))
+    cluster.place(pod("old"), "n1")
+    assert cluster.message(pod(), whole=True).endswith("for incoming pod., no new claims to deallocate")
+
+
+def test_a_profile_that_binds_nobody_is_refused() -> None:
+    why = 'at least one bind plugin is needed for profile with scheduler name "default-scheduler"'
+    assert refusal({"profiles": [{"plugins": {"bind": {"disabled": listed("*")}}}]}) == why
+    assert refusal({"profiles": [{"plugins": {"multiPoint": {"disabled": listed(BINDER)}}}]}) == why
 
 
 def test_arguments_reach_their_plugin() -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.preemption import Preempt
+from fairlead.scheduler.framework import Nominate
 from tests.scheduler.both_schedulers import Pair, named
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 from tests.scheduler.slow_cluster import SlowNode, host_ports, priority, requests
@@ -105,7 +105,7 @@ class Life(RuleBasedStateMachine):
             return
         assert not allowed
         found = pair.real.preempt(one)
-        if isinstance(found, Preempt):
+        if isinstance(found, Nominate):
             for victim in found.victims:
                 assert victim.pod.priority < priority(obj)
                 pair.remove_pod(victim.key)

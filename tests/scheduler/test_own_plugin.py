@@ -13,7 +13,8 @@ from fairlead.api.scheduling import Pod
 from fairlead.scheduler import plugins
 from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import load
-from fairlead.scheduler.framework import Plugin, Profile, Weighted
+from fairlead.scheduler.framework import Plugin
+from fairlead.scheduler.profile import Profile, Weighted
 from fairlead.scheduler.queue import SchedulingQueue
 from tests.scheduler.scheduler_world import Cluster, node, pod
 

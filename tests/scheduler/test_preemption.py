@@ -13,7 +13,7 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.preemption import Futile, Preempt
+from fairlead.scheduler.framework import Nominate, NoRoom
 from tests.scheduler.both_schedulers import Pair, key_of, named, unreserved
 from tests.scheduler.cluster_strategies import KEYS, NAMESPACES, SELECTORS, VALUES, roomy_nodes, social_pods
 from tests.scheduler.scheduler_world import Cluster, Obj, node, pod, pod_obj
@@ -38,19 +38,19 @@ def laid_out(layout: Layout, **more: Any) -> Cluster:
 def outcome(cluster: Cluster, one: Pod) -> tuple[str, set[str]]:
     """The node, and who has to leave it; nothing if nobody has."""
     found = cluster.preempt(one)
-    return (found.node, names_of(found)) if isinstance(found, Preempt) else ("", set())
+    return (found.node, names_of(found)) if isinstance(found, Nominate) else ("", set())
 
 
-def names_of(found: Preempt) -> set[str]:
+def names_of(found: Nominate) -> set[str]:
     return {one.pod.metadata.name for one in found.victims}
 
 
 def advice(cluster: Cluster, one: Pod, nominated: str = "") -> str:
     """Why nobody is driven away."""
     request = replace(cluster.request(one), nominated=nominated)
-    found = cluster.preemptor.make_room(one, request, cluster.decider.diagnose(request))
-    assert isinstance(found, Futile)
-    return found.advice
+    found = cluster.runtime.post_filter(one, request, cluster.decider.diagnose(request))
+    assert isinstance(found, NoRoom)
+    return found.message
 
 
 def budget(name: str, allowed: int, selector: Obj | None, disrupted: tuple[str, ...] = ()) -> Obj:
@@ -327,8 +327,8 @@ def test_nobody_else_leaves_while_earlier_victims_are_going(
     cluster.place(pod("low", cpu=2), "n1")
     one = pod(priority=5, cpu=2)
     request = replace(cluster.request(one), nominated=nominated)
-    found = cluster.preemptor.make_room(one, request, cluster.decider.diagnose(request))
-    assert isinstance(found, Futile) is waits
+    found = cluster.runtime.post_filter(one, request, cluster.decider.diagnose(request))
+    assert isinstance(found, NoRoom) is waits
     if waits:
         assert advice(cluster, one, "n1") == f"{ADVICE} not eligible due to a terminating pod on the nominated node."
 
@@ -512,7 +512,7 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
         if pair.real.feasible(one):
             continue
         found = pair.make_room(obj)
-        if not isinstance(found, Preempt):
+        if not isinstance(found, Nominate):
             continue
         assert found.victims
         assert all(victim.pod.priority < one.priority for victim in found.victims)

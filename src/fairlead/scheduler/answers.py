@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.framework import Plugin, Profile, Reads, Weighted
+from fairlead.scheduler.framework import Plugin, Reads
+from fairlead.scheduler.profile import Profile, Weighted
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.snapshot import Snapshot
 

@@ -1,106 +1,179 @@
 """From a decision to a pod that is bound, beside the decisions that follow (upstream's binding cycle).
 
-assume ──▶ reserve ──▶ permit ──▶ volumes ──▶ bind ──▶ bound
-             └────────────┴──────────┴─────────┴─────▶ failed: unreserve; whoever decided hears why and takes it back
+assume, reserve ──▶ permit ──▶ pre_bind ──▶ bind ──▶ bound
+        └──────────────┴───────────┴─────────┴─────▶ failed: unreserve; whoever decided hears why and takes it back
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.api.errors import ApiError
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.framework import ExtenderFailure, NotPermitted
+from fairlead.scheduler.framework import (
+    AnyPlugin,
+    ExtenderFailure,
+    Handle,
+    NotPermitted,
+    PluginError,
+    Rejected,
+)
 from fairlead.scheduler.queue import QueuedPod
 from fairlead.scheduler.quota_gate import QuotaWaitQueue
 from fairlead.scheduler.snapshot import Placed
 from fairlead.scheduler.status_writer import StatusWriter
-from fairlead.scheduler.volumebinding import NotBound, VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
 
-#: Told of every binding that came to an end: whose, and why it failed (empty if it did not).
-Ended = Callable[[QueuedPod, str], None]
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class BindingFailure:
+    """Why a pod was not bound."""
+
+    message: str
+    #: The plugin that rejected the node; empty if something went wrong instead.
+    rejected_by: str = ""
+
+
+#: Told of every binding that came to an end: whose, and why it failed, if it did.
+Ended = Callable[[QueuedPod, BindingFailure | None], None]
+
+
 class Binder:
-    """Binds pods to nodes, by our own write or by an extender's."""
+    """Binds pods to nodes, by the plugins of their profiles or by an extender."""
 
     def __init__(
         self,
         model: ClusterModel,
         status_writer: StatusWriter,
         ended: Ended,
-        volumes: VolumeBinder,
+        handle: Handle,
         *,
         extenders: Extenders | None,
         quota: QuotaWaitQueue | None,
     ) -> None:
         self._snapshot, self._nominations = model.snapshot, model.nominations
-        self._status, self._ended = status_writer, ended
-        self._volumes, self._extenders, self._quota = volumes, extenders, quota
+        self._status, self._ended, self._handle = status_writer, ended, handle
+        self._extenders, self._quota = extenders, quota
 
     def assume(self, queued: QueuedPod, chosen: Chosen) -> None:
         """Count the pod as placed from now on; it is no longer nominated."""
-        self._snapshot.assume(Placed(queued.pod, chosen.row, queued.request.requirements, queued.request.relations))
+        request = queued.request
+        self._snapshot.assume(Placed(queued.pod, chosen.row, request.requirements, request.relations))
         self._nominations.drop(queued.pod.metadata.uid)
-        if queued.request.requirements.claims:
-            self._volumes.assume(queued.pod, queued.request.requirements, chosen.row, queued.profile)
         if self._quota is not None:
             self._quota.assumed(queued, chosen.node)
+        try:
+            for plugin in queued.profile.reservers:
+                plugin.reserve(queued.pod, chosen.node, self._handle)
+        except Exception:
+            self.cancel(queued, chosen.node)
+            raise
+
+    def cancel(self, queued: QueuedPod, node: str) -> None:
+        """Take back what was assumed and reserved for a pod whose binding has not begun."""
+        self._unreserve(queued, node)
+        self.forget(queued)
 
     def forget(self, queued: QueuedPod) -> bool:
         """Take back what was assumed; False if the pod is no longer assumed."""
-        self._volumes.release(queued.pod)
         if self._quota is not None:
             self._quota.forgotten(queued)
         return self._snapshot.forget(queued.key, queued.pod.metadata.uid)
 
     def start(self, queued: QueuedPod, node: str) -> None:
-        """Write the binding, beside; where plugins or volumes hold it back, that does not keep others from writing."""
-        followers = queued.profile.followers
-        for plugin in followers:
-            plugin.reserve(queued.pod, node)
-        if followers or (queued.request.requirements.claims and self._volumes.is_due(queued.pod)):
-            self._status.writers.aside(partial(self._permit, queued, node))
+        """Bind the pod, beside; where plugins hold it back, that does not keep others from being bound."""
+        try:
+            pre_binders = [
+                plugin for plugin in queued.profile.pre_binders if plugin.pre_binds(queued.pod, node, self._handle)
+            ]
+        except Exception as error:
+            self._failed(queued, node, _broken(queued, error))
+            return
+        if pre_binders or queued.profile.permitters:
+            self._status.writers.aside(partial(self._prepare, queued, node, pre_binders))
         else:
             self._status.writers.start(partial(self._bind, queued, node))
 
-    async def _permit(self, queued: QueuedPod, node: str) -> None:
+    # --- step by step -----------------------------------------------------------------------------------------------
+
+    async def _prepare(self, queued: QueuedPod, node: str, pre_binders: Sequence[AnyPlugin]) -> None:
         try:
-            for plugin in queued.profile.followers:
-                await plugin.permit(queued.pod, node)
-            await self._volumes.bind(queued.pod, queued.profile)
-        except (NotPermitted, NotBound) as error:
-            self._failed(queued, node, str(error))
+            for plugin in queued.profile.permitters:
+                await plugin.permit(queued.pod, node, self._handle)
+        except NotPermitted as error:
+            self._failed(queued, node, BindingFailure(str(error)))
+            return
         except Exception as error:
-            log.exception("a plugin failed to permit %s", queued.key)
-            self._failed(queued, node, f"{type(error).__name__}: {error}")
-        else:
-            self._status.writers.start(partial(self._bind, queued, node))
+            self._failed(queued, node, _broken(queued, error))
+            return
+        for plugin in pre_binders:
+            failure = await _run(plugin, "PreBind", queued, plugin.pre_bind(queued.pod, node, self._handle))
+            if isinstance(failure, BindingFailure):
+                self._failed(queued, node, failure)
+                return
+        self._status.writers.start(partial(self._bind, queued, node))
 
     async def _bind(self, queued: QueuedPod, node: str) -> None:
-        pod = queued.pod
-        try:
-            if self._extenders is None or not await self._extenders.bind(pod, node):
-                await self._status.bind(pod, node)
-        except (ApiError, OSError, ExtenderFailure) as error:
-            log.info("cannot bind %s to %s: %s", queued.key, node, error)
-            said = "" if isinstance(error, ExtenderFailure) else 'running Bind plugin "DefaultBinder": '
-            self._failed(queued, node, f"{said}{error}")
+        failure = await self._bound(queued, node)
+        if failure is not None:
+            log.info("cannot bind %s to %s: %s", queued.key, node, failure.message)
+            self._failed(queued, node, failure)
         else:
-            self._ended(queued, "")
-            self._status.scheduled(pod, node)
+            self._ended(queued, None)
+            self._status.scheduled(queued.pod, node)
 
-    def _failed(self, queued: QueuedPod, node: str, why: str) -> None:
-        for plugin in queued.profile.followers:
-            plugin.unreserve(queued.pod, node)
-        self._volumes.release(queued.pod)
-        self._ended(queued, why)
+    async def _bound(self, queued: QueuedPod, node: str) -> BindingFailure | None:
+        """Have the first bind the pod that does it: an extender, or a plugin."""
+        try:
+            if self._extenders is not None and await self._extenders.bind(queued.pod, node):
+                return None
+        except ExtenderFailure as error:
+            return BindingFailure(str(error))
+        for plugin in queued.profile.binders:
+            result = await _run(plugin, "Bind", queued, plugin.bind(queued.pod, node, self._handle))
+            if isinstance(result, BindingFailure):
+                return result
+            if result:
+                return None
+        return BindingFailure("no Bind plugin of the profile binds this pod")
+
+    def _failed(self, queued: QueuedPod, node: str, failure: BindingFailure) -> None:
+        self._unreserve(queued, node)
+        self._ended(queued, failure)
+
+    def _unreserve(self, queued: QueuedPod, node: str) -> None:
+        """Every plugin is told, the last first, whether its turn to reserve had come or not."""
+        for plugin in reversed(queued.profile.reservers):
+            try:
+                plugin.unreserve(queued.pod, node, self._handle)
+            except Exception:
+                log.exception("plugin %s failed to unreserve %s", plugin.name, queued.key)
+
+
+async def _run(plugin: AnyPlugin, point: str, queued: QueuedPod, call: Awaitable[T]) -> T | BindingFailure:
+    """What a plugin does at an extension point, and in which words it fails."""
+    try:
+        return await call
+    except Rejected as error:
+        return BindingFailure(str(error), plugin.name)
+    except (PluginError, ApiError, OSError) as error:
+        message = str(error)
+    except Exception as error:
+        message = _broken(queued, error).message
+    return BindingFailure(f'running {point} plugin "{plugin.name}": {message}')
+
+
+def _broken(queued: QueuedPod, error: Exception) -> BindingFailure:
+    log.error("binding %s failed", queued.key, exc_info=error)
+    return BindingFailure(f"{type(error).__name__}: {error}")

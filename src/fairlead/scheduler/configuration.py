@@ -16,14 +16,13 @@ import msgspec
 from fairlead.api.podresources import is_native
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
-from fairlead.scheduler.framework import AnyPlugin, Plugin, PodRelationPlugin, Profile, Weighted, WeightedRelationPlugin
-from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, PreemptionArguments, find
+from fairlead.scheduler.framework import AnyPlugin, Plugin, PodRelationPlugin
+from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, find
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
+from fairlead.scheduler.profile import Profile, Weighted, WeightedRelationPlugin, overrides
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
-PREEMPTION: Final = "DefaultPreemption"
-CLAIMS: Final = "DynamicResources"
 
 
 class EnabledPlugin(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -205,7 +204,7 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
     names = _known(said, path)
     args = {one.name: (one.args, f"{path}.pluginConfig[{index}].args") for index, one in enumerate(said.plugin_config)}
     made: dict[str, AnyPlugin] = {}
-    for name in _in_order(said.plugins, names):
+    for name in _in_order(said.plugins, said.plugins.filter, names):
         kind = find(name)
         if kind is not None:
             told, place = args.get(name, ({}, path))
@@ -213,6 +212,10 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
     fit = made.get(NodeResourcesFit.name)
     if isinstance(fit, NodeResourcesFit) and elsewhere:
         made[NodeResourcesFit.name] = fit.without(elsewhere)
+    name = said.scheduler_name or DEFAULT_SCHEDULER
+    binders = _at(said.plugins, said.plugins.bind, "bind", names, made)
+    if not binders:
+        raise ConfigurationError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
     return Profile(
         plugins=tuple(
             Weighted(one, *_place(said.plugins, one, names)) for one in made.values() if isinstance(one, Plugin)
@@ -222,10 +225,19 @@ def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profi
             for one in made.values()
             if isinstance(one, PodRelationPlugin)
         ),
-        name=said.scheduler_name or DEFAULT_SCHEDULER,
-        preempts=PREEMPTION in names and _is_on(said.plugins, said.plugins.post_filter, PREEMPTION),
-        frees_claims=CLAIMS in names and _is_on(said.plugins, said.plugins.post_filter, CLAIMS),
+        name=name,
+        post_filters=_at(said.plugins, said.plugins.post_filter, "post_filter", names, made),
+        pre_binders=_at(said.plugins, said.plugins.pre_bind, "pre_bind", names, made),
+        binders=binders,
     )
+
+
+def _at(
+    plugins: Plugins, point: PluginSet, method: str, names: Iterable[str], made: Mapping[str, AnyPlugin]
+) -> tuple[AnyPlugin, ...]:
+    """The plugins that take part at an extension point, in the order in which they are asked."""
+    ordered = (made[name] for name in _in_order(plugins, point, names) if name in made)
+    return tuple(plugin for plugin in ordered if overrides(plugin, method) and _is_on(plugins, point, plugin.name))
 
 
 def _configured(kind: type[AnyPlugin], args: Any, path: str) -> AnyPlugin:
@@ -249,10 +261,7 @@ def _known(said: ProfileConfig, path: str) -> dict[str, int]:
         if config.name in configured:
             raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{config.name}"')
         configured.add(config.name)
-        if config.name in NAMES_ALONE:
-            args = read(config.args, NAMES_ALONE[config.name], f"{path}.pluginConfig[{index}].args")
-            if isinstance(args, PreemptionArguments):
-                args.check(f"{path}.pluginConfig[{index}].args".lstrip("."))
+        _check_arguments(config, f"{path}.pluginConfig[{index}].args")
     multi = said.plugins.multi_point
     names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
     for one_set in (multi, *(value for point, value in sets.items() if point != "multiPoint")):
@@ -262,12 +271,20 @@ def _known(said: ProfileConfig, path: str) -> dict[str, int]:
     return names
 
 
-def _in_order(plugins: Plugins, names: Iterable[str]) -> Iterable[str]:
-    """As filters are asked: those first that are listed for `filter` and take part as a whole, as listed; all that are
-    listed, if nothing else filters (expandMultiPointPlugins).
+def _in_order(plugins: Plugins, point: PluginSet, names: Iterable[str]) -> Iterable[str]:
+    """As they are asked at an extension point: those first that are listed for it and take part as a whole, as listed;
+    all that are listed, if nothing else takes part (expandMultiPointPlugins).
     """
-    listed, alone = [one.name for one in plugins.filter.enabled], plugins.filter.is_disabled("*")
+    listed, alone = [plugin.name for plugin in point.enabled], point.is_disabled("*")
     return dict.fromkeys([*(name for name in listed if alone or _is_whole(plugins, name)), *names])
+
+
+def _check_arguments(config: PluginConfig, path: str) -> None:
+    """Also of a plugin that is not enabled."""
+    if config.name in NAMES_ALONE:
+        read(config.args, NAMES_ALONE[config.name], path)
+    elif (kind := find(config.name)) is not None:
+        _configured(kind, read(config.args, kind.arguments, path), path)
 
 
 def _check_exists(name: str, path: str) -> None:

@@ -17,8 +17,9 @@ from fairlead.runtime import chance
 from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
-from fairlead.scheduler.framework import Narrowed, Plugin, PodRelationPlugin, Profile, Reads, Refusals, Refused
+from fairlead.scheduler.framework import Narrowed, Plugin, PodRelationPlugin, Reads, Refusals, Refused
 from fairlead.scheduler.nominations import Nominations
+from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Placed, Snapshot
@@ -55,7 +56,7 @@ class Decider:
     def decide(self, request: SchedulingRequest) -> Chosen | Unfit:
         """The node for the pod, or why there is none."""
         if not self.snapshot.count:
-            return Unfit(Diagnosis(0, said=NO_NODES))
+            return Unfit(Diagnosis(0, message=NO_NODES))
         tied = self.best(request)
         if len(tied):
             return self._drawn(tied)

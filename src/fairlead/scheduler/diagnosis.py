@@ -34,7 +34,7 @@ class Diagnosis:
     #: Said before nodes were looked at: then no node has reasons of its own.
     outright: str = ""
     #: The whole message, where there was nothing to look at.
-    said: str = ""
+    message: str = ""
 
     def copy(self) -> Diagnosis:
         """The same, to be added to."""
@@ -57,8 +57,8 @@ class Diagnosis:
 
     def text(self, advice: str) -> str:
         """The whole message; `advice` tells what was tried to make room."""
-        if self.said:
-            return self.said
+        if self.message:
+            return self.message
         said = f"{self.outright}." if self.outright else sentence(self.reasons)
         parts = [f"0/{self.node_count} nodes are available:", said, advice]
         return " ".join(part for part in parts if part)

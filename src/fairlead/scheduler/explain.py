@@ -14,7 +14,7 @@ from fairlead.api.taints import first_untolerated, written
 from fairlead.scheduler.claim_notes import claim_waits
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider, Unfit
-from fairlead.scheduler.preemption import Preempt
+from fairlead.scheduler.framework import Nominate
 from fairlead.scheduler.profile_runtime import ProfileRuntime
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
@@ -97,14 +97,20 @@ def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest
         told.scored.append(Scored(node, sum(scores.values()), scores))
     told.scored.sort(key=lambda one: (-one.total, one.node))
     if isinstance(decision, Unfit) and not pod.spec.node_name:
-        outcome = runtime.preemptor.make_room(pod, request, decision.found)
-        if isinstance(outcome, Preempt):
-            victims = ", ".join(sorted(one.key for one in outcome.victims))
-            told.preemption = f"it may drive away {victims} from {outcome.node}"
+        outcome = runtime.post_filter(pod, request, decision.found)
+        if isinstance(outcome, Nominate):
+            told.preemption = _nomination(outcome)
             told.headline += f": {decision.found.text('')}"
         else:
-            told.headline += f": {decision.found.text(outcome.advice)}"
+            told.headline += f": {decision.found.text(outcome.message)}"
     return told
+
+
+def _nomination(outcome: Nominate) -> str:
+    if not outcome.victims:
+        return f"it may be nominated to {outcome.node}"
+    victims = ", ".join(sorted(victim.key for victim in outcome.victims))
+    return f"it may drive away {victims} from {outcome.node}"
 
 
 def _is_ready(model: ClusterModel, key: str) -> bool:

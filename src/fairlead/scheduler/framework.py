@@ -1,12 +1,13 @@
 """What a scheduler plugin is: the extension points, and what flows between them.
 
-    pre_enqueue ─▶ (queue, by rank) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise
-                                                       │                   └─▶ (assume) ─▶ reserve ─▶ permit ─▶ (bind)
-                                                       └─▶ nobody passes: (preemption)        └─▶ unreserve
+    pre_enqueue ─▶ (queue, by rank) ─▶ pre_filter ─▶ filter ─▶ score ─▶ normalise ─▶ (assume) ─▶ …
+                                                       └─▶ no node passes: post_filter
+    … ─▶ reserve ─▶ permit ─▶ pre_bind ─▶ bind
+            └─────────┴──────────┴──────────┴─▶ one of these fails: unreserve
 
 A plugin answers for many nodes at once: `filter` returns a mask over the rows it is asked about, `score` an array of
 integers. "Does not fit" is a value; an exception is a bug. Which plugins run, in which order and with which weights, is
-the list in `fairlead.scheduler.plugins`.
+the list in `fairlead.scheduler.plugins`; a profile (`profile.py`) changes it.
 
 There are two families. What a `Plugin` says depends on the node and on what its pods take, so it is asked once for all
 pods with the same requirements, and again only about nodes that changed. What a `PodRelationPlugin` says depends
@@ -16,22 +17,26 @@ on who the other pods are, anywhere; it is asked for every decision that concern
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 import numpy as np
 
-from fairlead.api.scheduling import DEFAULT_SCHEDULER, Node, Pod
+from fairlead.api.scheduling import Node, Pod
+from fairlead.api.verbs import Api
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
-from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.snapshot import Placed, Snapshot
+
+if TYPE_CHECKING:
+    from fairlead.scheduler.diagnosis import Diagnosis
+    from fairlead.scheduler.profile_runtime import ProfileRuntime
 
 MAX_NODE_SCORE: Final = 100
 
@@ -87,7 +92,15 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 class NotPermitted(Exception):
-    """A plugin does not let the pod start on its node; says why."""
+    """Raised by `permit`: the plugin does not let the pod start on its node; says why."""
+
+
+class Rejected(Exception):
+    """Raised by `pre_bind` and `bind`: the node will not do after all; says why. The pod is unschedulable."""
+
+
+class PluginError(Exception):
+    """Raised by `pre_bind` and `bind`: the plugin could not do its work; says why. The pod is tried again later."""
 
 
 class ExtenderFailure(Exception):
@@ -117,6 +130,36 @@ class Refusals:
     unresolvable: Mask
 
 
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """The pod fits on that node once these pods are gone: they are evicted, and it waits there for their end."""
+
+    node: str
+    victims: tuple[Placed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A PostFilter plugin found no room; `message` is the end of what people read."""
+
+    message: str
+    #: An earlier nomination of the pod has come to nothing.
+    clears_nomination: bool = False
+    #: No plugin after this one is asked, and what those before it said does not count (as for upstream's statuses
+    #: Error and UnschedulableAndUnresolvable).
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """What plugins may use while a pod is being bound."""
+
+    api: Api
+    snapshot: Snapshot
+    #: The pod of that `namespace/name` as it is now.
+    pod: Callable[[str], Pod | None]
+
+
 class AnyPlugin:
     """What all plugins have in common: who they are, and when a pod is worth another try."""
 
@@ -144,14 +187,31 @@ class AnyPlugin:
         """
         return -pod.priority, since
 
-    def reserve(self, pod: Pod, node: str) -> None:
-        """The pod was given that node, and the binding is about to be written."""
+    def post_filter(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
+    ) -> Nominate | NoRoom:
+        """Make room for a pod that fits nowhere, for the reasons `found`. The first plugin to nominate it ends this."""
+        raise NotImplementedError
 
-    def unreserve(self, pod: Pod, node: str) -> None:
+    def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
+        """The pod was given that node, and counts as being there."""
+
+    def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """It came to nothing."""
 
-    async def permit(self, pod: Pod, node: str) -> None:
+    async def permit(self, pod: Pod, node: str, handle: Handle) -> None:
         """Hold the binding back for as long as this takes. Raises NotPermitted: then the pod is tried again later."""
+
+    def pre_binds(self, pod: Pod, node: str, handle: Handle) -> bool:
+        """Whether `pre_bind` has anything to do for the pod (`PreBindPreFlight`)."""
+        return True
+
+    async def pre_bind(self, pod: Pod, node: str, handle: Handle) -> None:
+        """Bring about what must be there before the pod is bound. Raises Rejected or PluginError."""
+
+    async def bind(self, pod: Pod, node: str, handle: Handle) -> bool:
+        """Bind the pod; False leaves it to the next plugin (`Skip`). Raises Rejected or PluginError."""
+        return False
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Whether this change, one of `events`, may let the pod pass this plugin (`QueueingHintFn`)."""
@@ -221,87 +281,6 @@ class PodRelationPlugin(AnyPlugin):
     def score(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Ints:
         """How good each row is, 0 to 100. The rows are all the feasible ones."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """A plugin's place in a profile. The weight counts only if it scores."""
-
-    plugin: Plugin
-    weight: int = 1
-    filters: bool = True
-    scores: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedRelationPlugin:
-    """The same for a plugin of the other family."""
-
-    plugin: PodRelationPlugin
-    weight: int = 1
-    filters: bool = True
-    scores: bool = True
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The plugins of one scheduler, in the order in which they are asked."""
-
-    plugins: Sequence[Weighted]
-    relations: Sequence[WeightedRelationPlugin] = ()
-    #: Pods ask for it by `schedulerName`.
-    name: str = DEFAULT_SCHEDULER
-    #: Whether pods that fit nowhere may drive others away (DefaultPreemption).
-    preempts: bool = True
-    #: Whether DynamicResources is asked before that: it has nothing to give back, and says so.
-    frees_claims: bool = True
-
-    @cached_property
-    def all(self) -> tuple[AnyPlugin, ...]:
-        return (*(place.plugin for place in self.plugins), *(place.plugin for place in self.relations))
-
-    def enables(self, kind: type[AnyPlugin]) -> bool:
-        return any(isinstance(plugin, kind) for plugin in self.all)
-
-    @cached_property
-    def rank(self) -> Callable[[Pod, float], tuple[float, ...]]:
-        """Orders the pods that wait: PrioritySort, unless a plugin knows better (S3-15)."""
-        return next((one for one in self.all if type(one).rank is not AnyPlugin.rank), AnyPlugin()).rank
-
-    @cached_property
-    def followers(self) -> tuple[AnyPlugin, ...]:
-        """The plugins that want to hear of what comes of a decision."""
-        hooks = ("reserve", "unreserve", "permit")
-        return tuple(
-            one for one in self.all if any(getattr(type(one), hook) is not getattr(AnyPlugin, hook) for hook in hooks)
-        )
-
-    @cached_property
-    def relation_filters(self) -> tuple[PodRelationPlugin, ...]:
-        return tuple(place.plugin for place in self.relations if place.filters)
-
-    @cached_property
-    def relation_scorers(self) -> tuple[WeightedRelationPlugin, ...]:
-        return tuple(place for place in self.relations if place.scores)
-
-    @cached_property
-    def events(self) -> EventKind:
-        """The changes that any of the plugins wants to hear of."""
-        found = NO_EVENT
-        for plugin in self.all:
-            found |= plugin.events
-        return found
-
-    def pre_enqueue(self, pod: Pod) -> tuple[AnyPlugin, Refused] | None:
-        """The first plugin that holds the pod back, and why."""
-        for plugin in self.all:
-            refused = plugin.pre_enqueue(pod)
-            if refused is not None:
-                return plugin, refused
-        return None
-
-    def named(self, names: frozenset[str]) -> list[AnyPlugin]:
-        return [plugin for plugin in self.all if plugin.name in names]
 
 
 def normalise_to_best(scores: Ints) -> Ints:

@@ -20,13 +20,12 @@ from fairlead.scheduler.cycles.base import SchedulingCycle
 from fairlead.scheduler.cycles.gang import GangCycle
 from fairlead.scheduler.cycles.pod import PodCycle, ScoreObserver
 from fairlead.scheduler.cycles.quota import QuotaCycle
-from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT
+from fairlead.scheduler.framework import ANY_EVENT, NO_EVENT, Handle
 from fairlead.scheduler.outcomes import AttemptMetrics, Outcomes
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.queue_observer import QueueObserver
 from fairlead.scheduler.quota_gate import QuotaGate, QuotaWaitQueue
 from fairlead.scheduler.status_writer import StatusWriter
-from fairlead.scheduler.volumebinding import VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
@@ -59,7 +58,7 @@ class Scheduler:
             model,
             self.queue,
             self._status,
-            VolumeBinder(api, model.snapshot, model.pod),
+            Handle(api, model.snapshot, model.pod),
             self._wake.set,
             extenders=self._extenders,
             quota=waiting,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,16 +10,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from fairlead.api.scheduling import Pod
 from fairlead.runtime import clock
-from fairlead.scheduler.binding import Binder
+from fairlead.scheduler.binding import Binder, BindingFailure
 from fairlead.scheduler.cluster_events import removed
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
-from fairlead.scheduler.preemption import Futile, Preempt
+from fairlead.scheduler.framework import Handle, Nominate, NoRoom
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.quota_gate import QuotaWaitQueue
 from fairlead.scheduler.status_writer import StatusWriter
-from fairlead.scheduler.volumebinding import VolumeBinder
 
 if TYPE_CHECKING:
     from fairlead.scheduler.extenders import Extenders
@@ -43,7 +43,7 @@ class Outcomes:
         model: ClusterModel,
         queue: SchedulingQueue,
         status_writer: StatusWriter,
-        volumes: VolumeBinder,
+        handle: Handle,
         wake: Callable[[], None],
         *,
         extenders: Extenders | None,
@@ -52,7 +52,7 @@ class Outcomes:
         """`wake` lets the scheduling loop look at the queue again."""
         self._model, self._queue, self._status = model, queue, status_writer
         self.wake = wake
-        self.binder = Binder(model, status_writer, self.binding_ended, volumes, extenders=extenders, quota=quota)
+        self.binder = Binder(model, status_writer, self.binding_ended, handle, extenders=extenders, quota=quota)
         self.metrics: AttemptMetrics | None = None
 
     # --- a node -----------------------------------------------------------------------------------------------------
@@ -62,16 +62,16 @@ class Outcomes:
         self.binder.assume(queued, chosen)
         self.binder.start(queued, chosen.node)
 
-    def binding_ended(self, queued: QueuedPod, why: str) -> None:
-        """The pod is bound; or it is not, and `why`."""
-        if why:
-            self._take_back_decision(queued, why)
+    def binding_ended(self, queued: QueuedPod, failure: BindingFailure | None) -> None:
+        """The pod is bound, or is not."""
+        if failure is not None:
+            self._take_back_decision(queued, failure)
             return
         self._count("scheduled", queued)
         if self.metrics is not None:
             self.metrics.scheduled(queued.attempts, clock.monotonic() - queued.added_at)
 
-    def _take_back_decision(self, queued: QueuedPod, why: str) -> None:
+    def _take_back_decision(self, queued: QueuedPod, failure: BindingFailure) -> None:
         """The pod was not bound: try again later, unless it is gone or has a node after all."""
         placed = self._model.snapshot.placed(queued.key)
         if placed is not None and self.binder.forget(queued):
@@ -82,7 +82,18 @@ class Outcomes:
         if self._queue.get(queued.key) is not None:  # it was deleted meanwhile, and so forgotten before
             return
         queued.pod, queued.request = current, self._model.request(current)
-        self.failed(queued, current, why)
+        if failure.rejected_by:
+            self._rejected(queued, failure)
+        else:
+            self.failed(queued, current, failure.message)
+
+    def _rejected(self, queued: QueuedPod, failure: BindingFailure) -> None:
+        """A plugin found that the node will not do after all: the pod waits for what may help with that plugin."""
+        found = Diagnosis(1, Counter({failure.message: 1}), plugins=frozenset({failure.rejected_by}))
+        self.put_back(queued, found.plugins)
+        self.wake()
+        self._nominate(queued, "")
+        self.report_refusal(queued, found.text(""), "")
 
     # --- no node ----------------------------------------------------------------------------------------------------
 
@@ -95,17 +106,17 @@ class Outcomes:
         self._nominate(queued, "")
         self._status.failed(pod, SCHEDULER_ERROR, why, "")
 
-    def refused(self, queued: QueuedPod, found: Diagnosis, outcome: Preempt | Futile) -> None:
+    def refused(self, queued: QueuedPod, found: Diagnosis, outcome: Nominate | NoRoom) -> None:
         """No node will do. Nominate the pod where room can be made, or say that there is none."""
         message, nominated = found.text(""), None
         if self.metrics is not None:
-            self.metrics.preempted(len(outcome.victims) if isinstance(outcome, Preempt) else 0)
-        if isinstance(outcome, Preempt):
+            self.metrics.preempted(len(outcome.victims) if isinstance(outcome, Nominate) else 0)
+        if isinstance(outcome, Nominate):
             self._make_room(queued, outcome)
             nominated = outcome.node
         else:
-            message = found.text(outcome.advice)
-            if outcome.is_tried:
+            message = found.text(outcome.message)
+            if outcome.clears_nomination:
                 self._nominate(queued, nominated := "")
         self.put_back(queued, found.plugins)
         self.report_refusal(queued, message, nominated)
@@ -131,7 +142,7 @@ class Outcomes:
 
     # --- preemption -------------------------------------------------------------------------------------------------
 
-    def _make_room(self, queued: QueuedPod, chosen: Preempt) -> None:
+    def _make_room(self, queued: QueuedPod, chosen: Nominate) -> None:
         """Nominate the pod and evict the victims beside; those that are terminating already are left alone."""
         victims = [victim.pod for victim in chosen.victims if not victim.pod.metadata.is_terminating]
         if victims:

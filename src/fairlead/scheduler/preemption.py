@@ -24,7 +24,7 @@ from fairlead.runtime import chance, clock
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
-from fairlead.scheduler.framework import Reads
+from fairlead.scheduler.framework import Nominate, NoRoom, Reads
 from fairlead.scheduler.plugins.resources.fit import TOO_MANY_PODS, NodeResourcesFit
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
@@ -33,10 +33,6 @@ from fairlead.scheduler.snapshot import Placed
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
-#: DynamicResources speaks first: it has no claims of the pod to give back (default since 1.34).
-NO_CLAIMS: Final = "no new claims to deallocate"
-#: After an outright refusal, DynamicResources misses the state that it would have left behind, and says just this.
-NOT_FOUND: Final = "not found"
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 STILL_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
@@ -46,24 +42,6 @@ NOT_STARTED: Final = 2**62
 MOST_KINDS: Final = 8
 #: Makes every victim count, whatever its priority (pickOneNodeForPreemption).
 _PER_VICTIM: Final = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class Preempt:
-    """Make room on this node: these have to go."""
-
-    row: int
-    node: str
-    victims: tuple[Placed, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Futile:
-    """Nobody is driven away; `advice` is the end of the message that says why."""
-
-    advice: str
-    #: Preemption was tried in vain, so that an earlier nomination has come to nothing.
-    is_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +92,22 @@ class Preemptor:
         self._plans: OrderedDict[tuple[PodRequirements, PodRelations, int], Plans] = OrderedDict()
         self._budgets_seen = 0
 
-    def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Preempt | Futile:
+    def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
         """Where and by whose leaving the pod would fit, or why that does not help."""
         plans = self._candidates(pod, request, found)
-        if isinstance(plans, Futile):
+        if isinstance(plans, NoRoom):
             return plans
         return self._chosen(plans, found.resolvable[plans.helps[found.resolvable]])
 
-    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, Plan] | Futile:
+    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, Plan] | NoRoom:
         """Every node that would do, with its victims."""
         plans = self._candidates(pod, request, found)
-        if isinstance(plans, Futile):
+        if isinstance(plans, NoRoom):
             return plans
         rows = found.resolvable[plans.helps[found.resolvable]].tolist()
         return {self._snapshot.names[row]: plan for row in rows if isinstance(plan := plans.found[row], Plan)}
 
-    def choose(self, plans: Mapping[str, Plan]) -> Preempt | Futile:
+    def choose(self, plans: Mapping[str, Plan]) -> Nominate | NoRoom:
         """The best of these nodes."""
         chosen = Plans(self._snapshot.size, 0, 0)
         for name, plan in plans.items():
@@ -138,38 +116,26 @@ class Preemptor:
                 chosen.keep(row, plan)
         rows = np.flatnonzero(chosen.helps)
         if not len(rows):
-            return self._futile("no candidate node for preemption")
+            return _no_room("no candidate node for preemption")
         return self._chosen(chosen, rows)
 
-    def _candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Plans | Futile:
-        if found.said:
-            return Futile("", is_tried=True)  # nobody was asked for anything, and yet the nomination is void
-        profile = self._decider.profile
-        if not profile.preempts and not profile.frees_claims:
-            return Futile("", is_tried=True)
-        if profile.frees_claims and (found.outright or not profile.preempts):
-            return Futile(NOT_FOUND if found.outright else NO_CLAIMS)
+    def _candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Plans | NoRoom:
         if pod.spec.preemption_policy == "Never":
-            return self._futile(NEVER)
+            return _no_room(NEVER)
         if self._waits_for_victims(request, found):
-            return self._futile(STILL_TERMINATING)
+            return _no_room(STILL_TERMINATING)
         plans = self._up_to_date(request)
         for row in found.resolvable[~plans.is_known[found.resolvable]].tolist():
             plans.keep(row, self._plan(request, row))
         if not plans.helps[found.resolvable].any():
-            return self._futile(_unhelpful(found, plans), is_tried=True)
+            return _no_room(_unhelpful(found, plans), clears_nomination=True)
         return plans
 
-    def _futile(self, why: str, *, is_tried: bool = False) -> Futile:
-        """What DynamicResources says, if the profile asks it, and what preemption does."""
-        first = f"{NO_CLAIMS}, " if self._decider.profile.frees_claims else ""
-        return Futile(f"{first}preemption: {why}", is_tried)
-
-    def _chosen(self, plans: Plans, rows: Rows) -> Preempt:
+    def _chosen(self, plans: Plans, rows: Rows) -> Nominate:
         row = self._choose(plans, rows)
         plan = plans.found[row]
         assert isinstance(plan, Plan)
-        return Preempt(row, self._snapshot.names[row], plan.victims)
+        return Nominate(self._snapshot.names[row], plan.victims)
 
     def _waits_for_victims(self, request: SchedulingRequest, found: Diagnosis) -> bool:
         """It has made room already, and the room is not free yet."""
@@ -302,6 +268,10 @@ class Preemptor:
             ranks = column[rows]
             rows = rows[ranks == ranks.min()]
         return int(rows[chance.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
+
+
+def _no_room(why: str, *, clears_nomination: bool = False) -> NoRoom:
+    return NoRoom(f"preemption: {why}", clears_nomination)
 
 
 def started(pod: Pod) -> int:

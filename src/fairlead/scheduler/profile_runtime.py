@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairlead.api.scheduling import Pod
 from fairlead.scheduler.decide import Decider
-from fairlead.scheduler.framework import Profile
+from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.framework import Nominate, NoRoom
 from fairlead.scheduler.nominations import Nominations
 from fairlead.scheduler.preemption import Preemptor
+from fairlead.scheduler.profile import Profile
+from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
 
@@ -21,3 +25,32 @@ class ProfileRuntime:
     def over(cls, snapshot: Snapshot, nominations: Nominations, profile: Profile) -> ProfileRuntime:
         decider = Decider(snapshot, profile, nominations)
         return cls(profile, decider, Preemptor(decider))
+
+    def post_filter(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
+        """Have the PostFilter plugins make room for a pod that fits nowhere."""
+        results = PostFilterResults(found)
+        for plugin in self.profile.post_filters:
+            if results.is_final:
+                break
+            results.add(plugin.post_filter(pod, request, found, self))
+        return results.outcome
+
+
+class PostFilterResults:
+    """What the plugins said so far, in their order (RunPostFilterPlugins)."""
+
+    def __init__(self, found: Diagnosis) -> None:
+        #: Whether nobody needs to be asked any more; without nodes, nobody is asked at all.
+        self.is_final = bool(found.message)
+        #: Where no plugin is asked for anything, an earlier nomination is void all the same.
+        self.outcome: Nominate | NoRoom = NoRoom("", clears_nomination=True)
+        self._is_first = True
+
+    def add(self, result: Nominate | NoRoom) -> None:
+        before, self.outcome = self.outcome, result
+        if isinstance(result, Nominate) or result.is_final:
+            self.is_final = True
+        elif isinstance(before, NoRoom) and not self._is_first:
+            message = ", ".join(part for part in (before.message, result.message) if part)
+            self.outcome = NoRoom(message, before.clears_nomination or result.clears_nomination)
+        self._is_first = False

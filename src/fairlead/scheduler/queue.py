@@ -22,8 +22,9 @@ from enum import Enum, auto
 from typing import Final
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind, Profile
+from fairlead.scheduler.framework import EXTENDER, ClusterEvent, EventKind
 from fairlead.scheduler.pod_relations import PodRelations
+from fairlead.scheduler.profile import Profile
 from fairlead.scheduler.requirements import PodRequirements
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 

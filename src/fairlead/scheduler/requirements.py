@@ -69,7 +69,7 @@ class RequirementsCache:
             spec.containers,
             spec.init_containers,
             _images_of_volumes(pod),
-            claims := _claims(pod),
+            claims := claims_of(pod),
             spec.overhead,
             spec.resources,
             spec.node_selector,
@@ -220,7 +220,7 @@ def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
     return tuple(one.image.reference for one in pod.spec.volumes or () if one.image is not None)
 
 
-def _claims(pod: Pod) -> tuple[PodClaim, ...]:
+def claims_of(pod: Pod) -> tuple[PodClaim, ...]:
     """The claims behind the pod's volumes."""
     meta, found = pod.metadata, list[PodClaim]()
     for volume in pod.spec.volumes or ():

@@ -1,4 +1,4 @@
-"""What the scheduler writes of its decisions: bindings, conditions, nominations, evictions, events.
+"""What the scheduler writes of its decisions beside bindings: conditions, nominations, evictions, events.
 
 Everything is written beside the decisions, by a bounded number of writers; only how a binding ended is heard of again.
 """
@@ -26,15 +26,11 @@ log = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """Writes bindings, conditions and events. `writers` must be set before it is used."""
+    """Writes conditions, evictions and events. `writers` must be set before it is used."""
 
     def __init__(self, api: Api, recorder: Recorder | None) -> None:
         self._api, self._recorder = api, recorder
         self.writers: writes.Writers
-
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Raises whatever the server refuses it with."""
-        await writes.bind(self._api, pod, node)
 
     def scheduled(self, pod: Pod, node: str) -> None:
         """The pod is bound."""

@@ -108,6 +108,7 @@ class Volumes:
     def pod_gone(self, uid: str) -> None:
         if (plan := self._plans.get(uid)) is not None:
             plan.changed.set()
+        self.release(uid)
 
     def _notify(self, claim: str) -> None:
         for plan in self._planned.get(claim, ()):

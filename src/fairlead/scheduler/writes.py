@@ -53,18 +53,6 @@ async def _awaited(job: Job) -> None:
     await job()
 
 
-async def bind(api: Api, pod: Pod, node: str) -> None:
-    """Post the binding of a pod to a node."""
-    meta = pod.metadata
-    binding: Obj = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-        "target": {"kind": "Node", "name": node},
-    }
-    await api.create(builtin.PODS, binding, meta.namespace, name=meta.name, subresource="binding")
-
-
 def not_scheduled(pod: Pod, reason: str, message: str) -> Obj | None:
     """The `PodScheduled=False` condition, or None if the pod has just that already."""
     known = pod.condition("PodScheduled")

@@ -10,10 +10,11 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
 from fairlead.scheduler.extenders import Extenders
-from fairlead.scheduler.framework import ExtenderFailure
+from fairlead.scheduler.framework import ExtenderFailure, Nominate, NoRoom
 from fairlead.scheduler.outcomes import Outcomes
-from fairlead.scheduler.preemption import Futile, Preempt
-from fairlead.scheduler.profile_runtime import ProfileRuntime
+from fairlead.scheduler.plugins.default_preemption import DefaultPreemption
+from fairlead.scheduler.preemption import Preemptor
+from fairlead.scheduler.profile_runtime import PostFilterResults, ProfileRuntime
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 
 
@@ -30,7 +31,7 @@ class ExtenderCycle:
         self._queue.track_in_flight(queued)
         try:
             decision = await self._decide(queued, runtime)
-            outcome = None if isinstance(decision, Chosen) else await self._make_room(queued, runtime, decision)
+            outcome = None if isinstance(decision, Chosen) else await self._post_filter(queued, runtime, decision)
         except (OSError, ApiError, ExtenderFailure) as error:
             if self._is_current(queued):
                 self._outcomes.failed(queued, queued.pod, str(error))
@@ -63,11 +64,23 @@ class ExtenderCycle:
             found.add_failed(decider.snapshot, left.failed, left.unresolvable)
         return found
 
-    async def _make_room(self, queued: QueuedPod, runtime: ProfileRuntime, found: Diagnosis) -> Preempt | Futile:
-        plans = runtime.preemptor.candidates(queued.pod, queued.request, found)
-        if isinstance(plans, Futile):
+    async def _post_filter(self, queued: QueuedPod, runtime: ProfileRuntime, found: Diagnosis) -> Nominate | NoRoom:
+        """As the profile does it, but extenders have to agree to the victims of DefaultPreemption."""
+        results = PostFilterResults(found)
+        for plugin in runtime.profile.post_filters:
+            if results.is_final:
+                break
+            if isinstance(plugin, DefaultPreemption):
+                results.add(await self._preempt(queued, runtime.preemptor, found))
+            else:
+                results.add(plugin.post_filter(queued.pod, queued.request, found, runtime))
+        return results.outcome
+
+    async def _preempt(self, queued: QueuedPod, preemptor: Preemptor, found: Diagnosis) -> Nominate | NoRoom:
+        plans = preemptor.candidates(queued.pod, queued.request, found)
+        if isinstance(plans, NoRoom):
             return plans
         try:
-            return runtime.preemptor.choose(await self._extenders.preempt(queued.pod, plans))
+            return preemptor.choose(await self._extenders.preempt(queued.pod, plans))
         except ExtenderFailure as error:
-            return Futile(f"preemption: {error}")
+            return NoRoom(f"preemption: {error}", is_final=True)

@@ -13,9 +13,9 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.cycles.quota import QuotaCycle
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.diagnosis import Diagnosis
+from fairlead.scheduler.framework import NoRoom
 from fairlead.scheduler.gangs import Coscheduling, Gang, Gangs
 from fairlead.scheduler.outcomes import Outcomes
-from fairlead.scheduler.preemption import Futile
 from fairlead.scheduler.queue import QueuedPod, SchedulingQueue
 from fairlead.scheduler.quota_gate import ALLOCATION
 
@@ -47,16 +47,22 @@ class GangCycle:
         if missing := gang.missing(started + len(together)):
             self._refuse_all(together, missing, frozenset({Coscheduling.name}))
             return True
-        needed, decisions = gang.needed(started), self._decide(together)
+        needed, decisions = gang.needed(started), Decisions()
+        try:
+            self._decide(together, decisions)
+        except Exception:  # the pod whose turn it is hears of it; nobody else may be lost
+            self._cancel(decisions)
+            for member in together[1:]:
+                self._outcomes.put_back(member, frozenset())
+            raise
         if len(decisions.chosen) >= needed:
             self._start(decisions)
         else:
             self._take_back(together, decisions, gang, needed)
         return True
 
-    def _decide(self, together: Iterable[QueuedPod]) -> Decisions:
+    def _decide(self, together: Iterable[QueuedPod], decisions: Decisions) -> None:
         """One after the other, each over a snapshot in which those before count already."""
-        decisions = Decisions()
         for queued in together:
             if self._quota is not None and (why := self._quota.refusal(queued)):
                 decisions.refused.append((queued, self._quota.diagnosis(why)))
@@ -67,22 +73,24 @@ class GangCycle:
                 decisions.chosen.append((queued, decision))
             else:
                 decisions.refused.append((queued, decision.found))
-        return decisions
 
     def _start(self, decisions: Decisions) -> None:
         for queued, chosen in decisions.chosen:
             self._outcomes.binder.start(queued, chosen.node)
         for queued, found in decisions.refused:
             if not self._held([queued], found):
-                self._outcomes.refused(queued, found, Futile(""))
+                self._outcomes.refused(queued, found, NoRoom(""))
 
     def _take_back(self, together: list[QueuedPod], decisions: Decisions, gang: Gang, needed: int) -> None:
-        for queued, _ in decisions.chosen:
-            self._outcomes.binder.forget(queued)
+        self._cancel(decisions)
         found = decisions.refused[0][1]
         if not self._held(together, found):
             fitting = f"only {len(decisions.chosen)} of the {needed} pods that PodGroup {gang.key} needs would fit"
             self._refuse_all(together, f"{fitting}: {found.text('')}", found.plugins)
+
+    def _cancel(self, decisions: Decisions) -> None:
+        for queued, chosen in decisions.chosen:
+            self._outcomes.binder.cancel(queued, chosen.node)
 
     def _held(self, together: Iterable[QueuedPod], found: Diagnosis) -> bool:
         """Let them wait for quota, if that is what they lack."""

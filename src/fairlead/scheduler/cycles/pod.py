@@ -30,5 +30,5 @@ class PodCycle:
             self._outcomes.place(queued, decision)
         else:
             found = decision.found
-            self._outcomes.refused(queued, found, runtime.preemptor.make_room(queued.pod, queued.request, found))
+            self._outcomes.refused(queued, found, runtime.post_filter(queued.pod, queued.request, found))
         return True

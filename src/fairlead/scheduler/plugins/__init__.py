@@ -11,9 +11,12 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
-from fairlead.scheduler.arguments import Arguments, check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.framework import AnyPlugin
 from fairlead.scheduler.gangs import Coscheduling
+from fairlead.scheduler.plugins.default_binder import DefaultBinder
+from fairlead.scheduler.plugins.default_preemption import DefaultPreemption
+from fairlead.scheduler.plugins.dynamic_resources import DynamicResources
 from fairlead.scheduler.plugins.gates import SchedulingGates
 from fairlead.scheduler.plugins.images import ImageLocality
 from fairlead.scheduler.plugins.node.affinity import NodeAffinity
@@ -25,26 +28,6 @@ from fairlead.scheduler.plugins.pod_relations.inter_pod_affinity import InterPod
 from fairlead.scheduler.plugins.pod_relations.topology_spread import PodTopologySpread
 from fairlead.scheduler.plugins.resources.balanced import NodeResourcesBalancedAllocation
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit
-
-
-class PreemptionArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """How many candidates to look at: read and unused, for all of them are."""
-
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
-
-    def check(self, path: str) -> None:
-        share, count = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
-        percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
-        check(0 <= share <= 100, f"{path}.{percentage}", share, "not in valid range [0, 100]")
-        check(count >= 0, f"{path}.{absolute}", count, "not in valid range [0, inf)")
-        check(share > 0 or count > 0, f"{path}.{percentage}", share, f"cannot be zero at the same time as {absolute}")
-
-
-class DynamicResourcesArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    filter_timeout: str = "10s"
-    binding_timeout: str = "600s"
-
 
 ENTRY_POINTS: Final = "fairlead.scheduler.plugins"
 
@@ -58,22 +41,22 @@ BUILT_IN: Final[tuple[type[AnyPlugin], ...]] = (
     VolumeBinding,
     PodTopologySpread,
     InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    DefaultBinder,
 )
 #: Plugins of ours that no profile has unless it asks for them.
 OPTIONAL: Final[tuple[type[AnyPlugin], ...]] = (Coscheduling,)
-#: What a configuration may name that is no class of ours: the queue's order, binding and preemption are parts of the
-#: scheduler itself, a pod with a node name never comes here, and the rest waits for what it is about.
+#: What a configuration may name that is no class of ours: the queue's order is a part of the scheduler itself, a pod
+#: with a node name never comes here, and the rest waits for what it is about.
 NAMES_ALONE: Final[Mapping[str, type[Arguments]]] = {
     "PrioritySort": Arguments,
     "NodeName": Arguments,
     "VolumeRestrictions": Arguments,
     "NodeVolumeLimits": Arguments,
     "VolumeZone": Arguments,
-    "DefaultPreemption": PreemptionArguments,
-    "DynamicResources": DynamicResourcesArguments,
-    "DefaultBinder": Arguments,
     "NodeDeclaredFeatures": Arguments,
     "GangScheduling": Arguments,
 }

@@ -2,7 +2,7 @@
 
 Claims that are bound hold the pod to the nodes of their volumes. Those that are not wait for whoever binds them, unless
 their class waits for its first consumer: then the node decides which volume it will be (`volume_choice.py`), and once
-the pod has that node, the volume is bound or asked for (`scheduler/volumebinding.py`).
+the pod has that node, the volume is bound or asked for (`volume_binder.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any, Self
 import numpy as np
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
+from fairlead.api.scheduling import Pod
 from fairlead.scheduler.arguments import Arguments, check
 from fairlead.scheduler.columns import Mask, Rows
-from fairlead.scheduler.framework import ClusterEvent, EventKind, Narrowed, Plugin, Refusals, Refused
-from fairlead.scheduler.plugins.node.volume_choice import choose, reached_from
-from fairlead.scheduler.requirements import PodRequirements
+from fairlead.scheduler.framework import ClusterEvent, EventKind, Handle, Narrowed, Plugin, Refusals, Refused
+from fairlead.scheduler.plugins.node.volume_binder import VolumeBinder
+from fairlead.scheduler.plugins.node.volume_choice import choose, plan_for, reached_from
+from fairlead.scheduler.requirements import PodClaim, PodRequirements, claims_of
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.scheduler.snapshot import Snapshot
 
@@ -78,12 +80,12 @@ class VolumeBinding(Plugin):
         if self.pre_filter(requirements, snapshot) is not None:
             return np.zeros(len(rows), dtype=np.bool_)
         elsewhere, lost = _out_of_reach(_bound(requirements, snapshot), snapshot, rows)
-        return ~elsewhere & ~lost & choose(awaited(requirements, snapshot), snapshot, rows).possible
+        return ~elsewhere & ~lost & choose(awaited(requirements.claims, snapshot), snapshot, rows).possible
 
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
         """All that is wrong with a node; evicting pods brings no volume."""
         elsewhere, lost = _out_of_reach(_bound(requirements, snapshot), snapshot, rows)
-        possible = choose(awaited(requirements, snapshot), snapshot, rows).possible
+        possible = choose(awaited(requirements.claims, snapshot), snapshot, rows).possible
         reasons = Counter(
             {
                 ELSEWHERE: int(elsewhere.sum()),
@@ -93,6 +95,29 @@ class VolumeBinding(Plugin):
         )
         return Refusals(reasons, np.ones(len(rows), dtype=np.bool_))
 
+    def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
+        """Count the volumes that the pod is to get on that node as given (AssumePodVolumes)."""
+        snapshot, row = handle.snapshot, handle.snapshot.row_of(node)
+        if row is not None and (claims := awaited(claims_of(pod), snapshot)):
+            snapshot.volumes.assume(pod.metadata.uid, plan_for(claims, snapshot, row))
+
+    def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
+        handle.snapshot.volumes.release(pod.metadata.uid)
+
+    def pre_binds(self, pod: Pod, node: str, handle: Handle) -> bool:
+        """Whether the pod's claims still have to get volumes."""
+        return handle.snapshot.volumes.plan(pod.metadata.uid) is not None
+
+    async def pre_bind(self, pod: Pod, node: str, handle: Handle) -> None:
+        """Return once they have."""
+        plan = handle.snapshot.volumes.plan(pod.metadata.uid)
+        if plan is None:
+            return
+        try:
+            await VolumeBinder(handle).bind(pod, plan, self.bind_timeout_seconds)
+        finally:
+            handle.snapshot.volumes.release(pod.metadata.uid)
+
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Of the claims, the pod's own; of the volumes, those that are its claims' or nobody's."""
         return not event.claim or any(one.key == event.claim for one in request.requirements.claims)
@@ -101,19 +126,21 @@ class VolumeBinding(Plugin):
 def _bound(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolume | None]:
     """The volumes of the bound claims; None for one that is gone."""
     return [
-        snapshot.volumes.volumes.get(one.spec.volume_name) for one in _claims(requirements, snapshot) if one.is_bound
+        snapshot.volumes.volumes.get(one.spec.volume_name)
+        for one in _claims(requirements.claims, snapshot)
+        if one.is_bound
     ]
 
 
-def awaited(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def awaited(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims whose volumes are chosen after the node, each once however many volumes of the pod name it."""
-    unbound = (one for one in _claims(requirements, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
+    unbound = (one for one in _claims(claims, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
     return list({one.metadata.key: one for one in unbound}.values())
 
 
-def _claims(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolumeClaim]:
+def _claims(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """Those that there are."""
-    return [claim for one in requirements.claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
+    return [claim for one in claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
 
 
 def _out_of_reach(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> tuple[Mask, Mask]:

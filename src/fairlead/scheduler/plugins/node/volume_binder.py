@@ -1,6 +1,6 @@
-"""Gives the claims of a pod their volumes, once the pod has its node: what VolumeBinding does at reserve and preBind.
+"""Gives the claims of a pod their volumes, once the pod has its node: what VolumeBinding does at PreBind.
 
-Sources: AssumePodVolumes, BindPodVolumes of pkg/scheduler/framework/plugins/volumebinding/binder.go. A volume that is
+Sources: BindPodVolumes of pkg/scheduler/framework/plugins/volumebinding/binder.go. A volume that is
 there is kept for its claim; for one that is to be made, the claim is told the node (by an annotation), which is what
 provisioners wait for. The rest is the PersistentVolume controller's, and waited for: not by asking every second, as
 upstream does, but by what the informers tell.
@@ -9,7 +9,6 @@ upstream does, but by what the informers tell.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,23 +16,16 @@ import numpy as np
 from fairlead.api.binding import SELECTED_NODE, keeping
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
-from fairlead.api.errors import ApiError
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import Pod
-from fairlead.api.verbs import Api
-from fairlead.scheduler.framework import Profile
-from fairlead.scheduler.plugins.node.volume_choice import plan_for, reached_from
-from fairlead.scheduler.plugins.node.volumes import VolumeBinding, awaited
-from fairlead.scheduler.requirements import PodRequirements
-from fairlead.scheduler.snapshot import Snapshot
+from fairlead.scheduler.framework import Handle, PluginError
+from fairlead.scheduler.plugins.node.volume_choice import reached_from
 from fairlead.scheduler.volumes import Plan
 
-_SAID = 'running PreBind plugin "VolumeBinding": '
 
-
-class NotBound(Exception):
+class NotBound(PluginError):
     """The pod's claims did not get their volumes; says why."""
 
 
@@ -46,49 +38,24 @@ class _Written:
 
 
 class VolumeBinder:
-    """Carries plans out. Pods without claims never come here."""
+    """Carries out what is planned for the claims of a pod."""
 
-    def __init__(self, api: Api, snapshot: Snapshot, pod: Callable[[str], Pod | None]) -> None:
-        """`pod` finds a pod by `namespace/name`."""
-        self._api, self._snapshot, self._pod = api, snapshot, pod
-        self._volumes = snapshot.volumes
+    def __init__(self, handle: Handle) -> None:
+        self._api, self._snapshot, self._pod = handle.api, handle.snapshot, handle.pod
+        self._volumes = handle.snapshot.volumes
 
-    def assume(self, pod: Pod, requirements: PodRequirements, row: int, profile: Profile) -> None:
-        """Count the volumes that the pod is to get on that node as given."""
-        if _plugin(profile) is None:
-            return
-        claims = awaited(requirements, self._snapshot)
-        if claims:
-            self._volumes.assume(pod.metadata.uid, plan_for(claims, self._snapshot, row))
-
-    def is_due(self, pod: Pod) -> bool:
-        """Whether the pod's claims still have to get volumes."""
-        return self._volumes.plan(pod.metadata.uid) is not None
-
-    def release(self, pod: Pod) -> None:
-        """Assume no longer what was planned for the pod."""
-        self._volumes.release(pod.metadata.uid)
-
-    async def bind(self, pod: Pod, profile: Profile) -> None:
-        """Return once the pod's claims have their volumes. Raises NotBound."""
-        plan, plugin = self._volumes.plan(pod.metadata.uid), _plugin(profile)
-        if plan is None or plugin is None:
-            return
+    async def bind(self, pod: Pod, plan: Plan, timeout_seconds: int) -> None:
+        """Return once the pod's claims have their volumes. Raises NotBound, ApiError or OSError."""
+        written = await self._write(plan)
         try:
-            written = await self._write(plan)
-        except (ApiError, OSError) as error:
-            raise NotBound(f"{_SAID}{error}") from None
-        try:
-            async with asyncio.timeout(plugin.bind_timeout_seconds):
+            async with asyncio.timeout(timeout_seconds):
                 while not self._is_done(pod, plan, written):
                     plan.changed.clear()
                     await plan.changed.wait()
         except TimeoutError:
-            raise NotBound(f"{_SAID}binding volumes: context deadline exceeded") from None
+            raise NotBound("binding volumes: context deadline exceeded") from None
         except NotBound as why:
-            raise NotBound(f"{_SAID}binding volumes: {why}") from None
-        finally:
-            self.release(pod)
+            raise NotBound(f"binding volumes: {why}") from None
 
     async def _write(self, plan: Plan) -> _Written:
         written = _Written()
@@ -169,8 +136,3 @@ class VolumeBinder:
 
 def _version(obj: Object) -> int:
     return int(obj.metadata.resource_version)
-
-
-def _plugin(profile: Profile) -> VolumeBinding | None:
-    """The plugin of the profile, unless it does without."""
-    return next((one.plugin for one in profile.plugins if isinstance(one.plugin, VolumeBinding)), None)

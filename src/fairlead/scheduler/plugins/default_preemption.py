@@ -1,0 +1,40 @@
+"""Evicts less important pods where that makes room (DefaultPreemption, worked out in `scheduler/preemption.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from fairlead.api.scheduling import Pod
+from fairlead.scheduler.arguments import Arguments, check
+from fairlead.scheduler.framework import Nominate, NoRoom, Plugin
+from fairlead.scheduler.scheduling_request import SchedulingRequest
+
+if TYPE_CHECKING:
+    from fairlead.scheduler.diagnosis import Diagnosis
+    from fairlead.scheduler.profile_runtime import ProfileRuntime
+
+
+class PreemptionArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """How many candidates to look at: read and unused, for all of them are."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class DefaultPreemption(Plugin):
+    name = "DefaultPreemption"
+    arguments = PreemptionArguments
+
+    @classmethod
+    def configured(cls, args: PreemptionArguments) -> Self:
+        share, count = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+        percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+        check(0 <= share <= 100, percentage, share, "not in valid range [0, 100]")
+        check(count >= 0, absolute, count, "not in valid range [0, inf)")
+        check(share > 0 or count > 0, percentage, share, f"cannot be zero at the same time as {absolute}")
+        return cls()
+
+    def post_filter(
+        self, pod: Pod, request: SchedulingRequest, found: Diagnosis, runtime: ProfileRuntime
+    ) -> Nominate | NoRoom:
+        return runtime.preemptor.make_room(pod, request, found)
