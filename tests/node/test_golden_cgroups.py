@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from fairlead.api.quantity import units
 from fairlead.node.cgroups.containers import ContainerHost, ContainerValues, container_values
@@ -12,21 +10,25 @@ from fairlead.node.cgroups.names import CgroupDriver, kubepods, path_of, pod_cgr
 from fairlead.node.cgroups.pods import pod_values
 from fairlead.node.cgroups.qos_tree import QosReservation, class_requests, qos_values, spared
 from fairlead.node.cgroups.values import CgroupSettings
-from fairlead.node.configuration.load import configure
+from fairlead.node.configuration.decode import decode
+from fairlead.node.configuration.feature_gates import FeatureGates
+from fairlead.node.configuration.flags import parse_flags
+from fairlead.node.configuration.settings import KubeletConfiguration
+from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.node.memory import memory_usage
 from fairlead.node.reservations import parse_qos_reserved
 from tests.node.cgroup_rows import shown
 from tests.node.golden import Row, rows
 
+FIELDS = ("cpuCFSQuota", "cpuCFSQuotaPeriod", "memoryReservationPolicy", "memoryThrottlingFactor")
+
 
 def settings_of(row: Row, *gates: str) -> CgroupSettings:
-    """From the fields of a configuration that a row states."""
-    names = ("cpuCFSQuota", "cpuCFSQuotaPeriod", "memoryReservationPolicy", "memoryThrottlingFactor")
-    document: dict[str, Any] = {name: row[name] for name in names if name in row}
-    document |= {"memorySwap": {"swapBehavior": row["swapBehavior"]}} if "swapBehavior" in row else {}
-    document |= {"failCgroupV1": False}
-    configured = configure(document, [f"--feature-gates={gate}" for gate in gates])
-    return CgroupSettings.of(configured.configuration, configured.gates, row.get("cgroupVersion", 2))
+    """From the fields of a configuration that a row states, whether or not they would be valid together."""
+    stated, _ = decode({name: row[name] for name in FIELDS if name in row})
+    config = KubeletConfiguration(**stated, swap_behavior=row.get("swapBehavior", ""))
+    enabled = parse_flags([f"--feature-gates={gate}" for gate in gates]).get("feature_gates", {})
+    return CgroupSettings.of(config, FeatureGates().with_stated(enabled), row.get("cgroupVersion", 2))
 
 
 @rows("cpu_conversions")
@@ -89,7 +91,7 @@ def test_the_classes_share_a_node_as_by_the_kubelet(row: Row) -> None:
     gates = row.get("featureGates", [])
     reservation = None
     try:
-        percent = parse_qos_reserved(dict([row["qosReserved"].split("=", 1)] if "qosReserved" in row else []))
+        percent = parse_qos_reserved(STRING_MAP.parse(row.get("qosReserved", ""), None))
     except ValueError as refusal:
         assert {"error": str(refusal)} == row["expect"]
         return

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.node.critical import is_critical, is_mirror, is_node_critical, is_static
-from fairlead.node.oom import LEAST_PROTECTED, PROTECTED, oom_score_adjustments
+from fairlead.node.oom import EXEMPT, LEAST_PROTECTED, PROTECTED, Process, oom_score_adjustments, oom_victim
 
 GI = 2**30
 memory = st.integers(1, 64 * GI)
@@ -84,3 +84,39 @@ def test_within_its_request_a_container_has_the_same_score_whatever_its_size(
 def test_static_mirror_and_system_pods_are_critical(pod: dict[str, Any], expected: tuple[bool, ...]) -> None:
     """S3-86."""
     assert (is_static(pod), is_mirror(pod), is_critical(pod), is_node_critical(pod)) == expected
+
+
+@pytest.mark.parametrize(
+    ("process", "score"),
+    [
+        (Process(0, 0), 666),
+        (Process(0, LEAST_PROTECTED), 1333),
+        (Process(0, PROTECTED), 2),
+        (Process(10 * GI, LEAST_PROTECTED), 2000),
+        (Process(0, EXEMPT), 0),
+        (Process(3 * GI // 2, 900), 1366),
+        (Process(39 * GI // 10, 600), 1326),
+    ],
+)
+def test_the_kernel_scores_processes_as_the_documents_say(process: Process, score: int) -> None:
+    """S4-18 to S4-20, on a node of 10Gi."""
+    assert process.oom_score(10 * GI) == score
+
+
+def test_the_smaller_one_dies_if_it_exceeds_its_request() -> None:
+    """S4-12, S4-20: 1.5Gi of 1Gi requested against 3.9Gi of 4Gi."""
+    exceeding, within = Process(3 * GI // 2, 900), Process(39 * GI // 10, 600)
+    assert oom_victim([within, exceeding, Process(9 * GI, EXEMPT)], 10 * GI) == exceeding
+    assert oom_victim([Process(GI, EXEMPT)], 10 * GI) is None
+
+
+@given(st.data())
+def test_no_guaranteed_process_dies_before_one_that_exceeds_its_request(data: st.DataObject) -> None:
+    """S4-15, S4-21: one process a container, and nobody requests more than there is."""
+    total = data.draw(st.integers(2**30, 2**40), "total")
+    limit = data.draw(st.integers(1, total), "limit of the guaranteed container")
+    guaranteed = Process(data.draw(st.integers(0, limit), "its usage"), PROTECTED)
+    request = data.draw(st.integers(0, total - 1), "request of the burstable container")
+    adjustment = oom_score_adjustments(burstable(request), total)["c0"] if request else LEAST_PROTECTED
+    exceeding = Process(data.draw(st.integers(request + 1, total), "its usage"), adjustment)
+    assert oom_victim([guaranteed, exceeding], total) == exceeding

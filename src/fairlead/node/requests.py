@@ -1,4 +1,4 @@
-"""What a kubelet takes a pod to request of one resource, when it evicts, preempts and resizes.
+"""What a pod or a container says of one resource, and what a kubelet takes a pod to request of it.
 
 Source: GetResourceRequestQuantity of pkg/api/v1/resource/helpers.go.
 """
@@ -7,11 +7,28 @@ from __future__ import annotations
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import has_pod_level_resources, parsed, pod_requests
-from fairlead.api.quantity import ZERO, Quantity
+from fairlead.api.quantity import ZERO, Quantity, parse
+
+
+def stated_request(holder: Obj, name: str) -> Quantity:
+    """Of a container, or of a pod's specification as a whole; zero if it says nothing."""
+    return _stated(holder, "requests", name)
+
+
+def stated_limit(holder: Obj, name: str) -> Quantity:
+    return _stated(holder, "limits", name)
+
+
+def _stated(holder: Obj, kind: str, name: str) -> Quantity:
+    text = ((holder.get("resources") or {}).get(kind) or {}).get(name)
+    return ZERO if text is None else parse(text)
 
 
 def resource_request(spec: Obj, name: str) -> Quantity:
-    """Unlike the scheduler, it looks at the pod level alone where there is one; overhead comes on top."""
+    """For eviction, preemption and resizes, which look at the pod level alone where there is one.
+
+    Unlike for the scheduler, then; overhead comes on top.
+    """
     if has_pod_level_resources(spec):
         requests = parsed(spec["resources"].get("requests") or {})
     else:

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 from fairlead.api.objects import Obj
 from fairlead.api.qos import BURSTABLE, GUARANTEED, qos_class
-from fairlead.api.quantity import Quantity, parse
+from fairlead.api.quantity import parse
 from fairlead.node.cgroups.cpu import quota_micros, runtime_weight, shares
 from fairlead.node.cgroups.values import MEMORY_HIGH, MEMORY_LOW, MEMORY_MIN, CgroupSettings
 from fairlead.node.critical import is_critical
 from fairlead.node.oom import oom_score_adjustments
+from fairlead.node.requests import stated_limit, stated_request
 
 SWAP_MAX: Final = "memory.swap.max"
 OOM_GROUP: Final = "memory.oom.group"
@@ -77,8 +78,8 @@ def container_values(pod: Obj, settings: CgroupSettings, host: ContainerHost) ->
 def _values(
     pod: _Pod, container: Obj, oom_score_adj: int, settings: CgroupSettings, host: ContainerHost
 ) -> ContainerValues:
-    cpu_limit = _limit(container, "cpu") or _limit(pod.spec, "cpu")
-    memory_limit = (_limit(container, "memory") or _limit(pod.spec, "memory")).units
+    cpu_limit = stated_limit(container, "cpu") or stated_limit(pod.spec, "cpu")
+    memory_limit = (stated_limit(container, "memory") or stated_limit(pod.spec, "memory")).units
     requests = (container.get("resources") or {}).get("requests") or {}
     cpu_request = parse(requests["cpu"]) if "cpu" in requests else cpu_limit
     period = settings.cpu_period_micros if settings.enforces_cpu_limits else 0
@@ -109,7 +110,7 @@ def _memory_qos(
     class_: str, container: Obj, settings: CgroupSettings, allocatable_memory: int | None
 ) -> Mapping[str, str]:
     """What is protected of the request, and from which usage on the container is slowed down."""
-    request, limit = _request(container, "memory").units, _limit(container, "memory").units
+    request, limit = stated_request(container, "memory").units, stated_limit(container, "memory").units
     if settings.reserves_memory and request > 0:
         found = {MEMORY_MIN if class_ == GUARANTEED else MEMORY_LOW: str(request)}
     else:
@@ -125,16 +126,8 @@ def _memory_qos(
 
 def _swap(pod: _Pod, container: Obj, settings: CgroupSettings, host: ContainerHost) -> int:
     """A Burstable container gets swap in proportion to its memory request; others, and critical pods, get none."""
-    request, limit = _request(container, "memory"), _limit(container, "memory")
+    request, limit = stated_request(container, "memory"), stated_limit(container, "memory")
     is_eligible = settings.limits_swap and not pod.is_critical and pod.qos_class == BURSTABLE
     if not is_eligible or request == limit or not 0 < host.memory_capacity >= request.units:
         return 0
     return int(request.units / host.memory_capacity * host.swap_capacity)
-
-
-def _limit(limited: Obj, resource: str) -> Quantity:
-    return parse(((limited.get("resources") or {}).get("limits") or {}).get(resource, "0"))
-
-
-def _request(container: Obj, resource: str) -> Quantity:
-    return parse(((container.get("resources") or {}).get("requests") or {}).get(resource, "0"))

@@ -56,4 +56,4 @@ def parse_cgroup(path: str, driver: CgroupDriver) -> CgroupName:
     if driver is CgroupDriver.SYSTEMD:
         last = path.rstrip("/").rpartition("/")[2].removesuffix(_SLICE)
         return tuple(part.replace("_", "-") for part in last.split("-"))
-    return tuple(path.removeprefix("/").split("/")) if path.removeprefix("/") else ()
+    return tuple(filter(None, path.split("/")))

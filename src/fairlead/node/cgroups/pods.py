@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_limits, pod_requests
 from fairlead.api.qos import BEST_EFFORT, GUARANTEED, qos_class
-from fairlead.api.quantity import ZERO, parse
+from fairlead.api.quantity import ZERO
 from fairlead.node.cgroups.cpu import MIN_SHARES, quota_micros, shares
 from fairlead.node.cgroups.values import (
     MEMORY_LOW,
@@ -21,6 +21,7 @@ from fairlead.node.cgroups.values import (
     CgroupValues,
     huge_page_limits,
 )
+from fairlead.node.requests import stated_limit
 
 
 def pod_values(spec: Obj, settings: CgroupSettings) -> CgroupValues:
@@ -46,15 +47,10 @@ def pod_values(spec: Obj, settings: CgroupSettings) -> CgroupValues:
 
 def _is_limited(spec: Obj, resource: str) -> bool:
     """By the pod, or by each of its containers, init containers too."""
-    if _limit(spec, resource):
+    if stated_limit(spec, resource):
         return True
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    return all(_limit(container, resource) for container in containers)
-
-
-def _limit(limited: Obj, resource: str) -> bool:
-    limits = (limited.get("resources") or {}).get("limits") or {}
-    return bool(parse(limits.get(resource, "0")))
+    return all(stated_limit(container, resource) for container in containers)
 
 
 def _protected(class_: str, memory_request: int, settings: CgroupSettings) -> Mapping[str, str]:
