@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 
 T = TypeVar("T")
 
@@ -29,6 +29,10 @@ class World:
     def __init__(self) -> None:
         self._stored: dict[tuple[str, str, str], Encoded] = {}
         self._revision = 0
+
+    @property
+    def dependencies(self) -> Dependencies:
+        return Dependencies(self, self)
 
     def put(self, resource: str, obj: Obj) -> World:
         meta = metadata(obj)

@@ -32,7 +32,7 @@ GUIDE = [
 
 def ranger(*items: Obj) -> LimitRanger:
     limits = {"metadata": {"name": "l", "namespace": "ns"}, "spec": {"limits": list(items)}}
-    return LimitRanger(World().put("limitranges", limits))
+    return LimitRanger(World().put("limitranges", limits).dependencies)
 
 
 def refusal(plugin: LimitRanger, attributes: Attributes) -> str:
@@ -194,4 +194,4 @@ def test_a_ratio_means_nothing_to_a_claim() -> None:
 def test_another_namespaces_limits_do_not_matter() -> None:
     """S0-94."""
     limits = {"metadata": {"name": "l", "namespace": "other"}, "spec": {"limits": [CONTAINER | {"max": {"cpu": "1"}}]}}
-    admit(LimitRanger(World().put("limitranges", limits)), creation(pod()))
+    admit(LimitRanger(World().put("limitranges", limits).dependencies), creation(pod()))

@@ -37,7 +37,7 @@ def refusal(plugin: AdmissionPlugin, attributes: Attributes) -> tuple[str, list[
 
 
 def test_a_pod_may_grow_up_to_its_whole_node() -> None:
-    admit(PodResizeValidator(nodes()), resize(on(cpu="3800m", memory="7Gi")))
+    admit(PodResizeValidator(nodes().dependencies), resize(on(cpu="3800m", memory="7Gi")))
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,28 @@ def test_a_pod_may_grow_up_to_its_whole_node() -> None:
 )
 def test_a_pod_may_not_outgrow_its_node(new: Obj, excess: str) -> None:
     why = f"node didn't have enough allocatable resources: {excess}"
-    assert refusal(PodResizeValidator(nodes()), resize(new)) == (why, ["NodeCapacity"])
+    assert refusal(PodResizeValidator(nodes().dependencies), resize(new)) == (why, ["NodeCapacity"])
 
 
 def test_only_linux_nodes_resize() -> None:
     why = 'pod resize is only supported on linux nodes, node "n" is "windows"'
-    assert refusal(PodResizeValidator(nodes("windows")), resize(on(cpu="2"))) == (why, ["UnsupportedPlatform"])
+    plugin = PodResizeValidator(nodes("windows").dependencies)
+    assert refusal(plugin, resize(on(cpu="2"))) == (
+        why,
+        ["UnsupportedPlatform"],
+    )
 
 
 def test_a_pod_on_an_unknown_node_is_not_resized() -> None:
-    assert refusal(PodResizeValidator(nodes()), resize(on("ghost", cpu="2"))) == ('node "ghost" not found', [])
+    plugin = PodResizeValidator(nodes().dependencies)
+    assert refusal(plugin, resize(on("ghost", cpu="2"))) == (
+        'node "ghost" not found',
+        [],
+    )
 
 
 def test_pods_without_node_or_change_are_not_looked_at() -> None:
-    plugin = PodResizeValidator(World())
+    plugin = PodResizeValidator(World().dependencies)
     admit(plugin, resize(on(""), on("", cpu="2")))
     admit(plugin, resize(on()))
 
@@ -81,12 +89,12 @@ def test_pods_without_node_or_change_are_not_looked_at() -> None:
 )
 def test_some_resizes_need_a_feature_of_the_node(old: Obj, new: Obj, feature: str) -> None:
     why = f'pod update requires features {feature} which are not available on node "n"'
-    assert refusal(NodeDeclaredFeatureValidator(nodes()), resize(new, old)) == (why, [])
-    admit(NodeDeclaredFeatureValidator(nodes(features=(feature,))), resize(new, old))
+    assert refusal(NodeDeclaredFeatureValidator(nodes().dependencies), resize(new, old)) == (why, [])
+    admit(NodeDeclaredFeatureValidator(nodes(features=(feature,)).dependencies), resize(new, old))
 
 
 def test_resizing_containers_and_sidecars_needs_no_feature() -> None:
-    plugin = NodeDeclaredFeatureValidator(nodes())
+    plugin = NodeDeclaredFeatureValidator(nodes().dependencies)
     admit(plugin, resize(on(cpu="2")))
     before, after = (container("s", {"cpu": cpu}, restartPolicy="Always") for cpu in ("1", "2"))
     admit(plugin, resize(on(initContainers=[after]), on(initContainers=[before])))

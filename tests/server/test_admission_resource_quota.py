@@ -49,7 +49,7 @@ def used(world: World, name: str = "q") -> Obj:
 
 
 def charge(world: World, attributes: Attributes) -> None:
-    admit(ResourceQuotaAdmission(world, world), attributes)
+    admit(ResourceQuotaAdmission(world.dependencies), attributes)
 
 
 def refusal(world: World, attributes: Attributes) -> str:
@@ -160,7 +160,7 @@ async def undo(attributes: Attributes) -> None:
 
 def test_two_requests_cannot_both_take_the_last_place() -> None:
     there = world(quota({"pods": "1"}))
-    plugin = ResourceQuotaAdmission(there, there)
+    plugin = ResourceQuotaAdmission(there.dependencies)
 
     async def both() -> list[BaseException | None]:
         tries = (plugin.validate(creation(pod(name))) for name in "ab")
@@ -173,7 +173,7 @@ def test_two_requests_cannot_both_take_the_last_place() -> None:
 
 def test_a_lost_race_on_a_second_quota_gives_back_the_first() -> None:
     there = world(quota({"pods": "5"}), quota({"pods": "1"}, name="r"))
-    plugin = ResourceQuotaAdmission(there, there)
+    plugin = ResourceQuotaAdmission(there.dependencies)
 
     async def try_one(name: str) -> None:
         attributes = creation(pod(name))
@@ -332,7 +332,7 @@ def test_any_kind_can_be_counted() -> None:
 
 
 def test_events_and_plain_updates_are_nobodys_business() -> None:
-    plugin = ResourceQuotaAdmission(World(), World())
+    plugin = ResourceQuotaAdmission(World().dependencies)
     events = Resource("", "v1", "events", "Event")
     made = creation({"metadata": {"namespace": "ns"}}, events)
     assert not plugin.concerns(made.operation, events.qualified, "")

@@ -20,12 +20,12 @@ def accounts(name: str = "default", **rest: Any) -> World:
 
 def refusal(world: World, attributes: Attributes) -> str:
     with pytest.raises(Forbidden) as refused:
-        admit(ServiceAccount(world), attributes)
+        admit(ServiceAccount(world.dependencies), attributes)
     return refused.value.message.partition(" is forbidden: ")[2]
 
 
 def test_a_pod_runs_as_default_and_mounts_a_token() -> None:
-    spec = admit(ServiceAccount(accounts()), creation(pod(initContainers=[container("i")])))["spec"]
+    spec = admit(ServiceAccount(accounts().dependencies), creation(pod(initContainers=[container("i")])))["spec"]
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
     (volume,) = spec["volumes"]
     assert volume["name"].startswith("kube-api-access-")
@@ -41,7 +41,9 @@ def test_a_pod_runs_as_default_and_mounts_a_token() -> None:
 
 def test_a_container_with_something_else_in_that_place_keeps_it() -> None:
     own = {"name": "mine", "mountPath": TOKEN_PATH}
-    spec = admit(ServiceAccount(accounts()), creation(pod(containers=[container("c", volumeMounts=[own])])))["spec"]
+    spec = admit(
+        ServiceAccount(accounts().dependencies), creation(pod(containers=[container("c", volumeMounts=[own])]))
+    )["spec"]
     assert spec["containers"][0]["volumeMounts"] == [own]
     assert "volumes" not in spec
 
@@ -53,14 +55,17 @@ def test_a_container_with_something_else_in_that_place_keeps_it() -> None:
 def test_the_pods_wish_counts_more_than_the_accounts(account: bool | None, wish: bool | None, is_mounted: bool) -> None:
     world = accounts() if account is None else accounts(automountServiceAccountToken=account)
     spec: Obj = {} if wish is None else {"automountServiceAccountToken": wish}
-    assert ("volumes" in admit(ServiceAccount(world), creation(pod(**spec)))["spec"]) is is_mounted
+    assert ("volumes" in admit(ServiceAccount(world.dependencies), creation(pod(**spec)))["spec"]) is is_mounted
 
 
 def test_pull_secrets_of_the_account_are_used_unless_the_pod_has_its_own() -> None:
     world = accounts("build", imagePullSecrets=[{"name": "reg"}])
-    found = admit(ServiceAccount(world), creation(pod(serviceAccountName="build")))
+    found = admit(ServiceAccount(world.dependencies), creation(pod(serviceAccountName="build")))
     assert found["spec"]["imagePullSecrets"] == [{"name": "reg"}]
-    found = admit(ServiceAccount(world), creation(pod(serviceAccountName="build", imagePullSecrets=[{"name": "own"}])))
+    found = admit(
+        ServiceAccount(world.dependencies),
+        creation(pod(serviceAccountName="build", imagePullSecrets=[{"name": "own"}])),
+    )
     assert found["spec"]["imagePullSecrets"] == [{"name": "own"}]
 
 
@@ -74,7 +79,7 @@ def test_the_default_account_is_waited_for() -> None:
 
     async def main() -> Obj:
         attributes = creation(pod())
-        waiting = asyncio.create_task(ServiceAccount(world).admit(attributes))
+        waiting = asyncio.create_task(ServiceAccount(world.dependencies).admit(attributes))
         await asyncio.sleep(0)
         world.put("serviceaccounts", {"metadata": {"name": "default", "namespace": "ns"}})
         await waiting
@@ -113,7 +118,7 @@ def test_a_mirror_pod_has_no_identity(spec: Obj, why: str) -> None:
 def test_a_plain_mirror_pod_is_left_alone() -> None:
     mirror = pod()
     mirror["metadata"]["annotations"] = MIRROR
-    assert "serviceAccountName" not in admit(ServiceAccount(World()), creation(mirror))["spec"]
+    assert "serviceAccountName" not in admit(ServiceAccount(World().dependencies), creation(mirror))["spec"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +138,7 @@ def test_an_account_may_limit_the_secrets_of_its_pods(spec: Obj, why: str) -> No
         secrets=[{"name": "ok"}],
         automountServiceAccountToken=False,
     )
-    admit(ServiceAccount(world), creation(pod(volumes=[{"name": "v", "secret": {"secretName": "ok"}}])))
+    admit(ServiceAccount(world.dependencies), creation(pod(volumes=[{"name": "v", "secret": {"secretName": "ok"}}])))
     said = refusal(world, creation(pod(**spec)))
     assert said.startswith(f"{why} is not allowed because service account default does not reference that ")
 

@@ -55,13 +55,13 @@ def namespace(phase: str = "Active") -> World:
 
 def test_nothing_is_created_in_a_missing_namespace() -> None:
     with pytest.raises(NotFound) as refusal:
-        admit(NamespaceLifecycle(World()), creation(pod()))
+        admit(NamespaceLifecycle(World().dependencies), creation(pod()))
     assert refusal.value.message == 'namespaces "ns" not found'
 
 
 def test_nothing_is_created_in_a_terminating_namespace() -> None:
     with pytest.raises(Forbidden) as refusal:
-        admit(NamespaceLifecycle(namespace("Terminating")), creation(pod()))
+        admit(NamespaceLifecycle(namespace("Terminating").dependencies), creation(pod()))
     assert refusal.value.message == (
         'pods "p" is forbidden: unable to create new content in namespace ns because it is being terminated'
     )
@@ -75,16 +75,16 @@ def test_nothing_is_created_in_a_terminating_namespace() -> None:
 
 
 def test_updates_and_access_reviews_pass_a_missing_namespace() -> None:
-    admit(NamespaceLifecycle(World()), change(pod(), pod()))
+    admit(NamespaceLifecycle(World().dependencies), change(pod(), pod()))
     review = Resource("authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview")
-    admit(NamespaceLifecycle(World()), creation({"metadata": {"namespace": "ns"}}, review))
+    admit(NamespaceLifecycle(World().dependencies), creation({"metadata": {"namespace": "ns"}}, review))
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 def test_the_first_namespaces_cannot_be_deleted(name: str) -> None:
     deletion = Attributes(Operation.DELETE, NAMESPACES, "", name, {"metadata": {"name": name}})
     expected = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
-    assert message(NamespaceLifecycle(World()), deletion) == expected
+    assert message(NamespaceLifecycle(World().dependencies), deletion) == expected
 
 
 # -- TaintNodesByCondition, DefaultTolerationSeconds
@@ -93,7 +93,7 @@ def test_the_first_namespaces_cannot_be_deleted(name: str) -> None:
 def test_a_new_node_is_tainted_not_ready_once() -> None:
     node: Obj = {"metadata": {"name": "n"}, "spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}}
     for _ in range(2):
-        admit(TaintNodesByCondition(), creation(node, NODES))
+        admit(TaintNodesByCondition(World().dependencies), creation(node, NODES))
     assert node["spec"]["taints"] == [
         {"key": "own", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
@@ -111,7 +111,7 @@ def test_a_new_node_is_tainted_not_ready_once() -> None:
     ],
 )
 def test_missing_tolerations_of_silent_nodes_are_added(given: list[Obj], added: list[Obj]) -> None:
-    found = admit(DefaultTolerationSeconds(), creation(pod(tolerations=given)))
+    found = admit(DefaultTolerationSeconds(World().dependencies), creation(pod(tolerations=given)))
     assert found["spec"]["tolerations"] == given + [one | {"tolerationSeconds": 300} for one in added]
 
 
@@ -126,7 +126,7 @@ def classes(*listed: Obj) -> Priority:
     world = World()
     for one in listed:
         world.put("priorityclasses.scheduling.k8s.io", one)
-    return Priority(world)
+    return Priority(world.dependencies)
 
 
 def test_a_pod_without_class_and_default_has_priority_zero() -> None:
@@ -194,7 +194,7 @@ def test_a_second_default_class_is_refused() -> None:
 def test_a_pod_born_on_a_node_and_a_binding_get_its_zone_but_keep_own_labels() -> None:
     zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
     plugin = PodTopologyLabels(
-        World().put("nodes", {"metadata": {"name": "n", "labels": {zone: "z", region: "r", "other": "o"}}})
+        World().put("nodes", {"metadata": {"name": "n", "labels": {zone: "z", region: "r", "other": "o"}}}).dependencies
     )
     born = pod(nodeName="n")
     born["metadata"]["labels"] = {region: "mine"}
@@ -209,7 +209,7 @@ def test_a_pod_born_on_a_node_and_a_binding_get_its_zone_but_keep_own_labels() -
 
 
 def runtime(**rest: Any) -> RuntimeClass:
-    return RuntimeClass(World().put("runtimeclasses.node.k8s.io", {"metadata": {"name": "kata"}, **rest}))
+    return RuntimeClass(World().put("runtimeclasses.node.k8s.io", {"metadata": {"name": "kata"}, **rest}).dependencies)
 
 
 def test_a_missing_runtime_class_is_refused() -> None:
@@ -316,19 +316,19 @@ def test_a_claim_without_class_gets_the_youngest_default() -> None:
     world = World()
     for name, born in (("old", "2026-01-01T00:00:00Z"), ("new", "2026-02-01T00:00:00Z")):
         world.put("storageclasses.storage.k8s.io", storage_class(name, born))
-    plugin = DefaultStorageClass(world)
+    plugin = DefaultStorageClass(world.dependencies)
     assert admit(plugin, creation(claim(), CLAIMS))["spec"]["storageClassName"] == "new"
     assert admit(plugin, creation(claim(storageClassName=""), CLAIMS))["spec"]["storageClassName"] == ""
 
 
 def test_a_claim_is_protected_while_in_use() -> None:
-    found = admit(StorageObjectInUseProtection(), creation(claim(), CLAIMS))
+    found = admit(StorageObjectInUseProtection(World().dependencies), creation(claim(), CLAIMS))
     assert found["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
 
 
 def test_a_claim_grows_only_where_its_class_allows() -> None:
     world = World().put("storageclasses.storage.k8s.io", storage_class("fast", "", allowVolumeExpansion=True))
-    plugin = PersistentVolumeClaimResize(world)
+    plugin = PersistentVolumeClaimResize(world.dependencies)
     admit(plugin, change(sized("1Gi", storageClassName="fast"), sized("2Gi", storageClassName="fast"), CLAIMS))
     admit(plugin, change(sized("1Gi"), sized("1024Mi"), CLAIMS))
     assert "must support resize" in message(plugin, change(sized("1Gi"), sized("2Gi"), CLAIMS))

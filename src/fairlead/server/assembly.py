@@ -12,7 +12,7 @@ from fairlead.api.users import INTERNAL_USER
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
-from fairlead.server.admission.base import AdmissionPlugin
+from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import body_type_of
@@ -53,7 +53,7 @@ class Server:
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
         further = [*further_admission, self._addresses]
-        await registry.open(chain.build(registry, registry, disabled_admission, further))
+        await registry.open(chain.build(Dependencies(registry, registry), disabled_admission, further))
         self.is_new = registry.revision == 0
         await self._custom_kinds.settle()
         await bootstrap(registry)

@@ -8,6 +8,7 @@ change the object in place; both may refuse by raising `Forbidden.of(...)`. They
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
@@ -91,8 +92,19 @@ CREATE_AND_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 UPDATE_ONLY = frozenset({Operation.UPDATE})
 
 
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What the server gives its plugins to work with, once."""
+
+    reader: Reader
+    writer: Writer
+
+
 class AdmissionPlugin:
     """A plugin that does nothing; subclasses override either method and say which requests concern them."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._reader, self._writer = dependencies.reader, dependencies.writer
 
     name: ClassVar[str] = ""
     #: `Resource.qualified` of the kinds it looks at; None for every kind.

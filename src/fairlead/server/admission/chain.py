@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader, Writer
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
 from fairlead.server.admission.limit_ranger import LimitRanger
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
@@ -33,43 +33,43 @@ from fairlead.server.admission.storage import (
 _OFF_BY_DEFAULT = "off by default in kube-apiserver"
 _NOTHING_TO_DO = "on by default in kube-apiserver, nothing to do here yet"
 
-#: Every plugin of kube-apiserver in its order: how to make it, or why it is not made.
-PLUGINS: tuple[tuple[str, Callable[[Reader, Writer], AdmissionPlugin] | str], ...] = (
+#: Every plugin of kube-apiserver in its order: its class, or why it is not made.
+PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("AlwaysAdmit", _OFF_BY_DEFAULT),
     ("NamespaceAutoProvision", _OFF_BY_DEFAULT),
-    ("NamespaceLifecycle", lambda reader, writer: NamespaceLifecycle(reader)),
+    ("NamespaceLifecycle", NamespaceLifecycle),
     ("NamespaceExists", _OFF_BY_DEFAULT),
     ("LimitPodHardAntiAffinityTopology", _OFF_BY_DEFAULT),
-    ("LimitRanger", lambda reader, writer: LimitRanger(reader)),
-    ("ServiceAccount", lambda reader, writer: ServiceAccount(reader)),
+    ("LimitRanger", LimitRanger),
+    ("ServiceAccount", ServiceAccount),
     ("NodeRestriction", _OFF_BY_DEFAULT),
-    ("TaintNodesByCondition", lambda reader, writer: TaintNodesByCondition()),
+    ("TaintNodesByCondition", TaintNodesByCondition),
     ("AlwaysPullImages", _OFF_BY_DEFAULT),
     ("ImagePolicyWebhook", _OFF_BY_DEFAULT),
     ("PodSecurity", _NOTHING_TO_DO),
     ("PodNodeSelector", _OFF_BY_DEFAULT),
-    ("Priority", lambda reader, writer: Priority(reader)),
-    ("DefaultTolerationSeconds", lambda reader, writer: DefaultTolerationSeconds()),
+    ("Priority", Priority),
+    ("DefaultTolerationSeconds", DefaultTolerationSeconds),
     ("PodTolerationRestriction", _OFF_BY_DEFAULT),
     ("EventRateLimit", _OFF_BY_DEFAULT),
     ("ExtendedResourceToleration", _OFF_BY_DEFAULT),
-    ("DefaultStorageClass", lambda reader, writer: DefaultStorageClass(reader)),
-    ("StorageObjectInUseProtection", lambda reader, writer: StorageObjectInUseProtection()),
+    ("DefaultStorageClass", DefaultStorageClass),
+    ("StorageObjectInUseProtection", StorageObjectInUseProtection),
     ("PodGroupProtection", _NOTHING_TO_DO),
     ("OwnerReferencesPermissionEnforcement", _OFF_BY_DEFAULT),
-    ("PersistentVolumeClaimResize", lambda reader, writer: PersistentVolumeClaimResize(reader)),
-    ("RuntimeClass", lambda reader, writer: RuntimeClass(reader)),
+    ("PersistentVolumeClaimResize", PersistentVolumeClaimResize),
+    ("RuntimeClass", RuntimeClass),
     ("CertificateApproval", _NOTHING_TO_DO),
     ("CertificateSigning", _NOTHING_TO_DO),
     ("ClusterTrustBundleAttest", _NOTHING_TO_DO),
     ("CertificateSubjectRestriction", _NOTHING_TO_DO),
     ("DefaultIngressClass", _NOTHING_TO_DO),
     ("DenyServiceExternalIPs", _OFF_BY_DEFAULT),
-    ("PodTopologyLabels", lambda reader, writer: PodTopologyLabels(reader)),
+    ("PodTopologyLabels", PodTopologyLabels),
     ("PodGroupWorkloadExists", _NOTHING_TO_DO),
-    ("NodeDeclaredFeatureValidator", lambda reader, writer: NodeDeclaredFeatureValidator(reader)),
+    ("NodeDeclaredFeatureValidator", NodeDeclaredFeatureValidator),
     ("JobValidation", _NOTHING_TO_DO),
-    ("PodResizeValidator", lambda reader, writer: PodResizeValidator(reader)),
+    ("PodResizeValidator", PodResizeValidator),
     ("MutatingAdmissionPolicy", _NOTHING_TO_DO),
     ("MutatingAdmissionWebhook", _NOTHING_TO_DO),
     ("ValidatingAdmissionPolicy", _NOTHING_TO_DO),
@@ -115,9 +115,7 @@ class Chain:
         )
 
 
-def build(
-    reader: Reader, writer: Writer, disabled: Iterable[str] = (), further: Iterable[AdmissionPlugin] = ()
-) -> Chain:
+def build(dependencies: Dependencies, disabled: Iterable[str] = (), further: Iterable[AdmissionPlugin] = ()) -> Chain:
     """The chain without the plugins named in `--disable-admission-plugins`.
 
     `further` are steps of the server's own and of its companions, which nobody can switch off; they come last.
@@ -126,5 +124,5 @@ def build(
     if unknown := sorted(off - {name for name, _ in PLUGINS}):
         known = ", ".join(sorted(name for name, _ in PLUGINS))
         raise ValueError(f"unknown admission plugin: {', '.join(unknown)}; known are {known}")
-    chosen = [make(reader, writer) for name, make in PLUGINS if name not in off and not isinstance(make, str)]
+    chosen = [make(dependencies) for name, make in PLUGINS if name not in off and not isinstance(make, str)]
     return Chain([*chosen, *further])

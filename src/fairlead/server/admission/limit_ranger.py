@@ -17,7 +17,7 @@ from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import pod_limits, pod_requests
 from fairlead.api.quantity import MAX_INT64, ZERO, Quantity, parse
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 _PODS, _CLAIMS = "pods", "persistentvolumeclaims"
@@ -67,9 +67,6 @@ class _Rules:
 
 class LimitRanger(AdmissionPlugin):
     name = "LimitRanger"
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
         """The containers of a pod change on creation and on resize alone (S0-96)."""

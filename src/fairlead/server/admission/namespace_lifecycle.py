@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fairlead.api.errors import Cause, Forbidden, NotFound
 from fairlead.api.meta import View
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 #: These hold the cluster itself together. (kube-node-lease is not among them, see the source.)
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -27,9 +27,6 @@ class _Namespace(View):
 
 class NamespaceLifecycle(AdmissionPlugin):
     name = "NamespaceLifecycle"
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
         if resource == "namespaces":

@@ -36,9 +36,6 @@ class NodeDeclaredFeatureValidator(AdmissionPlugin):
     subresources = frozenset({"", "resize"})
     operations = UPDATE_ONLY
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
     async def validate(self, attributes: Attributes) -> None:
         if not (old := _changed_on_node(attributes)):
             return
@@ -60,9 +57,6 @@ class PodResizeValidator(AdmissionPlugin):
     resources = frozenset({"pods"})
     subresources = frozenset({"resize"})
     operations = UPDATE_ONLY
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def validate(self, attributes: Attributes) -> None:
         if not _changed_on_node(attributes):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fairlead.api.meta import Object
 from fairlead.api.objects import metadata
-from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes, Reader
+from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes
 
 LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -19,9 +19,6 @@ class PodTopologyLabels(AdmissionPlugin):
     resources = frozenset({"pods"})
     subresources = frozenset({"", "binding"})
     operations = CREATE_ONLY
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
         node = self._reader.find("nodes", name) if (name := _node_name(attributes)) else None

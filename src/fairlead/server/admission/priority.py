@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fairlead.api.meta import Object
 from fairlead.api.objects import name_of
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
 
@@ -22,9 +22,6 @@ class _PriorityClass(Object):
 class Priority(AdmissionPlugin):
     name = "Priority"
     resources = frozenset({"pods", CLASSES})
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.resource.qualified != "pods":

@@ -17,7 +17,7 @@ from fairlead.api.podresources import Amounts, parsed
 from fairlead.api.quantity import ZERO
 from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES, ResourceQuota, in_scope
 from fairlead.runtime import clock
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader, Writer
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 QUOTAS = "resourcequotas"
 
@@ -37,10 +37,6 @@ _Charges = list[tuple[str, Amounts]]
 
 class ResourceQuotaAdmission(AdmissionPlugin):
     name = "ResourceQuota"
-
-    def __init__(self, reader: Reader, writer: Writer) -> None:
-        self._reader = reader
-        self._writer = writer
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
         return resource not in quota.IGNORED and (operation, subresource) in _CHARGED.get(resource, _COUNTED)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
-from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes, Reader
+from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes
 
 _UNLIKE_CLASS = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _WITHOUT_CLASS = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -26,9 +26,6 @@ class RuntimeClass(AdmissionPlugin):
     name = "RuntimeClass"
     resources = frozenset({"pods"})
     operations = CREATE_ONLY
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
         runtime = self._class_of(attributes)

@@ -15,7 +15,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.kinds.podspec.annotations import is_mirror
 from fairlead.kinds.serviceaccounts import ENFORCE
 from fairlead.runtime import chance
-from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.admission.pod_secrets import first_secret_not_allowed, uses_secrets
 
 DEFAULT_ACCOUNT = "default"
@@ -45,9 +45,6 @@ class ServiceAccount(AdmissionPlugin):
     name = "ServiceAccount"
     resources = frozenset({"pods"})
     subresources = frozenset({"", "ephemeralcontainers"})
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
         if attributes.operation is not Operation.CREATE or attributes.subresource or is_mirror(attributes.obj):

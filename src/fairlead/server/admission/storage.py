@@ -10,7 +10,7 @@ from fairlead.api.claims import StorageClass
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.volumes import storage_class_of
-from fairlead.server.admission.base import CREATE_ONLY, UPDATE_ONLY, AdmissionPlugin, Attributes, Reader
+from fairlead.server.admission.base import CREATE_ONLY, UPDATE_ONLY, AdmissionPlugin, Attributes
 
 _CLAIMS = "persistentvolumeclaims"
 _CLASSES = "storageclasses.storage.k8s.io"
@@ -28,9 +28,6 @@ class DefaultStorageClass(AdmissionPlugin):
     name = "DefaultStorageClass"
     resources = frozenset({_CLAIMS})
     operations = CREATE_ONLY
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def admit(self, attributes: Attributes) -> None:
         if storage_class_of(attributes.obj) is not None:
@@ -61,9 +58,6 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
     name = "PersistentVolumeClaimResize"
     resources = frozenset({_CLAIMS})
     operations = UPDATE_ONLY
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
 
     async def validate(self, attributes: Attributes) -> None:
         claim, old = attributes.obj, attributes.old
