@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -40,6 +40,9 @@ from fairlead.controllers.landing import Landing
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.watchdog import current_name
 from fairlead.runtime.workqueue import WorkQueue
+
+#: Reading takes no turn of the loop: a reconcile that reads of thousands gives way to others meanwhile.
+_ACTIONS_A_TURN: Final = 100
 
 FIELD_MANAGER = WriteOptions(field_manager="kube-controller-manager")
 
@@ -83,11 +86,14 @@ class Executor:
 
     async def carry_out(self, key: str, obj: Object | None, actions: Actions, thought: Thought) -> None:
         """Drive one reconcile to its end; what it does not catch is raised."""
-        began = monotonic()
+        began, count = monotonic(), 0
         try:
             action = next(actions)
             while True:
                 thought.add(monotonic() - began)
+                count += 1
+                if count % _ACTIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
                 try:
                     outcome = await self._perform(key, obj, action)
                 except ApiError as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.golang.yaml import warnings_of
@@ -20,6 +21,16 @@ T = TypeVar("T")
 
 #: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
 Desired = Callable[[Obj], Obj]
+
+
+#: How much there has to be of an object for it to take long: schemas of custom kinds may ask much about each byte.
+_LONG_BYTES: Final = 32 << 10
+_LONG_CUSTOM_BYTES: Final = 4 << 10
+
+
+def takes_long(resource: Resource, size: int) -> bool:
+    """Whether thinking about so many bytes of a kind may take longer than others should wait (`runtime/apart.py`)."""
+    return size > (_LONG_BYTES if resource.definition else _LONG_CUSTOM_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,8 @@ class RequestContext:
     strict_errors: Sequence[str] = ()
     #: What decoding the configuration of an apply said about keys that come twice; judged after the merge.
     repeated_keys: Sequence[str] = ()
+    #: How much was sent.
+    body_bytes: int = 0
 
 
 #: Requests of Fairlead itself, for which nobody asked.
@@ -63,6 +76,10 @@ class WriteRequest(msgspec.Struct, frozen=True):
     options: WriteOptions
     subresource: str = ""
     patch: Patch | None = None
+
+    def is_long(self, stored_bytes: int = 0) -> bool:
+        """Whether it takes long, also for what there is already."""
+        return takes_long(self.version.resource, self.context.body_bytes + stored_bytes)
 
     @property
     def is_apply(self) -> bool:

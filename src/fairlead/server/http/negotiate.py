@@ -44,6 +44,11 @@ class Form:
     version: str = "v1"  # of meta.k8s.io
     is_pretty: bool = False
 
+    @property
+    def is_json_object(self) -> bool:
+        """Nearly as it is stored, so that it costs next to nothing."""
+        return not self.transform and self.media_type == JSON
+
 
 @dataclass(frozen=True, slots=True)
 class _Clause:

@@ -75,7 +75,7 @@ class Request:
     def context(self, strict_errors: Sequence[str] = (), repeated_keys: Sequence[str] = ()) -> RequestContext:
         """Who asks, and what their body showed; nobody unknown gets as far as this."""
         assert self.user is not None
-        return RequestContext(self.user, True, strict_errors, repeated_keys)
+        return RequestContext(self.user, True, strict_errors, repeated_keys, len(self.body))
 
     def read_query(self) -> None:
         """Take the query apart. Of a parameter that is given twice the first counts, as in apimachinery."""

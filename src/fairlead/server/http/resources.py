@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
 from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
+from fairlead.runtime.apart import apart
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import Version
-from fairlead.server.context import RequestContext
+from fairlead.server.context import RequestContext, takes_long
 from fairlead.server.http import containers
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.request import Request
@@ -76,36 +78,36 @@ class Resources:
         await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
         row = version.resource
         found = await self._registry.get(row, info.name, info.namespace, info.subresource)
-        return show.one(found)
+        return await show.one(found)
 
     async def _list(self, request: Request, served: Served, version: Version) -> Answer:
         info = request.info
         show, query = Presenter(served, version, request), _list_query(request)
         listing = await self._registry.list(version.resource, info.namespace, query)
-        return show.page(listing)
+        return await show.page(listing)
 
     async def _create(self, request: Request, served: Served, version: Version) -> Answer:
         info, row = request.info, version.resource
         has_rows = "list" in row.verbs and info.subresource not in _NEVER_STORED
         show = Presenter(served, version, request, has_rows=has_rows)
         options = request.write_options("CreateOptions")
-        obj, context = _decoded(request, version)
+        obj, context = await _decoded(request, version)
         made = await self._registry.create(
             context, row, obj, info.namespace, name=info.name, subresource=info.subresource, options=options
         )
         request.warnings.extend(made.warnings)
-        return show.one(made.object, made.code)
+        return await show.one(made.object, made.code)
 
     async def _update(self, request: Request, served: Served, version: Version) -> Answer:
         info = request.info
         _check_named(info)
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
-        obj, context = _decoded(request, version)
+        obj, context = await _decoded(request, version)
         metadata_rules.check_identity(obj, row, info.name, info.namespace)
         stored = await self._registry.update(context, row, obj, subresource=info.subresource, options=options)
         request.warnings.extend(stored.warnings)
-        return show.one(stored.object, stored.code)
+        return await show.one(stored.object, stored.code)
 
     async def _patch(self, request: Request, served: Served, version: Version) -> Answer:
         info, type_ = request.info, _patch_type(request, served)
@@ -113,7 +115,8 @@ class Resources:
         show = Presenter(served, version, request)
         options = request.write_options("PatchOptions")
         try:
-            patch = decode_patch(request.body, type_, options.field_validation)
+            read = partial(decode_patch, request.body, type_, options.field_validation)
+            patch = await apart(read, is_long=takes_long(version.resource, len(request.body)))
         except ApiError:
             # Upstream decodes the patch when it has the object; only an apply needs none.
             if type_ is not PatchType.APPLY or info.subresource:
@@ -130,29 +133,30 @@ class Resources:
             options=options,
         )
         request.warnings.extend(patched.warnings)
-        return show.one(patched.object, patched.code)
+        return await show.one(patched.object, patched.code)
 
     async def _delete(self, request: Request, served: Served, version: Version) -> Answer:
         info = request.info
-        options, orphan = _delete_options(request)
+        options, orphan = await _delete_options(request, version)
         show = Presenter(served, version, request)
         gone = await self._registry.delete(request.context(), version.resource, info.name, info.namespace, options)
         request.warnings.extend(gone.warnings)
-        return show.one(gone.object, gone.code if orphan is False else HTTPStatus.OK)
+        return await show.one(gone.object, gone.code if orphan is False else HTTPStatus.OK)
 
     async def _deletecollection(self, request: Request, served: Served, version: Version) -> Answer:
         show, query = Presenter(served, version, request), _list_query(request)
-        options, _ = _delete_options(request)
+        options, _ = await _delete_options(request, version)
         row, namespace = version.resource, request.info.namespace
         gone = await self._registry.delete_collection(request.context(), row, namespace, query, options)
         request.warnings.extend(gone.warnings)
-        return show.page(gone.object)
+        return await show.page(gone.object)
 
 
-def _decoded(request: Request, version: Version) -> tuple[Obj, RequestContext]:
+async def _decoded(request: Request, version: Version) -> tuple[Obj, RequestContext]:
     """The object in the body, and who sends it in what state."""
     body_type = body_type_of(version.resource, request.info.subresource)
-    obj, strict_errors = decode(request.body, request.full_content_type, body_type)
+    read = partial(decode, request.body, request.full_content_type, body_type)
+    obj, strict_errors = await apart(read, is_long=takes_long(version.resource, len(request.body)))
     return obj, request.context(strict_errors)
 
 
@@ -203,9 +207,10 @@ def _verb(request: Request, row: Resource) -> str:
     return "watch" if is_watch else verb
 
 
-def _delete_options(request: Request) -> tuple[DeleteOptions, bool | None]:
+async def _delete_options(request: Request, version: Version) -> tuple[DeleteOptions, bool | None]:
     """The options, and `orphanDependents` as it was given. The query counts only where there is no body."""
-    body = decode_options(request.body, request.full_content_type)
+    read = partial(decode_options, request.body, request.full_content_type)
+    body = await apart(read, is_long=takes_long(version.resource, len(request.body)))
     query = {} if request.body else request.query
     return options_of(body, query), orphan_of(body, query)
 

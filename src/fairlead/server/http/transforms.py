@@ -5,16 +5,18 @@ Source: apiserver `endpoints/handlers/response.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
+from fairlead.runtime.apart import apart
 from fairlead.runtime.clock import now
 from fairlead.server.codec.body_types import family
 from fairlead.server.codec.versions import Version
+from fairlead.server.context import takes_long
 from fairlead.server.http.answers import Answer, list_meta, of_list
 from fairlead.server.http.negotiate import PARTIAL, PARTIAL_LIST, TABLE
 from fairlead.server.http.request import Request
@@ -40,8 +42,18 @@ class Presenter:
                 "must be 'Metadata', 'Object', 'None', or empty"
             )
 
-    def one(self, found: Encoded, code: int = 200) -> Answer:
+    async def one(self, found: Encoded, code: int = 200) -> Answer:
         """One object; a Status stays what it is, whatever was asked for."""
+        return await apart(lambda: self._one(found, code), is_long=self._takes_long([found]))
+
+    async def page(self, listing: Listing) -> Answer:
+        """One page of a list."""
+        return await apart(lambda: self._page(listing), is_long=self._takes_long(listing.items))
+
+    def _takes_long(self, objects: Sequence[Encoded]) -> bool:
+        return not self.form.is_json_object and takes_long(self._version.resource, sum(len(one.raw) for one in objects))
+
+    def _one(self, found: Encoded, code: int) -> Answer:
         transform = self.form.transform
         if not transform:
             return Answer.of_raw(found.raw, self.form, code)
@@ -53,8 +65,7 @@ class Presenter:
         shown = self.row(obj) if transform == TABLE else self.partial(obj)
         return Answer.of_obj(shown, self.form, code)
 
-    def page(self, listing: Listing) -> Answer:
-        """One page of a list."""
+    def _page(self, listing: Listing) -> Answer:
         transform = self.form.transform
         if transform == TABLE:
             return self._table_of(listing)

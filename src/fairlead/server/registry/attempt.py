@@ -8,13 +8,14 @@ faster: then the attempt is over, and the next one begins with a fresh copy of w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType
+from fairlead.runtime.apart import apart
 from fairlead.server.admission.base import Admission, Attributes, Operation
 from fairlead.server.apply.ownership import mark_reset
 from fairlead.server.codec.body_types import body_type_of
@@ -35,7 +36,7 @@ _REPEATED_OWNERS = (
 class WriteAttempt:
     """The object that is being written, where it was before, and what the client is to be warned of."""
 
-    __slots__ = ("_admission", "attributes", "endpoint", "obj", "old", "request", "served", "warnings")
+    __slots__ = ("_admission", "attributes", "endpoint", "is_long", "obj", "old", "request", "served", "warnings")
 
     def __init__(self, admission: Admission, served: Served, request: WriteRequest, endpoint: Endpoint = MAIN) -> None:
         self._admission = admission
@@ -44,6 +45,11 @@ class WriteAttempt:
         self.old: Obj | None = None
         self.attributes: Attributes | None = None
         self.warnings: list[str] = []
+        self.is_long = request.is_long()
+
+    async def think(self, step: Callable[[], None]) -> None:
+        """Take a step that asks nobody: for a large object, beside the event loop."""
+        await apart(step, is_long=self.is_long)
 
     @contextmanager
     def warning_on_failure(self) -> Iterator[None]:

@@ -35,19 +35,13 @@ async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, re
     Raises `AlreadyExists`, and whatever refuses the object.
     """
     served, strategy, request = attempt.served, attempt.served.strategy, attempt.request
-    attempt.merge_owners()
-    metadata_rules.place(served, attempt.obj, namespace)
-    metadata_rules.check_birth(served, attempt.obj)
-    strategy.default(attempt.obj)
-    if request.tracks_fields and not request.is_apply:
-        track(attempt.obj, None, writer_of(served, request))
+    await attempt.think(lambda: _prepare(attempt, namespace))
     try:
         await attempt.admit(Operation.CREATE)
         is_generated = not metadata(attempt.obj).get("name")
         metadata_rules.begin(served, attempt.obj)
         strategy.note_requester(attempt.obj, request.context.user)
-        attempt.warnings.extend(strategy.prepare_create(attempt.obj) or ())
-        _check_new(attempt)
+        await attempt.think(lambda: _check_new(attempt))
         await attempt.admit_finally()
         if not request.options.dry_run:
             metadata_rules.check_no_revision(revision)
@@ -59,9 +53,21 @@ async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, re
         raise
 
 
+def _prepare(attempt: WriteAttempt, namespace: str) -> None:
+    """Where it will be, its defaults, and whose its fields are."""
+    served, request = attempt.served, attempt.request
+    attempt.merge_owners()
+    metadata_rules.place(served, attempt.obj, namespace)
+    metadata_rules.check_birth(served, attempt.obj)
+    served.strategy.default(attempt.obj)
+    if request.tracks_fields and not request.is_apply:
+        track(attempt.obj, None, writer_of(served, request))
+
+
 def _check_new(attempt: WriteAttempt) -> None:
     """Of kinds whose own rules never look at metadata, it is looked at when nothing else is wrong."""
     served, obj, errors = attempt.served, attempt.obj, Errors()
+    attempt.warnings.extend(served.strategy.prepare_create(obj) or ())
     if served.strategy.meta_checks:
         validate_meta(obj, errors, resource=served.resource)
     warnings = served.strategy.check_new(obj, errors)

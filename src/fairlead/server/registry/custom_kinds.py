@@ -13,11 +13,12 @@ import logging
 from collections.abc import Callable
 
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
-from fairlead.api.encoded import Encoded, key_bytes
+from fairlead.api.encoded import Encoded, encode, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
+from fairlead.runtime.apart import apart
 from fairlead.runtime.clock import timestamp
-from fairlead.server.context import INTERNAL
+from fairlead.server.context import INTERNAL, takes_long
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
@@ -98,7 +99,8 @@ class CustomKinds:
         name = metadata(crd)["name"]
         if self._shapes.get(name) == crd["spec"]:
             return
-        kind = custom_kind(crd)
+        is_long = takes_long(CUSTOM_RESOURCE_DEFINITIONS, len(encode(crd)))
+        kind = await apart(lambda: custom_kind(crd), is_long=is_long)
         known = self._registry.catalogue.stored(name)
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
         served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))

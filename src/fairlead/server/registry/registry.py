@@ -154,7 +154,7 @@ class Registry:
             raise MethodNotSupported("the server does not allow this method on the requested resource")
         attempt = WriteAttempt(self.admission, served, request)
         with attempt.warning_on_failure():
-            attempt.receive(obj)
+            await attempt.think(lambda: attempt.receive(obj))
             return await create(attempt, self._objects, namespace, metadata(attempt.obj).get("resourceVersion", ""))
 
     async def update(

@@ -13,6 +13,7 @@ from fairlead.api.errors import AlreadyExists, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType
+from fairlead.runtime.apart import apart
 from fairlead.server.admission.base import Admission, Operation
 from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.bodies import check_merged, judge_repeated
@@ -91,7 +92,7 @@ class UpdateRequest:
         may_create = request.patch is None and served.strategy.allows_create_on_update
         if request.subresource or not (may_create or request.is_apply):
             raise NotFound.of(row.plural, self._name, row.group)
-        attempt.receive_desired(desired({}))
+        await attempt.think(lambda: attempt.receive_desired(desired({})))
         if not request.patch:
             metadata_rules.check_nobody_is_meant(served, attempt.obj, self._namespace, self._name)
         try:
@@ -101,15 +102,15 @@ class UpdateRequest:
 
     async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
         served, endpoint, request = self._served, self._endpoint, self._request
-        attempt.old = old = served.decoded(record.value)
-        self._receive(attempt, desired, old)
+        attempt.is_long = request.is_long(len(record.value))
+        old = await apart(lambda: self._receive(attempt, desired, record), is_long=attempt.is_long)
         if not request.patch:
             metadata_rules.check_uid(served, attempt.obj, old)
         metadata_rules.check_revision(served, attempt.obj, record.revision, is_whole=endpoint.is_whole)
-        self._merge(attempt, old)
+        await attempt.think(lambda: self._merge(attempt, old))
         try:
             await attempt.admit(Operation.UPDATE)
-            self._validate(attempt, old)
+            await attempt.think(lambda: self._validate(attempt, old))
             await attempt.admit_finally()
             may_drop_managers = request.patch is not None and not request.is_apply
             stored = await self._objects.replace(
@@ -125,8 +126,9 @@ class UpdateRequest:
             raise
         return Result(self._shown(stored), HTTPStatus.OK, attempt.warnings)
 
-    def _receive(self, attempt: WriteAttempt, desired: Desired, old: Obj) -> None:
-        """What the client wants, in the stored version and in normal form."""
+    def _receive(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Obj:
+        """What the client wants, in the stored version and in normal form; returns what there is."""
+        attempt.old = old = self._served.decoded(record.value)
         request, endpoint, version = self._request, self._endpoint, self._request.version
         shown = endpoint.edited(self._served, old)
         if request.patch and request.patch.type in _MERGES and not request.tracks_fields:
@@ -136,6 +138,7 @@ class UpdateRequest:
         attempt.receive_desired(desired(shown))
         was = metadata(old)
         metadata_rules.check_identity(attempt.obj, version.resource, was["name"], was.get("namespace", ""))
+        return old
 
     def _merge(self, attempt: WriteAttempt, old: Obj) -> None:
         """Put what this endpoint may change into what there is, with defaults and the owners of fields."""
