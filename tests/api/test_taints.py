@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from fairlead.api import taints
+from fairlead.api.taints import Taint, Toleration
 
 
-@dataclass(frozen=True)
-class Taint:
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
+def taint(key: str, value: str = "", effect: str = "NoSchedule") -> Taint:
+    return Taint(key=key, value=value, effect=effect)
 
 
-@dataclass(frozen=True)
-class Toleration:
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
+def toleration(key: str = "", operator: str = "", value: str = "", effect: str = "") -> Toleration:
+    return Toleration(key=key, operator=operator, value=value, effect=effect)
 
 
 @pytest.mark.parametrize(
-    ("toleration", "is_tolerated"),
+    ("tolerating", "is_tolerated"),
     [
-        (Toleration("k", value="v"), True),
-        (Toleration("k", "Equal", "v", "NoSchedule"), True),
-        (Toleration("k", "Equal", "other"), False),
-        (Toleration("k", "Exists"), True),
-        (Toleration(operator="Exists"), True),
-        (Toleration("other", "Exists"), False),
-        (Toleration("k", "Exists", effect="NoExecute"), False),
-        (Toleration("k", "Gt", "v"), False),
+        (toleration("k", value="v"), True),
+        (toleration("k", "Equal", "v", "NoSchedule"), True),
+        (toleration("k", "Equal", "other"), False),
+        (toleration("k", "Exists"), True),
+        (toleration(operator="Exists"), True),
+        (toleration("other", "Exists"), False),
+        (toleration("k", "Exists", effect="NoExecute"), False),
+        (toleration("k", "Gt", "v"), False),
     ],
 )
-def test_toleration_rules(toleration: Toleration, is_tolerated: bool) -> None:
-    assert taints.tolerates(toleration, Taint("k", "v")) is is_tolerated
+def test_toleration_rules(tolerating: Toleration, is_tolerated: bool) -> None:
+    assert taints.tolerates(tolerating, taint("k", "v")) is is_tolerated
 
 
 def test_first_untolerated_taint_with_a_binding_effect() -> None:
-    shy, gpu, down = Taint("shy", effect="PreferNoSchedule"), Taint("gpu"), Taint("down", effect="NoExecute")
-    assert taints.first_untolerated([shy, gpu, down], [Toleration("gpu", "Exists")]) is down
+    shy, gpu, down = taint("shy", effect="PreferNoSchedule"), taint("gpu"), taint("down", effect="NoExecute")
+    assert taints.first_untolerated([shy, gpu, down], [toleration("gpu", "Exists")]) is down
     assert taints.first_untolerated([shy], []) is None
 
 
 def test_taint_is_written_without_what_is_empty() -> None:
-    assert taints.written(Taint("k", "v")) == "k=v:NoSchedule"
-    assert taints.written(Taint("k")) == "k:NoSchedule"
-    assert taints.written(Taint("k", "v", "")) == "k=v"
+    assert taints.written(taint("k", "v")) == "k=v:NoSchedule"
+    assert taints.written(taint("k")) == "k:NoSchedule"
+    assert taints.written(taint("k", "v", "")) == "k=v"

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from fairlead.api.fields import told
+from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
-from fairlead.arbitrator.objects import Consumer, ConsumerGroup, Node
+from fairlead.arbitrator.objects import Consumer, ConsumerGroup
 from fairlead.arbitrator.review import Review, World, review
 
 Obj = dict[str, Any]

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fairlead.api import builtin
-from fairlead.api.nodes import Taint
 from fairlead.api.objects import Obj
-from fairlead.api.pods import Toleration
+from fairlead.api.taints import Taint, TimedToleration
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
 from fairlead.controllers.nodes.eviction import tolerated_seconds
 from fairlead.controllers.podgc import PodGarbage
@@ -269,7 +268,7 @@ def test_a_deletion_that_waits_keeps_its_time_when_another_tolerated_taint_comes
     ("seconds", "expected"), [((), 0.0), ((None,), None), ((30,), 30.0), ((-5,), 0.0), ((None, 30), None)]
 )
 def test_the_first_matching_toleration_counts(seconds: tuple[int | None, ...], expected: float | None) -> None:
-    tolerations = [Toleration(operator="Exists", toleration_seconds=one) for one in seconds]
+    tolerations = [TimedToleration(operator="Exists", toleration_seconds=one) for one in seconds]
     assert tolerated_seconds([Taint(key="a", effect="NoExecute")], tolerations) == expected
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fairlead.api.labels import LabelSelector
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.workloads import shown
 
 
@@ -21,7 +21,7 @@ class BudgetCondition(Condition, omit_defaults=True):
     message: str = msgspec.field(default_factory=str)  # written even when it is empty
 
 
-class BudgetStatus(View, omit_defaults=True):
+class BudgetStatus(WrittenView):
     observed_generation: int = 0
     #: Pods whose eviction was granted, and when; they count as gone before they are.
     disrupted_pods: dict[str, str] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fairlead.api.labels import LabelSelector
 from fairlead.api.meta import Object, View
+from fairlead.api.node_affinity import NodeSelector
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.references import Reference
-from fairlead.api.scheduling import NodeSelector
 from fairlead.api.volumes import CLASS_ANNOTATION, DEFAULT_CLASS_ANNOTATIONS
 
 #: Its value says nothing; it is there once binding has come to its end.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.api.labels import LabelSelector
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.references import Reference
 
 _NOTHING = msgspec.Raw(b"{}")
@@ -66,14 +66,14 @@ class JobCondition(Condition, omit_defaults=True):
     last_probe_time: str | None = None
 
 
-class Uncounted(View, omit_defaults=True):
+class Uncounted(WrittenView):
     """Uids of pods that have ended and are not yet part of the counters."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
-class JobStatus(View, omit_defaults=True):
+class JobStatus(WrittenView):
     conditions: tuple[JobCondition, ...] = ()
     start_time: str | None = None
     completion_time: str | None = None
@@ -134,7 +134,7 @@ class CronJobSpec(View):
     failed_jobs_history_limit: int | None = None
 
 
-class CronJobStatus(View, omit_defaults=True):
+class CronJobStatus(WrittenView):
     active: tuple[Reference, ...] = ()
     last_schedule_time: str | None = None
     last_successful_time: str | None = None

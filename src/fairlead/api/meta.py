@@ -20,6 +20,10 @@ class View(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
     """
 
 
+class WrittenView(View, omit_defaults=True):
+    """A view that is encoded, too: without what is as by default."""
+
+
 class VersionMeta(View):
     """As little of metadata as it takes to say which version of which object it is."""
 

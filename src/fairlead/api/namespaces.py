@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, View, WrittenView
 
 
 class NamespaceSpec(View):
@@ -13,7 +13,7 @@ class NamespaceCondition(Condition, omit_defaults=True):
     """Says why a namespace is still there."""
 
 
-class NamespaceStatus(View, omit_defaults=True):
+class NamespaceStatus(WrittenView):
     phase: str = ""
     conditions: tuple[NamespaceCondition, ...] = ()
 

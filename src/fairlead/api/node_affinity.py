@@ -10,10 +10,40 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import gt, lt
 from typing import Final, TypeAlias
 
-from fairlead.api.scheduling import NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm
+import msgspec
+
+from fairlead.api.meta import WrittenView
 from fairlead.golang.numbers import known_int
 
 NAME_FIELD: Final = "metadata.name"
+
+
+class NodeSelectorRequirement(WrittenView):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(WrittenView):
+    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
+    match_fields: tuple[NodeSelectorRequirement, ...] | None = None
+
+
+class NodeSelector(WrittenView):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class PreferredSchedulingTerm(WrittenView):
+    weight: int
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(WrittenView):
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
 
 #: Whether a label's value meets a requirement; None if there is no such label.
 Verdict: TypeAlias = Callable[[str | None], bool]

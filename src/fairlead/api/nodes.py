@@ -1,27 +1,31 @@
-"""Nodes as controllers see them: what decides whether pods may be there, and what the node says of itself."""
+"""Nodes as everybody but the scheduler sees them: whether pods may be there, and what the node says of itself.
+
+Controllers, the simulated fleet and the arbitrator share this view, and so one copy of the nodes.
+"""
 
 from __future__ import annotations
 
 from fairlead.api.meta import Condition, Object, View
-
-
-class Taint(View):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
+from fairlead.api.taints import TimedTaint
 
 
 class NodeSpec(View):
     unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[TimedTaint, ...] = ()
 
 
 class NodeCondition(Condition):
     last_heartbeat_time: str | None = None
 
 
+class NodeInfo(View):
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
 class NodeStatus(View):
+    allocatable: dict[str, str] = {}
+    node_info: NodeInfo = NodeInfo()
     conditions: tuple[NodeCondition, ...] = ()
 
 
@@ -30,7 +34,7 @@ class Node(Object):
     status: NodeStatus = NodeStatus()
 
     def condition(self, type_: str) -> NodeCondition | None:
-        return next((one for one in self.status.conditions if one.type == type_), None)
+        return next((condition for condition in self.status.conditions if condition.type == type_), None)
 
     @property
     def ready_status(self) -> str | None:
@@ -39,8 +43,17 @@ class Node(Object):
         return ready.status if ready is not None else None
 
     @property
+    def is_ready(self) -> bool:
+        return self.ready_status == "True"
+
+    @property
+    def is_open(self) -> bool:
+        """Ready and not cordoned."""
+        return self.is_ready and not self.spec.unschedulable
+
+    @property
     def zone(self) -> str:
         """Nodes that fail together: those of one zone of one region."""
         labels = self.metadata.labels
-        region, zone = (labels.get(f"topology.kubernetes.io/{one}", "") for one in ("region", "zone"))
+        region, zone = (labels.get(f"topology.kubernetes.io/{level}", "") for level in ("region", "zone"))
         return f"{region}:{zone}" if region or zone else ""

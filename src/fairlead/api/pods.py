@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.encoded import key_bytes
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, View, WrittenView
+from fairlead.api.node_affinity import NAME_FIELD, NodeAffinity
+from fairlead.api.taints import TimedToleration
 
 FINISHED = ("Succeeded", "Failed")
 #: The annotation of a pod that only shows what a kubelet runs from a file.
@@ -22,31 +24,14 @@ _EPHEMERAL, _CLAIM = key_bytes("ephemeral"), key_bytes("persistentVolumeClaim")
 ABSENT = msgspec.Raw(b"")
 
 
-class ClaimSource(View):
+class ClaimVolume(WrittenView):
     claim_name: str = ""
 
 
 class Volume(View):
     name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
+    persistent_volume_claim: ClaimVolume | None = None
     ephemeral: msgspec.Raw = ABSENT
-
-
-class FieldRequirement(View):
-    key: str = ""
-    values: tuple[str, ...] = ()
-
-
-class NodeTerm(View):
-    match_fields: tuple[FieldRequirement, ...] = ()
-
-
-class NodeTerms(View):
-    node_selector_terms: tuple[NodeTerm, ...] = ()
-
-
-class NodeAffinity(View):
-    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class Affinity(View):
@@ -82,18 +67,10 @@ class Container(View):
     resources: dict[str, Any] | None = None
 
 
-class Toleration(View):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-
 _mapping = msgspec.json.Decoder(dict[str, Any]).decode
 _volumes = msgspec.json.Decoder(tuple[Volume, ...]).decode
 _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
-_tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
+_tolerations = msgspec.json.Decoder(tuple[TimedToleration, ...]).decode
 _affinity = msgspec.json.Decoder(Affinity).decode
 
 
@@ -138,7 +115,7 @@ class PodSpec(View):
         return _containers(self.raw_init_containers) if self.raw_init_containers else ()
 
     @property
-    def tolerations(self) -> tuple[Toleration, ...]:
+    def tolerations(self) -> tuple[TimedToleration, ...]:
         return _tolerations(self.raw_tolerations) if self.raw_tolerations else ()
 
 
@@ -211,9 +188,9 @@ class Pod(Object):
         required = affinity.node_affinity.required
         names = [
             requirement.values[0]
-            for term in (required.node_selector_terms if required else ())
-            for requirement in term.match_fields
-            if requirement.key == "metadata.name" and len(requirement.values) == 1
+            for term in (required and required.node_selector_terms) or ()
+            for requirement in term.match_fields or ()
+            if requirement.key == NAME_FIELD and requirement.values and len(requirement.values) == 1
         ]
         return names[0] if names else ""
 

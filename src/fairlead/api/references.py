@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fairlead.api.meta import Object, View
+from fairlead.api.meta import Object, WrittenView
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
 
-class Reference(View, omit_defaults=True):
+class Reference(WrittenView):
     """A `v1.ObjectReference`."""
 
     kind: str = ""

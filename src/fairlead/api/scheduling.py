@@ -1,7 +1,7 @@
 """Pods and nodes as the scheduler sees them: what decides where a pod may run, and nothing that heartbeats change.
 
 The scheduler holds every pod of a cluster, so a view declares only what is read. Parts of the pod's spec that decide
-are encoded again as the key of its requirements (`fairlead.scheduler.requirements`), hence `omit_defaults`.
+are encoded again as the key of its requirements (`fairlead.scheduler.requirements`), hence `WrittenView`.
 """
 
 from __future__ import annotations
@@ -9,25 +9,17 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.api.labels import LabelSelector
-from fairlead.api.meta import Condition, Object, View
-from fairlead.api.pods import FINISHED
+from fairlead.api.meta import Condition, Object, View, WrittenView
+from fairlead.api.node_affinity import NodeAffinity
+from fairlead.api.pods import FINISHED, ClaimVolume
+from fairlead.api.taints import Taint, Toleration
 
 DEFAULT_SCHEDULER = "default-scheduler"
 #: The label of the pods of a gang, by scheduler-plugins.
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
-class Part(View, omit_defaults=True):
-    """Base of what becomes part of a pod's requirements."""
-
-
 # --- nodes ----------------------------------------------------------------------------------------------------------
-
-
-class Taint(Part):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
 
 
 class NodeSpec(View):
@@ -57,18 +49,18 @@ class Node(Object):
 # --- pods -----------------------------------------------------------------------------------------------------------
 
 
-class ContainerPort(Part):
+class ContainerPort(WrittenView):
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
-class Resources(Part):
+class Resources(WrittenView):
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
 
 
-class Container(Part):
+class Container(WrittenView):
     name: str = ""
     image: str = ""
     resources: Resources = Resources()
@@ -76,53 +68,19 @@ class Container(Part):
     restart_policy: str | None = None
 
 
-class Toleration(Part):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-
-
-class NodeSelectorRequirement(Part):
-    key: str
-    operator: str
-    values: tuple[str, ...] | None = None
-
-
-class NodeSelectorTerm(Part):
-    match_expressions: tuple[NodeSelectorRequirement, ...] | None = None
-    match_fields: tuple[NodeSelectorRequirement, ...] | None = None
-
-
-class NodeSelector(Part):
-    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
-
-
-class PreferredSchedulingTerm(Part):
-    weight: int
-    preference: NodeSelectorTerm = NodeSelectorTerm()
-
-
-class NodeAffinity(Part):
-    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredSchedulingTerm, ...] | None = msgspec.field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class PodAffinityTerm(Part):
+class PodAffinityTerm(WrittenView):
     topology_key: str = ""
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] | None = None
     namespace_selector: LabelSelector | None = None
 
 
-class WeightedPodAffinityTerm(Part):
+class WeightedPodAffinityTerm(WrittenView):
     weight: int
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
-class PodAffinity(Part):
+class PodAffinity(WrittenView):
     """Of either sign: `podAffinity` and `podAntiAffinity` are alike."""
 
     required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
@@ -133,13 +91,13 @@ class PodAffinity(Part):
     )
 
 
-class Affinity(Part):
+class Affinity(WrittenView):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TopologySpreadConstraint(Part):
+class TopologySpreadConstraint(WrittenView):
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -154,19 +112,15 @@ class SchedulingGate(View):
     name: str = ""
 
 
-class ImageVolume(Part):
+class ImageVolume(WrittenView):
     reference: str = ""
 
 
-class ClaimVolume(Part):
-    claim_name: str = ""
-
-
-class EphemeralVolume(Part):
+class EphemeralVolume(WrittenView):
     """Its claim has the name `POD-VOLUME`."""
 
 
-class Volume(Part):
+class Volume(WrittenView):
     name: str = ""
     image: ImageVolume | None = None
     persistent_volume_claim: ClaimVolume | None = None
@@ -190,7 +144,7 @@ class PodSpec(View):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
 
 
-class ContainerStatus(Part):
+class ContainerStatus(WrittenView):
     """What the node has really given to a container (in-place resize)."""
 
     name: str = ""

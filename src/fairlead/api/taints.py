@@ -7,7 +7,9 @@ what. See k8s.io/api/core/v1/toleration.go and taint.go; `Lt` and `Gt` are alpha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
+
+from fairlead.api.meta import WrittenView
 
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
@@ -18,24 +20,27 @@ EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 BINDING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 
 
-class Taint(Protocol):
-    @property
-    def key(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def effect(self) -> str: ...
+class Taint(WrittenView):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
-class Toleration(Protocol):
-    @property
-    def key(self) -> str: ...
-    @property
-    def operator(self) -> str: ...
-    @property
-    def value(self) -> str: ...
-    @property
-    def effect(self) -> str: ...
+class TimedTaint(Taint):
+    """With what decides how long a pod may stay."""
+
+    time_added: str | None = None
+
+
+class Toleration(WrittenView):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class TimedToleration(Toleration):
+    toleration_seconds: int | None = None
 
 
 AnyTaint = TypeVar("AnyTaint", bound=Taint)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.labels import LabelSelector
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.meta import Condition, Object, View, WrittenView
 from fairlead.api.objects import Obj
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"{}")
@@ -33,7 +33,7 @@ class WorkloadCondition(Condition, omit_defaults=True):
     last_update_time: str | None = None
 
 
-class ReplicaStatus(View, omit_defaults=True):
+class ReplicaStatus(WrittenView):
     """The status of replication controllers and replica sets."""
 
     replicas: int = shown()
@@ -101,7 +101,7 @@ class DeploymentSpec(View, kw_only=True):
     progress_deadline_seconds: int | None = None
 
 
-class DeploymentStatus(View, omit_defaults=True):
+class DeploymentStatus(WrittenView):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
@@ -152,7 +152,7 @@ class StatefulSetSpec(View, kw_only=True):
     ordinals: Ordinals = Ordinals()
 
 
-class StatefulSetStatus(View, omit_defaults=True):
+class StatefulSetStatus(WrittenView):
     observed_generation: int = 0
     replicas: int = shown()
     ready_replicas: int = 0
@@ -182,7 +182,7 @@ class DaemonSetSpec(View):
     revision_history_limit: int = 10
 
 
-class DaemonSetStatus(View, omit_defaults=True):
+class DaemonSetStatus(WrittenView):
     current_number_scheduled: int = shown()
     number_misscheduled: int = shown()
     desired_number_scheduled: int = shown()

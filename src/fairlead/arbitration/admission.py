@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from fairlead.api import builtin
 from fairlead.api.fields import invalid
+from fairlead.api.nodes import Node
 from fairlead.api.objects import name_of
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
@@ -23,7 +24,6 @@ from fairlead.arbitrator.objects import (
     POLICIES,
     Consumer,
     ConsumerGroup,
-    Node,
 )
 from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader

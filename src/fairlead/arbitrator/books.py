@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from fairlead.api.meta import ObjectMeta
+from fairlead.api.nodes import Node
 from fairlead.api.podresources import pod_limits, pod_requests
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.objects import GATE, GRANTED, Node
+from fairlead.arbitrator.objects import GATE, GRANTED
 
 #: What one pod requests, or is limited to, in whole numbers (cpu in milli), sorted by name.
 Kind: TypeAlias = tuple[tuple[str, int], ...]

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from fairlead.api.encoded import encode
-from fairlead.api.meta import ObjectMeta
+from fairlead.api.meta import Object, Versioned
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.ledger import Ledger
@@ -33,16 +33,8 @@ class _Args(msgspec.Struct, rename="pascal"):
     node_names: msgspec.Raw = _NULL
 
 
-class _Meta(msgspec.Struct):
-    name: str
-
-
-class _Node(msgspec.Struct):
-    metadata: _Meta
-
-
 class _NodeList(msgspec.Struct):
-    items: list[_Node] | None = None
+    items: list[Versioned] | None = None
 
 
 class _PreemptionArgs(msgspec.Struct, rename="pascal"):
@@ -53,12 +45,8 @@ class _PreemptionArgs(msgspec.Struct, rename="pascal"):
     node_name_to_meta_victims: msgspec.Raw = _NULL
 
 
-class _Victim(msgspec.Struct):
-    metadata: ObjectMeta
-
-
 class _Victims(msgspec.Struct):
-    pods: list[_Victim] | None = msgspec.field(default=None, name="Pods")
+    pods: list[Object] | None = msgspec.field(default=None, name="Pods")
     violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 

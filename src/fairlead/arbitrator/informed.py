@@ -7,10 +7,11 @@ from typing import Final
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, ListQuery
-from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, Consumer, ConsumerGroup, Node
+from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, Consumer, ConsumerGroup
 from fairlead.arbitrator.review import World
 from fairlead.client.informer import Informers
 

@@ -17,6 +17,7 @@ from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from fairlead.api.meta import Object
+from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
@@ -39,7 +40,6 @@ from fairlead.arbitrator.objects import (
     ArbitratorPolicy,
     Consumer,
     ConsumerGroup,
-    Node,
     PolicySpec,
     default_consumer,
     new_consumer,

@@ -163,30 +163,3 @@ class AllocationStatus(View):
 class Allocation(Object):
     spec: AllocationSpec = AllocationSpec()
     status: AllocationStatus = AllocationStatus()
-
-
-class NodeSpec(View):
-    unschedulable: bool = False
-
-
-class NodeCondition(View):
-    type: str
-    status: str
-
-
-class NodeStatus(View):
-    allocatable: dict[str, str] = {}
-    conditions: tuple[NodeCondition, ...] | None = ()
-
-
-class Node(Object):
-    """A node as far as it adds to what can be divided."""
-
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
-
-    @property
-    def is_open(self) -> bool:
-        """Ready and not cordoned."""
-        is_ready = any(one.type == "Ready" and one.status == "True" for one in self.status.conditions or ())
-        return is_ready and not self.spec.unschedulable

@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.api.fields import Errors, quoted
 from fairlead.api.names import qualified_name
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj, name_of, namespace_of
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import ResourceQuota
@@ -30,7 +31,6 @@ from fairlead.arbitrator.objects import (
     Consumer,
     ConsumerGroup,
     ConsumerSpec,
-    Node,
     PolicySpec,
     ShareSpec,
 )

@@ -18,8 +18,8 @@ from fairlead.api.node_affinity import meets_required
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
 from fairlead.api.qos import BEST_EFFORT, qos_class
-from fairlead.api.scheduling import Affinity, Container, Taint, Toleration
-from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated, is_tolerated
+from fairlead.api.scheduling import Affinity, Container
+from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration, first_untolerated, is_tolerated
 from fairlead.node.allocation import NodeAllocation, Shortage, amounts, whole_amounts
 from fairlead.node.critical import is_critical, is_static
 from fairlead.node.eviction.messages import EVICTED, node_had_condition

@@ -13,10 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.host_ports import HostPort, host_ports
+from fairlead.api.node_affinity import NodeAffinity
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resource, pod_requests
 from fairlead.api.quantity import Quantity, parse
-from fairlead.api.scheduling import Container, ContainerStatus, NodeAffinity, Pod, PodStatus, Toleration
+from fairlead.api.scheduling import Container, ContainerStatus, Pod, PodStatus
+from fairlead.api.taints import Toleration
 
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}

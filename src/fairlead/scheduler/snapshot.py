@@ -20,7 +20,8 @@ import numpy as np
 
 from fairlead.api.host_ports import HostPort
 from fairlead.api.quantity import parse
-from fairlead.api.scheduling import Node, Pod, Taint
+from fairlead.api.scheduling import Node, Pod
+from fairlead.api.taints import Taint
 from fairlead.scheduler.budgets import Budgets
 from fairlead.scheduler.columns import Amounts, Codes, Ints, Journal, Mask, Rows, grown
 from fairlead.scheduler.images import Images

@@ -19,6 +19,7 @@ import msgspec
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.meta import Versioned
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import pod_requests
 from fairlead.api.pods import Pod
@@ -34,7 +35,7 @@ from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.containers import PodRun
-from fairlead.sim.nodes import Node, address_of, adopted, default_labels, registered
+from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
 from fairlead.sim.sources import Sources
 from fairlead.sim.turn import Note
 
@@ -116,7 +117,7 @@ class Fleet:
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
         if (allocation := self._allocations.get(name)) is not None:
             allocation.allocatable = allocatable
-        elif new.is_simulated:
+        elif is_simulated(new):
             self._take(name, allocatable)
             self._adoptions.add(name)
             for pod in self._pods:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from fairlead import COMPATIBILITY_VERSION
-from fairlead.api.meta import Condition, Object, View
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, canonical, parse
 from fairlead.node.conditions import NodeHealth, node_conditions
@@ -22,38 +20,12 @@ RUNTIME = "fairlead-sim://1.0"
 KWOK_NODE = "kwok.x-k8s.io/node"
 
 
-class NodeSpec(View):
-    unschedulable: bool = False
-
-
-class NodeInfo(View):
-    kubelet_version: str = ""
-    container_runtime_version: str = ""
-
-
-class NodeStatus(View):
-    allocatable: dict[str, str] = msgspec.field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
-    node_info: NodeInfo = NodeInfo()
-
-
-class Node(Object):
-    """A node as the fleet and the books see it."""
-
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the fleet is its agent: it was before, the node is KWOK's, or no agent ever spoke for it."""
-        if self.metadata.annotations.get(KWOK_NODE) == "fake":
-            return True
-        info = self.status.node_info
-        return info.container_runtime_version == RUNTIME or not (info.container_runtime_version or info.kubelet_version)
-
-    @property
-    def is_ready(self) -> bool:
-        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+def is_simulated(node: Node) -> bool:
+    """Whether the fleet is its agent: it was before, the node is KWOK's, or no agent ever spoke for it."""
+    if node.metadata.annotations.get(KWOK_NODE) == "fake":
+        return True
+    info = node.status.node_info
+    return info.container_runtime_version == RUNTIME or not (info.container_runtime_version or info.kubelet_version)
 
 
 @dataclass(frozen=True, slots=True)

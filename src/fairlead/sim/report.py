@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.api.builtin import NODES, PODS
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Pod
 from fairlead.client.informer import Informers
 from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
 from fairlead.sim.fleet import wants
-from fairlead.sim.nodes import Node
 
 #: How many of the longest waits are told.
 LONGEST_WAITS = 10

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fairlead.api.nodes import Node, Taint
-from fairlead.api.pods import ABSENT, Pod, Toleration
+from fairlead.api.nodes import Node
+from fairlead.api.pods import ABSENT, Pod
 from fairlead.api.references import Reference
-from fairlead.api.taints import NO_EXECUTE, is_tolerated, tolerates
+from fairlead.api.taints import NO_EXECUTE, Taint, TimedToleration, is_tolerated, tolerates
 from fairlead.api.verbs import PatchType
 from fairlead.controllers.actions import Actions, Delete, Emit, Patch, Requeue
 from fairlead.controllers.base import Controller, Watch, World
@@ -30,7 +30,7 @@ def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
         yield from (pod.metadata.key for pod in pods_on(world, either.metadata.name))
 
 
-def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float | None:
+def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[TimedToleration]) -> float | None:
     """For how long all the taints are tolerated; None means for ever, 0 not at all."""
     shortest: float | None = None
     for taint in taints:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from fairlead.api.nodes import Node, Taint
+from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE
+from fairlead.api.taints import NO_EXECUTE, NO_SCHEDULE, TimedTaint
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -57,16 +57,16 @@ def wanted(node: Node, evicting_key: str | None, now: str) -> list[Obj] | None:
     return [*map(_written, kept), *added]
 
 
-def _stays(taint: Taint, keys: Iterable[str], evicting_key: str | None) -> bool:
+def _stays(taint: TimedTaint, keys: Iterable[str], evicting_key: str | None) -> bool:
     if _is_evicting(taint):
         return taint.key == evicting_key
     return not (taint.effect == NO_SCHEDULE and taint.key in _OURS) or taint.key in keys
 
 
-def _is_evicting(taint: Taint) -> bool:
+def _is_evicting(taint: TimedTaint) -> bool:
     return taint.effect == NO_EXECUTE and taint.key in (NOT_READY, UNREACHABLE)
 
 
-def _written(taint: Taint) -> Obj:
+def _written(taint: TimedTaint) -> Obj:
     told = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
     return {name: value for name, value in told.items() if value}

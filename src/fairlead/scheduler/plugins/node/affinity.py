@@ -14,6 +14,7 @@ import numpy as np
 
 from fairlead.api.node_affinity import (
     NAME_FIELD,
+    NodeSelectorTerm,
     Verdict,
     field_verdict_of,
     matches_term,
@@ -21,8 +22,8 @@ from fairlead.api.node_affinity import (
     required_terms,
     verdict_of,
 )
-from fairlead.api.scheduling import Node, NodeSelectorTerm
-from fairlead.api.scheduling import NodeAffinity as NodeAffinityTerms
+from fairlead.api.node_affinity import NodeAffinity as NodeAffinityTerms
+from fairlead.api.scheduling import Node
 from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Narrowed, Plugin, Refusals, Refused, normalise_to_best

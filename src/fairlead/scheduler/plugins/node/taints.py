@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead.api.scheduling import Taint, Toleration
-from fairlead.api.taints import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
+from fairlead.api.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated, is_tolerated
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, normalise_reversed
 from fairlead.scheduler.requirements import PodRequirements

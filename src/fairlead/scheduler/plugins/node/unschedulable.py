@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.scheduling import Taint
-from fairlead.api.taints import is_tolerated
+from fairlead.api.taints import Taint, is_tolerated
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin
 from fairlead.scheduler.requirements import PodRequirements
