@@ -9,7 +9,7 @@ from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import configure
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.startup import start_settings
-from tests.node.golden import Row, rows
+from tests.node.golden import Row, expected, rows
 
 PLAIN = {
     "cgroupDriver": "cgroup_driver",
@@ -55,6 +55,6 @@ def test_a_configuration_is_taken_or_refused_as_by_a_kubelet(row: Row) -> None:
         configured = configure(row.get("config"), row["flags"], cgroup_version=row.get("hostCgroupVersion", 2))
         start_settings(configured.configuration, cpus=4)
     except StartupError as refusal:
-        assert {"error": str(refusal)} == row["expect"]
+        assert {"error": str(refusal)} in expected(row)
     else:
-        assert {"ok": True, "effective": effective(configured.configuration)} == row["expect"]
+        assert {"ok": True, "effective": effective(configured.configuration)} in expected(row)
