@@ -1,7 +1,7 @@
 """How many pods per second the scheduler places: `python -m benchmarks.scheduler [SCENARIO …]` prints a table.
 
 Every pod takes the whole way: watch → queue → decision → assume → bind → watch, over the cheapest `Api` there is
-(`fairlead.testing.memory_api`); all nodes are scored. `registry` is the plain run over our server in memory, with
+(`benchmarks/bare_api.py`); all nodes are scored. `registry` is the plain run over our server in memory, with
 admission and events; `large` asks for single decisions among 150,000 pods.
 """
 
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from benchmarks.bare_api import BareApi
 from fairlead.api import builtin
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
@@ -30,7 +31,6 @@ from fairlead.scheduler.loop import Scheduler
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 from fairlead.server.assembly import Server
 from fairlead.store.memory import MemoryStore
-from fairlead.testing.memory_api import MemoryApi
 
 NODES = 5000
 ZONES = 10
@@ -140,15 +140,15 @@ async def _timed(api: Api, pods: list[Obj], *, with_events: bool = False) -> flo
 
 
 async def plain() -> float:
-    return await _timed(MemoryApi(), [pod(f"pod-{number}") for number in range(10_000)])
+    return await _timed(BareApi(), [pod(f"pod-{number}") for number in range(10_000)])
 
 
 async def topology_spread() -> float:
-    return await _timed(MemoryApi(), [spread(f"pod-{number}") for number in range(5_000)])
+    return await _timed(BareApi(), [spread(f"pod-{number}") for number in range(5_000)])
 
 
 async def anti_affinity() -> float:
-    return await _timed(MemoryApi(), [apart(f"pod-{number}") for number in range(5_000)])
+    return await _timed(BareApi(), [apart(f"pod-{number}") for number in range(5_000)])
 
 
 async def registry() -> float:
@@ -166,7 +166,7 @@ async def registry() -> float:
 
 async def preemption(*, budgets: bool = False) -> float:
     """Every node is full of four less important pods; each newcomer needs the room of one."""
-    api = MemoryApi()
+    api = BareApi()
     await _with_nodes(api)
     for number in range(NODES):
         for part in range(4):
@@ -205,7 +205,7 @@ async def preemption_with_budgets() -> float:
 
 async def churn() -> float:
     """One pod in ten fits nowhere, and comes and goes; the others are counted."""
-    api = MemoryApi()
+    api = BareApi()
     await _with_nodes(api)
     async with Run(api) as run:
         count = 10_000
@@ -223,7 +223,7 @@ async def churn() -> float:
 async def large() -> float:
     """Milliseconds for a decision among 150,000 pods: known requirements; the first of new ones beside it."""
     chance.seed(1)
-    model = ClusterModel(Informers(MemoryApi()))
+    model = ClusterModel(Informers(BareApi()))
     snapshot = model.snapshot
     for number in range(NODES):
         snapshot.set_node(encoded(node(number)).view(Node))

@@ -19,12 +19,12 @@ from fairlead.controllers.claims import controller_reference, owner_of
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import VirtualLoop, run_virtual
-from fairlead.testing.memory_api import MemoryApi
+from tests.registry_api import RegistryApi
 
-SECRETS, MAPS = Kind(builtin.SECRETS, Object), Kind(builtin.CONFIG_MAPS, Object)
+BUDGETS, MAPS = Kind(builtin.POD_DISRUPTION_BUDGETS, Object), Kind(builtin.CONFIG_MAPS, Object)
 
 
-class SlowWatch(MemoryApi):
+class SlowWatch(RegistryApi):
     """Informers learn of everything a second late, or of these kinds alone."""
 
     def __init__(self, *kinds: Resource) -> None:
@@ -41,10 +41,10 @@ class SlowWatch(MemoryApi):
 
 
 class Keeper(Controller[Object]):
-    """Keeps as many config maps for each secret as its annotation says."""
+    """Keeps as many config maps for each budget as its annotation says."""
 
-    name, kind = "keeper", SECRETS
-    watches = (Watch(MAPS, owner_of(SECRETS)),)
+    name, kind = "keeper", BUDGETS
+    watches = (Watch(MAPS, owner_of(BUDGETS)),)
 
     def __init__(self) -> None:
         self.turns: list[tuple[float, str]] = []
@@ -63,14 +63,14 @@ class Keeper(Controller[Object]):
             yield Requeue(60)
             return
         have, count = world.owned(MAPS, obj), int(wanted) if wanted.isdecimal() else 0
-        owner = controller_reference(SECRETS, obj)
+        owner = controller_reference(BUDGETS, obj)
         meta = {"generateName": "m-", "namespace": "n", "ownerReferences": [owner]}
         yield Together([Create(MAPS, {"metadata": dict(meta)}) for _ in range(count - len(have))])
         yield Together([Delete(MAPS, one) for one in have[count:]])
 
 
 class Taker(Keeper):
-    """Takes for each secret a config map that nobody has."""
+    """Takes for each budget a config map that nobody has."""
 
     watches = (Watch(MAPS),)
     workers = 1
@@ -81,38 +81,39 @@ class Taker(Keeper):
 
 
 def run(
-    test: Callable[[MemoryApi, Keeper], Awaitable[None]], api: MemoryApi, make: Callable[[], Keeper] = Keeper
+    test: Callable[[RegistryApi, Keeper], Awaitable[None]], api: RegistryApi, make: Callable[[], Keeper] = Keeper
 ) -> None:
     async def main() -> None:
-        keeper, informers = make(), Informers(api)
-        manager = ControllerManager(api, informers, [lambda: keeper])
-        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
-        await asyncio.sleep(2)
-        await test(api, keeper)
-        for task in tasks:
-            assert not task.done()
-            task.cancel()
+        async with api:
+            keeper, informers = make(), Informers(api)
+            manager = ControllerManager(api, informers, [lambda: keeper])
+            tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
+            await asyncio.sleep(2)
+            await test(api, keeper)
+            for task in tasks:
+                assert not task.done()
+                task.cancel()
 
     run_virtual(main())
 
 
-def secret(name: str, wanted: str) -> Obj:
-    return {"metadata": {"name": name, "annotations": {"wanted": wanted}}}
+def budget(name: str, wanted: str) -> Obj:
+    return {"metadata": {"name": name, "annotations": {"wanted": wanted}}, "spec": {"maxUnavailable": 1}}
 
 
-async def count(api: MemoryApi) -> int:
+async def count(api: RegistryApi) -> int:
     return len((await api.list(builtin.CONFIG_MAPS, "n")).items)
 
 
 def test_a_key_waits_until_its_own_writes_are_seen() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "3"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "3"), "n")
         await asyncio.sleep(1.5)
         for number in range(5):  # changes that arrive before the config maps do must not make more of them
-            await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
+            await api.patch(builtin.POD_DISRUPTION_BUDGETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
         await asyncio.sleep(20)
         assert await count(api) == 3
-        await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"annotations": {"wanted": "1"}}})
+        await api.patch(builtin.POD_DISRUPTION_BUDGETS, "s", "n", {"metadata": {"annotations": {"wanted": "1"}}})
         await asyncio.sleep(20)
         assert await count(api) == 1
 
@@ -120,12 +121,12 @@ def test_a_key_waits_until_its_own_writes_are_seen() -> None:
 
 
 def test_a_single_worker_sees_what_it_wrote_for_another_key() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
         for name in ("m-1", "m-2", "m-3"):
             await api.create(builtin.CONFIG_MAPS, {"metadata": {"name": name}}, "n")
         await asyncio.sleep(5)
         for name in ("a", "b", "c"):
-            await api.create(builtin.SECRETS, secret(name, "0"), "n")
+            await api.create(builtin.POD_DISRUPTION_BUDGETS, budget(name, "0"), "n")
         await asyncio.sleep(20)
         taken = [one.view(Object).metadata.labels for one in (await api.list(builtin.CONFIG_MAPS, "n")).items]
         assert taken == [{"for": "a"}, {"for": "b"}, {"for": "c"}]
@@ -134,8 +135,8 @@ def test_a_single_worker_sees_what_it_wrote_for_another_key() -> None:
 
 
 def test_changes_of_many_dependents_are_one_turn() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "50"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "50"), "n")
         await asyncio.sleep(1)
         keeper.turns.clear()
         for item in (await api.list(builtin.CONFIG_MAPS, "n")).items:
@@ -143,50 +144,50 @@ def test_changes_of_many_dependents_are_one_turn() -> None:
         await asyncio.sleep(1)
         assert len(keeper.turns) == 1
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())
 
 
 def test_who_thinks_for_long_is_woken_the_less_often_but_for_what_is_wanted_of_it() -> None:
     """Thousands of pods that become ready one after the other must not take all the time there is."""
 
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "1"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "1"), "n")
         keeper.thinks = 0.05
         for number in range(100):
             await asyncio.sleep(0.02)
             [item] = (await api.list(builtin.CONFIG_MAPS, "n")).items
             name = item.view(Object).metadata.name
             await api.patch(builtin.CONFIG_MAPS, name, "n", {"data": {"a": str(number)}})
-            await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
+            await api.patch(builtin.POD_DISRUPTION_BUDGETS, "s", "n", {"metadata": {"labels": {"n": str(number)}}})
         assert 3 <= len(keeper.turns) <= 6  # in two seconds, each after half a second
         keeper.turns.clear()
         await asyncio.sleep(2)
         keeper.turns.clear()
         began = monotonic()
-        await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"generation": 2}})
+        await api.patch(builtin.POD_DISRUPTION_BUDGETS, "s", "n", {"spec": {"maxUnavailable": 2}})
         await asyncio.sleep(2)
         assert keeper.turns[0][0] == began
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())
 
 
 def test_who_holds_the_loop_again_and_again_is_put_back_ever_longer() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "0"), "n")
-        await api.create(builtin.SECRETS, secret("other", "0"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "0"), "n")
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("other", "0"), "n")
         await asyncio.sleep(1)
         keeper.turns.clear()
 
         async def change(seconds: int) -> list[float]:
             for number in range(10 * seconds):
                 await asyncio.sleep(0.1)
-                await api.patch(builtin.SECRETS, "s", "n", {"metadata": {"generation": number}})
+                await api.patch(builtin.POD_DISRUPTION_BUDGETS, "s", "n", {"spec": {"maxUnavailable": number}})
             times = [at for at, name in keeper.turns if name == "s"]
             return [round(b - a) for a, b in pairwise(times)]
 
         keeper.thinks = 1.0
         assert await change(100) == [3, 5, 9, 17, 33]
-        await api.patch(builtin.SECRETS, "other", "n", {"metadata": {"generation": 2}})
+        await api.patch(builtin.POD_DISRUPTION_BUDGETS, "other", "n", {"spec": {"maxUnavailable": 2}})
         await asyncio.sleep(1)
         assert keeper.turns[-1][1] == "other"  # nobody else waits
         keeper.thinks = 0.0
@@ -194,33 +195,33 @@ def test_who_holds_the_loop_again_and_again_is_put_back_ever_longer() -> None:
         keeper.turns.clear()
         assert set(await change(2)) == {0}
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())
 
 
 def test_a_refused_key_is_tried_again_ever_later() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "a refusal"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "a refusal"), "n")
         await asyncio.sleep(1)
         waits = [round(b[0] - a[0], 3) for a, b in zip(keeper.turns, keeper.turns[1:], strict=False)]
         assert waits == [0.005, 0.01, 0.02]
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())
 
 
 def test_a_bug_on_one_key_does_not_stop_the_others() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("bad", "a bug"), "n")
-        await api.create(builtin.SECRETS, secret("good", "2"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("bad", "a bug"), "n")
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("good", "2"), "n")
         await asyncio.sleep(1)
         assert await count(api) == 2
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())
 
 
 def test_a_key_can_ask_to_be_looked_at_later() -> None:
-    async def test(api: MemoryApi, keeper: Keeper) -> None:
-        await api.create(builtin.SECRETS, secret("s", "patience"), "n")
+    async def test(api: RegistryApi, keeper: Keeper) -> None:
+        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget("s", "patience"), "n")
         await asyncio.sleep(150)
         assert [round(at) - round(keeper.turns[0][0]) for at, _ in keeper.turns] == [0, 60, 120]
 
-    run(test, MemoryApi())
+    run(test, RegistryApi())

@@ -48,7 +48,8 @@ def pod_obj(name: str = "w", *, priority: int = 0, **more: Any) -> Obj:
         }.items()
         if key in more
     }
-    container = {"name": "app", "image": more.pop("image", "registry.test/app:1"), "resources": {"requests": requests}}
+    resources = {"requests": requests, "limits": {key: requests[key] for key in ("test.dev/gpu",) if key in requests}}
+    container = {"name": "app", "image": more.pop("image", "registry.test/app:1"), "resources": resources}
     if ports := more.pop("ports", None):
         container["ports"] = [{"hostPort": one} if isinstance(one, int) else one for one in ports]
     labels = more.pop("labels", {})

@@ -21,7 +21,7 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.auth.certificates import Pki, ensure
-from fairlead.testing.memory_api import MemoryApi
+from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 
 Answer = Callable[[Obj], Any]
@@ -32,7 +32,7 @@ class World:
 
     def __init__(self, tls: ssl.SSLContext | None = None, /, **verbs: Answer) -> None:
         self._tls = tls
-        self.api = MemoryApi()
+        self.api = RegistryApi()
         self.asked: list[tuple[str, Obj]] = []
         self.heard = asyncio.Event()
         self._verbs = verbs
@@ -47,16 +47,16 @@ class World:
 
     async def add(self, *nodes: Obj) -> None:
         for one in nodes:
-            await self.api.create(builtin.NODES, one)
+            await self.api.put(builtin.NODES, one)
 
     async def place(self, name: str, **more: Any) -> str:
-        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        await self.api.put(builtin.PODS, pod_obj(name, **more))
         found: str = (await self.pod_when(name, lambda pod: "nodeName" in pod["spec"]))["spec"]["nodeName"]
         return found
 
     async def refuse(self, name: str, **more: Any) -> Obj:
         """The PodScheduled condition of a pod that goes nowhere."""
-        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        await self.api.put(builtin.PODS, pod_obj(name, **more))
         pod = await self.pod_when(name, lambda pod: bool(pod.get("status", {}).get("conditions")))
         condition: Obj = pod["status"]["conditions"][0]
         return condition
@@ -65,6 +65,7 @@ class World:
         port = await self._serve(stack) if is_up else 9
         said = {f"{verb}Verb": verb for verb in self._verbs} | config
         extender = {"urlPrefix": f"http{'s' if self._tls else ''}://127.0.0.1:{port}", "httpTimeout": "2s"} | said
+        await stack.enter_async_context(self.api)
         informers = Informers(self.api)
         scheduler = Scheduler(self.api, ClusterModel(informers, load({"extenders": [extender]})))
         tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
@@ -150,7 +151,7 @@ def test_its_scores_count_ten_times_their_weight() -> None:
 def test_it_binds_if_it_has_a_verb_for_that() -> None:
     async def act(world: World) -> None:
         await world.add(node_obj("n1"))
-        await world.api.create(builtin.PODS, pod_obj("w", cpu=1), "default")
+        await world.api.put(builtin.PODS, pod_obj("w", cpu=1))
         await asyncio.wait_for(world.heard.wait(), 5)
         verb, body = world.asked[0]
         uid = body.pop("PodUID")
@@ -188,7 +189,7 @@ def test_it_must_not_name_nodes_that_it_was_not_asked_about() -> None:
 def test_it_must_leave_somebody_to_drive_away() -> None:
     async def act(world: World) -> None:
         await world.add(node_obj("n1", cpu=1))
-        await world.api.create(builtin.PODS, pod_obj("low", cpu=1, nodeName="n1"), "default")
+        await world.api.put(builtin.PODS, pod_obj("low", cpu=1, nodeName="n1"))
         condition = await world.refuse("w", cpu=1, priority=9)
         assert (condition["reason"], condition["message"]) == (
             "Unschedulable",
@@ -232,7 +233,7 @@ def test_it_does_not_hear_of_pods_that_are_going_away() -> None:
     async def act(world: World) -> None:
         going = pod_obj("going", cpu=1)
         going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
-        await world.api.create(builtin.PODS, going, "default")
+        await world.api.put(builtin.PODS, going)
         await world.add(node_obj("n1"))
         assert await world.place("w", cpu=1) == "n1"
         assert {body["Pod"]["metadata"]["name"] for _, body in world.asked} == {"w"}
@@ -250,8 +251,8 @@ def test_it_has_a_say_in_whom_preemption_drives_away() -> None:
         await world.add(node_obj("n1", cpu=1), node_obj("n2", cpu=1))
         for number in (1, 2):
             low = pod_obj(f"low{number}", cpu=1, priority=number, nodeName=f"n{number}")
-            await world.api.create(builtin.PODS, low, "default")
-        await world.api.create(builtin.PODS, pod_obj("w", cpu=1, priority=100), "default")
+            await world.api.put(builtin.PODS, low)
+        await world.api.put(builtin.PODS, pod_obj("w", cpu=1, priority=100))
         pod = await world.pod_when("w", lambda pod: "nominatedNodeName" in pod.get("status", {}))
         assert pod["status"]["nominatedNodeName"] == "n2"
 

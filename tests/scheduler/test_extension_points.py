@@ -18,7 +18,7 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
-from fairlead.testing.memory_api import MemoryApi
+from tests.registry_api import RegistryApi
 from tests.scheduler.own_plugins import CALLS
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 
@@ -51,14 +51,14 @@ def enabled(**points: tuple[str, ...]) -> Obj:
 
 
 class World:
-    def __init__(self) -> None:
-        self.api = MemoryApi()
+    def __init__(self, api: RegistryApi) -> None:
+        self.api = api
 
     async def node(self, name: str = "n1", **more: Any) -> None:
-        await self.api.create(builtin.NODES, node_obj(name, **more))
+        await self.api.put(builtin.NODES, node_obj(name, **more))
 
     async def pod(self, name: str, **more: Any) -> None:
-        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        await self.api.put(builtin.PODS, pod_obj(name, **more))
 
     async def node_of(self, name: str) -> str:
         pod = (await self.api.get(builtin.PODS, name, "default")).obj()
@@ -74,14 +74,15 @@ class World:
 def scene(configuration: Obj, act: Callable[[World], Awaitable[None]]) -> None:
     async def play() -> None:
         chance.seed(1)
-        world = World()
-        informers = Informers(world.api)
-        scheduler = Scheduler(world.api, ClusterModel(informers, load(configuration)))
-        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-        await act(world)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with RegistryApi() as api:
+            await api.define(POD_GROUPS)
+            informers = Informers(api)
+            scheduler = Scheduler(api, ClusterModel(informers, load(configuration)))
+            tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+            await act(World(api))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     loops.run_virtual(play())
 

@@ -13,19 +13,20 @@ from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import GROUP_LABEL
+from fairlead.api.verbs import WatchQuery
 from fairlead.client.informer import Informers
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
-from fairlead.testing.memory_api import MemoryApi
+from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 
 GANGS = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}]}
 
 
-class SlowApi(MemoryApi):
+class SlowApi(RegistryApi):
     """A server that takes its time to bind."""
 
     async def create(self, resource: Resource, obj: Obj, *args: Any, subresource: str = "", **more: Any) -> Encoded:
@@ -35,11 +36,11 @@ class SlowApi(MemoryApi):
 
 
 class World:
-    def __init__(self) -> None:
-        self.api = SlowApi()
+    def __init__(self, api: SlowApi) -> None:
+        self.api = api
 
     async def node(self, name: str, cpu: int) -> None:
-        await self.api.create(builtin.NODES, node_obj(name, cpu=cpu))
+        await self.api.put(builtin.NODES, node_obj(name, cpu=cpu))
 
     async def group(self, name: str, least: int) -> None:
         group: Obj = {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": least}}
@@ -49,7 +50,7 @@ class World:
         for number in numbers:
             one = pod_obj(f"{group}-{number}", cpu=cpu, **spec)
             one["metadata"] |= {"labels": {GROUP_LABEL: group}} | (metadata or {})
-            await self.api.create(builtin.PODS, one, "default")
+            await self.api.put(builtin.PODS, one)
 
     async def placed(self) -> dict[str, int]:
         """How many pods of each group have a node, some time later."""
@@ -69,14 +70,15 @@ class World:
 
 def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -> None:
     async def play() -> None:
-        world = World()
-        informers = Informers(world.api)
-        scheduler = Scheduler(world.api, ClusterModel(informers, load(configuration)))
-        tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
-        await act(world)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with SlowApi() as api:
+            await api.define(POD_GROUPS)
+            informers = Informers(api)
+            scheduler = Scheduler(api, ClusterModel(informers, load(configuration)))
+            tasks = [asyncio.create_task(informers.run()), asyncio.create_task(scheduler.run())]
+            await act(World(api))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     run_virtual(play())
 
@@ -159,10 +161,12 @@ def test_who_comes_while_the_others_are_being_bound_belongs_to_them() -> None:
         await world.group("train", 2)
         await world.pods("train", 0, 1)
         await asyncio.sleep(1)
+        began = (await world.api.list(builtin.PODS)).resource_version
         await world.pods("train", 2)
         assert await world.placed() == {"train": 3}
-        late = (await world.api.get(builtin.PODS, "train-2", "default")).obj()
-        assert "conditions" not in late["status"]
+        query = WatchQuery(fields="metadata.name=train-2", resource_version=began, timeout_seconds=1)
+        seen = [event.object.obj()["status"] async for event in world.api.watch(builtin.PODS, "default", query)]
+        assert [one["status"] for status in seen for one in status.get("conditions", ())] == ["True"]
 
     scene(act)
 

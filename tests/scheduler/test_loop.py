@@ -1,4 +1,4 @@
-"""The scheduler at work, in virtual time over an Api that is only a store."""
+"""The scheduler at work, in virtual time over a registry without admission."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ServiceUnavailable
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import PatchType
+from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.runtime import chance, loops
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.loop import Scheduler
-from fairlead.testing.memory_api import MemoryApi
+from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import node_obj, pod_obj
 
 Obj = dict[str, Any]
@@ -31,7 +31,7 @@ NO_ROOM = (
 )
 
 
-class FlakyApi(MemoryApi):
+class FlakyApi(RegistryApi):
     """Refuses the first so many bindings."""
 
     def __init__(self, refusals: int = 0) -> None:
@@ -57,10 +57,10 @@ class Running:
         self.scheduler = Scheduler(api, ClusterModel(self.informers), recorder=self.recorder)
 
     async def add_node(self, name: str = "n1", **more: Any) -> None:
-        await self.api.create(builtin.NODES, node_obj(name, **more))
+        await self.api.put(builtin.NODES, node_obj(name, **more))
 
     async def add_pod(self, name: str, **more: Any) -> None:
-        await self.api.create(builtin.PODS, pod_obj(name, **more), "default")
+        await self.api.put(builtin.PODS, pod_obj(name, **more))
 
     async def pod(self, name: str) -> Obj:
         return (await self.api.get(builtin.PODS, name, "default")).obj()
@@ -87,13 +87,14 @@ def in_cluster(story: Callable[[Running], Awaitable[None]], *, refusals: int = 0
 
     async def play() -> None:
         chance.seed(1)
-        running = Running(FlakyApi(refusals))
-        parts = (running.informers.run(), running.recorder.run(), running.scheduler.run())
-        tasks = [asyncio.create_task(one) for one in parts]
-        await story(running)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        async with FlakyApi(refusals) as api:
+            running = Running(api)
+            parts = (running.informers.run(), running.recorder.run(), running.scheduler.run())
+            tasks = [asyncio.create_task(one) for one in parts]
+            await story(running)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     loops.run_virtual(play())
 
@@ -163,7 +164,7 @@ def test_a_new_node_and_a_deleted_pod_make_room() -> None:
         await cluster.add_node("n2", cpu=1)
         await asyncio.sleep(0.1)
         assert await cluster.node_of("w") == "n2"
-        await cluster.api.delete(builtin.PODS, "old", "default")
+        await cluster.api.delete(builtin.PODS, "old", "default", DeleteOptions(grace_period_seconds=0))
         await asyncio.sleep(0.1)
         assert await cluster.node_of("x") == "n1"
 
@@ -176,7 +177,8 @@ def test_finished_pods_make_room() -> None:
         await cluster.add_pod("old", cpu=1, nodeName="n1")
         await cluster.add_pod("w", cpu=1)
         await asyncio.sleep(20)
-        await cluster.api.patch(builtin.PODS, "old", "default", {"status": {"phase": "Succeeded"}})
+        ended = {"status": {"phase": "Succeeded"}}
+        await cluster.api.patch(builtin.PODS, "old", "default", ended, subresource="status")
         await asyncio.sleep(0.1)
         assert await cluster.node_of("w") == "n1"
 
@@ -216,7 +218,8 @@ def test_pods_of_other_schedulers_are_left_alone_and_still_take_room() -> None:
         await cluster.add_pod("foreign", cpu=1, schedulerName="other")
         await asyncio.sleep(1)
         assert await cluster.placements() == {}
-        await cluster.api.patch(builtin.PODS, "foreign", "default", {"spec": {"nodeName": "n1"}})
+        binding = {"metadata": {"name": "foreign"}, "target": {"kind": "Node", "name": "n1"}}
+        await cluster.api.create(builtin.PODS, binding, "default", name="foreign", subresource="binding")
         await cluster.add_pod("w", cpu=1)
         await asyncio.sleep(1)
         assert await cluster.placements() == {"foreign": "n1"}

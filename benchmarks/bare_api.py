@@ -1,7 +1,7 @@
-"""The least that is an `Api`: objects in dictionaries, with watches, and no admission, defaults or validation.
+"""The least of an `Api` that the scheduler can work on, so that what is measured is the cost of the scheduler alone.
 
-For measuring and testing a component alone: what it costs here is its own cost. Everything that needs the server's
-judgement belongs on the real registry.
+Objects in dictionaries, with watches; nothing is defaulted, validated, selected or refused as a server would do it.
+Tests run on the real registry (`tests/registry_api.py`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from fairlead.api.verbs import (
 from fairlead.runtime import chance, clock
 
 
-class MemoryApi:
-    """Implements `fairlead.api.verbs.Api`; selectors and options are not looked at."""
+class BareApi:
+    """Has the methods of `fairlead.api.verbs.Api`; selectors and options are not looked at."""
 
     def __init__(self) -> None:
         self.revision = 0
