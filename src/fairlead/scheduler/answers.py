@@ -46,13 +46,19 @@ class Answers:
         self.requirements = requirements
         self._snapshot = snapshot
         self._domain = domain
-        scorers = [Answer(one, np.int64) for one in profile.plugins if one.scores and one.plugin.scores(requirements)]
+        scorers = [
+            Answer(weighted, np.int64)
+            for weighted in profile.plugins
+            if weighted.scores and weighted.plugin.scores(requirements)
+        ]
         self._filters = [
-            Answer(one, np.bool_) for one in profile.plugins if one.filters and one.plugin.filters(requirements)
+            Answer(weighted, np.bool_)
+            for weighted in profile.plugins
+            if weighted.filters and weighted.plugin.filters(requirements)
         ]
         #: Scorers whose scores stand alone, and those whose scores mean something only beside the other nodes'.
-        self._absolute = [one for one in scorers if not one.plugin.normalises]
-        self._relative = [one for one in scorers if one.plugin.normalises]
+        self._absolute = [answer for answer in scorers if not answer.plugin.normalises]
+        self._relative = [answer for answer in scorers if answer.plugin.normalises]
         #: What those say who look at nodes alone, all filters together and all absolute scores: pods do not change it.
         self._passed: Mask
         self._fixed: Ints
@@ -80,16 +86,16 @@ class Answers:
 
     def passed(self, rows: Rows) -> list[tuple[Plugin, Mask]]:
         """Filter by filter, which of the rows it lets pass."""
-        return [(one.plugin, one.cells[rows]) for one in self._filters]
+        return [(answer.plugin, answer.cells[rows]) for answer in self._filters]
 
     @property
     def filters(self) -> list[Plugin]:
         """The plugins that have a say about such pods."""
-        return [one.plugin for one in self._filters]
+        return [answer.plugin for answer in self._filters]
 
     def best(self) -> Rows:
         """The feasible rows with the highest total; none if none is feasible."""
-        if any(one.is_uneven for one in self._relative):
+        if any(answer.is_uneven for answer in self._relative):
             return best_of(rows := self.feasible(), self.totals(rows))
         best = self._ranked.max()
         return np.flatnonzero(self._ranked == best) if best != INFEASIBLE else np.zeros(0, dtype=np.intp)
@@ -97,20 +103,20 @@ class Answers:
     def totals(self, rows: Rows) -> Ints:
         """The total of each of the rows, which must be all that come into question."""
         totals = self._ranked[rows]
-        for one in self._relative:
-            if one.is_uneven and len(rows):
-                totals += one.weight * one.plugin.normalise(one.cells[rows])
+        for answer in self._relative:
+            if answer.is_uneven and len(rows):
+                totals += answer.weight * answer.plugin.normalise(answer.cells[rows])
         return totals
 
     def scores(self, rows: Rows) -> Iterator[tuple[str, Ints]]:
         """Plugin by plugin the weighted scores of the rows, which must be all the feasible ones."""
-        for one in (*self._absolute, *self._relative):
-            yield one.plugin.name, one.weight * one.plugin.normalise(one.cells[rows])
+        for answer in (*self._absolute, *self._relative):
+            yield answer.plugin.name, answer.weight * answer.plugin.normalise(answer.cells[rows])
 
     def _ask_everything(self) -> None:
         self._size = self._snapshot.size
-        for one in (*self._filters, *self._absolute, *self._relative):
-            one.cells = np.zeros(self._size, dtype=one.cells.dtype)
+        for answer in (*self._filters, *self._absolute, *self._relative):
+            answer.cells = np.zeros(self._size, dtype=answer.cells.dtype)
         #: The sum of the absolute scores, `INFEASIBLE` where the pod cannot go.
         self._ranked: Ints = np.full(self._size, INFEASIBLE, dtype=np.int64)
         self._owed: Mask = np.zeros(self._size, dtype=np.bool_)
@@ -132,35 +138,35 @@ class Answers:
         """
         requirements, snapshot = self.requirements, self._snapshot
         self.diagnosis = None
-        for one in self._filters:
-            rows = self._stale(one, nodes, changed)
+        for answer in self._filters:
+            rows = self._stale(answer, nodes, changed)
             if rows is not None:
-                one.cells[rows] = one.plugin.filter(requirements, snapshot, rows)
+                answer.cells[rows] = answer.plugin.filter(requirements, snapshot, rows)
         if nodes is not None:
             self._passed = snapshot.alive
-            for one in self._filters:
-                self._passed = self._passed if one.reads_pods else self._passed & one.cells
+            for answer in self._filters:
+                self._passed = self._passed if answer.reads_pods else self._passed & answer.cells
         feasible = self._passed[touched]
-        for one in self._filters:
-            feasible = feasible & one.cells[touched] if one.reads_pods else feasible
+        for answer in self._filters:
+            feasible = feasible & answer.cells[touched] if answer.reads_pods else feasible
         scored = self._to_score(changed, feasible if nodes is None else None)
-        for one in self._absolute:
-            rows = self._stale(one, nodes, scored)
+        for answer in self._absolute:
+            rows = self._stale(answer, nodes, scored)
             if rows is not None and len(rows):
-                one.cells[rows] = one.plugin.score(requirements, snapshot, rows)
+                answer.cells[rows] = answer.plugin.score(requirements, snapshot, rows)
         if nodes is not None:
             self._fixed = np.zeros(self._size, dtype=np.int64)
-            for one in self._absolute:
-                self._fixed = self._fixed if one.reads_pods else self._fixed + one.weight * one.cells
+            for answer in self._absolute:
+                self._fixed = self._fixed if answer.reads_pods else self._fixed + answer.weight * answer.cells
         total = self._fixed[touched]
-        for one in self._absolute:
-            total = total + one.weight * one.cells[touched] if one.reads_pods else total
+        for answer in self._absolute:
+            total = total + answer.weight * answer.cells[touched] if answer.reads_pods else total
         self._ranked[touched] = np.where(feasible, total, INFEASIBLE)
-        for one in self._relative:
-            rows = self._stale(one, nodes, changed)
+        for answer in self._relative:
+            rows = self._stale(answer, nodes, changed)
             if rows is not None:
-                one.cells[rows] = one.plugin.score(requirements, snapshot, rows)
-                one.is_uneven = _is_uneven(one.cells[self._rows()])
+                answer.cells[rows] = answer.plugin.score(requirements, snapshot, rows)
+                answer.is_uneven = _is_uneven(answer.cells[self._rows()])
 
     def _to_score(self, changed: Rows, feasible: Mask | None) -> Rows:
         """Of the rows whose pods changed those that the pod can go to; None: nodes changed, and it may be any.
@@ -174,13 +180,13 @@ class Answers:
         self._owed[changed] = ~feasible
         return changed[feasible]
 
-    def _stale(self, one: Answer, nodes: Rows | None, changed: Rows) -> Rows | None:
+    def _stale(self, answer: Answer, nodes: Rows | None, changed: Rows) -> Rows | None:
         """The rows to ask this plugin about."""
         if nodes is None:
-            return changed if one.reads_pods else None
-        if one.reads_cluster:
+            return changed if answer.reads_pods else None
+        if answer.reads_cluster:
             return self._rows()
-        return changed if one.reads_pods else nodes
+        return changed if answer.reads_pods else nodes
 
 
 def best_of(rows: Rows, totals: Ints) -> Rows:

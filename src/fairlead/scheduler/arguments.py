@@ -46,5 +46,5 @@ def read(value: Any, type_: type[T], path: str) -> T:
 def check(is_right: bool, path: str, value: Any, why: str) -> None:
     """Refuse a value in the words of field validation."""
     if not is_right:
-        told = f'"{value}"' if isinstance(value, str) else value
-        raise ConfigurationError(f"{path}: Invalid value: {told}: {why}")
+        written = f'"{value}"' if isinstance(value, str) else value
+        raise ConfigurationError(f"{path}: Invalid value: {written}: {why}")

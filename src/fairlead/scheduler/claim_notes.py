@@ -10,15 +10,15 @@ from fairlead.scheduler.volumes import Volumes
 
 def claim_waits(requirements: PodRequirements, volumes: Volumes) -> list[str]:
     """A line for each claim of the pod that has no volume yet."""
-    told = []
-    for one in requirements.claims:
-        name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
+    notes = []
+    for pod_claim in requirements.claims:
+        name, claim = pod_claim.key.partition("/")[2], volumes.claims.get(pod_claim.key)
         if claim is None:
-            if not one.owner_key:
-                told.append(f'claim "{name}" does not exist: create it')
+            if not pod_claim.owner_key:
+                notes.append(f'claim "{name}" does not exist: create it')
         elif not claim.is_bound and claim.status.phase != "Lost":
-            told.append(f'claim "{name}" {_wait(claim, volumes)}')
-    return told
+            notes.append(f'claim "{name}" {_wait(claim, volumes)}')
+    return notes
 
 
 def _wait(claim: PersistentVolumeClaim, volumes: Volumes) -> str:

@@ -45,10 +45,10 @@ class Amounts:
         for name, amount in amounts.items():
             self[name][row] += sign * amount
 
-    def plus(self, other: Amounts) -> Amounts:
+    def plus(self, more: Amounts) -> Amounts:
         """A copy with the other's amounts added."""
         both = Amounts(self._size)
-        both._columns = {name: self[name] + other[name] for name in {**self._columns, **other._columns}}
+        both._columns = {name: self[name] + more[name] for name in {**self._columns, **more._columns}}
         return both
 
     def replace(self, row: int, amounts: dict[str, int]) -> None:

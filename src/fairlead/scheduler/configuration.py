@@ -35,7 +35,7 @@ class PluginSet(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknow
     disabled: tuple[EnabledPlugin, ...] = ()
 
     def is_disabled(self, name: str) -> bool:
-        return any(one.name in (name, "*") for one in self.disabled)
+        return any(plugin.name in (name, "*") for plugin in self.disabled)
 
 
 class PluginConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -135,47 +135,50 @@ class Configuration:
 
 def load(document: Mapping[str, Any] | None = None) -> Configuration:
     """What that document says; None: the defaults. Raises ConfigurationError with the path of what is wrong."""
-    said = read(document or {}, KubeSchedulerConfiguration, "")
-    if (said.api_version, said.kind) != (API_VERSION, KIND):
-        raise ConfigurationError(f'no kind "{said.kind}" is registered for version "{said.api_version}"')
-    check(said.pod_initial_backoff_seconds > 0, "podInitialBackoffSeconds", said.pod_initial_backoff_seconds,
+    settings = read(document or {}, KubeSchedulerConfiguration, "")
+    if (settings.api_version, settings.kind) != (API_VERSION, KIND):
+        raise ConfigurationError(f'no kind "{settings.kind}" is registered for version "{settings.api_version}"')
+    check(settings.pod_initial_backoff_seconds > 0, "podInitialBackoffSeconds", settings.pod_initial_backoff_seconds,
           "must be greater than 0")  # fmt: skip
-    check(said.parallelism > 0, "parallelism", said.parallelism, "should be an integer value greater than zero")
+    check(settings.parallelism > 0, "parallelism", settings.parallelism, "should be an integer value greater than zero")
     for where, share in (
-        ("percentageOfNodesToScore", said.percentage_of_nodes_to_score),
+        ("percentageOfNodesToScore", settings.percentage_of_nodes_to_score),
         *(
-            (f"profiles[{i}].percentageOfNodesToScore", one.percentage_of_nodes_to_score)
-            for i, one in enumerate(said.profiles)
+            (f"profiles[{index}].percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+            for index, profile in enumerate(settings.profiles)
         ),
     ):
         check(share is None or 0 <= share <= 100, where, share, "not in valid range [0-100]")
     check(
-        said.pod_max_backoff_seconds >= said.pod_initial_backoff_seconds,
+        settings.pod_max_backoff_seconds >= settings.pod_initial_backoff_seconds,
         "podMaxBackoffSeconds",
-        said.pod_max_backoff_seconds,
+        settings.pod_max_backoff_seconds,
         "must be greater than or equal to PodInitialBackoffSeconds",
     )
-    _check_names(said)
-    _check_extenders(said.extenders)
-    check(said.client_connection.burst >= 0, "clientConnection.burst", said.client_connection.burst,
+    _check_names(settings)
+    _check_extenders(settings.extenders)
+    check(settings.client_connection.burst >= 0, "clientConnection.burst", settings.client_connection.burst,
           "must be non-negative")  # fmt: skip
-    lock = said.leader_election
+    lock = settings.leader_election
     check(not lock.leader_elect or lock.resource_lock == "leases", "leaderElection.resourceLock", lock.resource_lock,
           'resourceLock value must be "leases"')  # fmt: skip
     elsewhere = frozenset(
-        one.name for extender in said.extenders for one in extender.managed_resources if one.ignored_by_scheduler
+        resource.name
+        for extender in settings.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
     )
-    listed = said.profiles or (ProfileConfig(),)
-    profiles = (_profile(one, f".profiles[{index}]", elsewhere) for index, one in enumerate(listed))
-    return Configuration(tuple(profiles), said)
+    listed = settings.profiles or (ProfileConfig(),)
+    profiles = (_profile(profile, f".profiles[{index}]", elsewhere) for index, profile in enumerate(listed))
+    return Configuration(tuple(profiles), settings)
 
 
-def _check_names(said: KubeSchedulerConfiguration) -> None:
+def _check_names(settings: KubeSchedulerConfiguration) -> None:
     """Pods ask for a profile by its name: several must have each their own."""
     seen = set[str | None]()
-    for index, one in enumerate(said.profiles):
-        name = one.scheduler_name
-        if name == "" or (name is None and len(said.profiles) > 1):
+    for index, profile in enumerate(settings.profiles):
+        name = profile.scheduler_name
+        if name == "" or (name is None and len(settings.profiles) > 1):
             raise ConfigurationError(f"profiles[{index}].schedulerName: Required value")
         if name in seen:
             raise ConfigurationError(f'profiles[{index}].schedulerName: Duplicate value: "{name}"')
@@ -185,49 +188,54 @@ def _check_names(said: KubeSchedulerConfiguration) -> None:
 def _check_extenders(extenders: Sequence[ExtenderConfig]) -> None:
     """Who scores has a weight, one alone binds, and each manages extended resources of its own."""
     managed = set[str]()
-    for index, one in enumerate(extenders):
-        check(not one.prioritize_verb or one.weight > 0, f"extenders[{index}].weight", one.weight,
+    for index, extender in enumerate(extenders):
+        check(not extender.prioritize_verb or extender.weight > 0, f"extenders[{index}].weight", extender.weight,
               "must have a positive weight applied to it")  # fmt: skip
-        for number, resource in enumerate(one.managed_resources):
+        for number, resource in enumerate(extender.managed_resources):
             where = f"extenders[{index}].managedResources[{number}].name"
             extended = not is_native(resource.name) and not resource.name.startswith("requests.")
             check(extended, where, resource.name, "is an invalid extended resource name")
             check(resource.name not in managed, where, resource.name, "duplicate extender managed resource name")
             managed.add(resource.name)
-    binders = sum(bool(one.bind_verb) for one in extenders)
+    binders = sum(bool(extender.bind_verb) for extender in extenders)
     check(binders < 2, "extenders", f"found {binders} extenders implementing bind",
           "only one extender can implement bind")  # fmt: skip
 
 
-def _profile(said: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profile:
+def _profile(config: ProfileConfig, path: str, elsewhere: frozenset[str]) -> Profile:
     """One profile: the default one, changed as it says. What extenders count themselves has to fit nowhere else."""
-    names = _known(said, path)
-    args = {one.name: (one.args, f"{path}.pluginConfig[{index}].args") for index, one in enumerate(said.plugin_config)}
+    names = _known(config, path)
+    args = {
+        plugin_config.name: (plugin_config.args, f"{path}.pluginConfig[{index}].args")
+        for index, plugin_config in enumerate(config.plugin_config)
+    }
     made: dict[str, AnyPlugin] = {}
-    for name in _in_order(said.plugins, said.plugins.filter, names):
+    for name in _in_order(config.plugins, config.plugins.filter, names):
         kind = find(name)
         if kind is not None:
-            told, place = args.get(name, ({}, path))
-            made[name] = _configured(kind, read(told, kind.arguments, place), place)
+            given, where = args.get(name, ({}, path))
+            made[name] = _configured(kind, read(given, kind.arguments, where), where)
     fit = made.get(NodeResourcesFit.name)
     if isinstance(fit, NodeResourcesFit) and elsewhere:
         made[NodeResourcesFit.name] = fit.without(elsewhere)
-    name = said.scheduler_name or DEFAULT_SCHEDULER
-    binders = _at(said.plugins, said.plugins.bind, "bind", names, made)
+    name = config.scheduler_name or DEFAULT_SCHEDULER
+    binders = _at(config.plugins, config.plugins.bind, "bind", names, made)
     if not binders:
         raise ConfigurationError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
     return Profile(
         plugins=tuple(
-            Weighted(one, *_place(said.plugins, one, names)) for one in made.values() if isinstance(one, Plugin)
+            Weighted(plugin, *_place(config.plugins, plugin, names))
+            for plugin in made.values()
+            if isinstance(plugin, Plugin)
         ),
         relations=tuple(
-            WeightedRelationPlugin(one, *_place(said.plugins, one, names))
-            for one in made.values()
-            if isinstance(one, PodRelationPlugin)
+            WeightedRelationPlugin(plugin, *_place(config.plugins, plugin, names))
+            for plugin in made.values()
+            if isinstance(plugin, PodRelationPlugin)
         ),
         name=name,
-        post_filters=_at(said.plugins, said.plugins.post_filter, "post_filter", names, made),
-        pre_binders=_at(said.plugins, said.plugins.pre_bind, "pre_bind", names, made),
+        post_filters=_at(config.plugins, config.plugins.post_filter, "post_filter", names, made),
+        pre_binders=_at(config.plugins, config.plugins.pre_bind, "pre_bind", names, made),
         binders=binders,
     )
 
@@ -247,22 +255,24 @@ def _configured(kind: type[AnyPlugin], args: Any, path: str) -> AnyPlugin:
         raise ConfigurationError(f"{path.lstrip('.')}.{error}") from None
 
 
-def _known(said: ProfileConfig, path: str) -> dict[str, int]:
+def _known(config: ProfileConfig, path: str) -> dict[str, int]:
     """The names of all plugins that are on, in order, with what `multiPoint` says of their weights."""
     written = zip(Plugins.__struct_encode_fields__, Plugins.__struct_fields__, strict=True)
-    sets: dict[str, PluginSet] = {point: getattr(said.plugins, name) for point, name in written}
-    for point, one in sets.items():
-        for listed in (*one.enabled, *one.disabled):
+    sets: dict[str, PluginSet] = {point: getattr(config.plugins, name) for point, name in written}
+    for point, plugin_set in sets.items():
+        for listed in (*plugin_set.enabled, *plugin_set.disabled):
             if listed.name != "*":
                 _check_exists(listed.name, f"{path}.plugins.{point}")
     configured = set[str]()
-    for index, config in enumerate(said.plugin_config):
-        _check_exists(config.name, f"{path}.pluginConfig[{index}]")
-        if config.name in configured:
-            raise ConfigurationError(f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{config.name}"')
-        configured.add(config.name)
-        _check_arguments(config, f"{path}.pluginConfig[{index}].args")
-    multi = said.plugins.multi_point
+    for index, plugin_config in enumerate(config.plugin_config):
+        _check_exists(plugin_config.name, f"{path}.pluginConfig[{index}]")
+        if plugin_config.name in configured:
+            raise ConfigurationError(
+                f'{path.lstrip(".")}.pluginConfig[{index}]: Duplicate value: "{plugin_config.name}"'
+            )
+        configured.add(plugin_config.name)
+        _check_arguments(plugin_config, f"{path}.pluginConfig[{index}].args")
+    multi = config.plugins.multi_point
     names = {name: weight for name, weight in DEFAULT_ORDER.items() if not multi.is_disabled(name)}
     for one_set in (multi, *(value for point, value in sets.items() if point != "multiPoint")):
         for listed in one_set.enabled:
@@ -295,8 +305,8 @@ def _check_exists(name: str, path: str) -> None:
 def _place(plugins: Plugins, plugin: AnyPlugin, weights: Mapping[str, int]) -> tuple[int, bool, bool]:
     """The plugin's weight, whether it filters, and whether it scores."""
     name = plugin.name
-    said = next((one.weight for one in plugins.score.enabled if one.name == name), 0)
-    return said or weights[name], _is_on(plugins, plugins.filter, name), _is_on(plugins, plugins.score, name)
+    weight = next((plugin.weight for plugin in plugins.score.enabled if plugin.name == name), 0)
+    return weight or weights[name], _is_on(plugins, plugins.filter, name), _is_on(plugins, plugins.score, name)
 
 
 def _is_on(plugins: Plugins, point: PluginSet, name: str) -> bool:
@@ -309,4 +319,6 @@ def _is_on(plugins: Plugins, point: PluginSet, name: str) -> bool:
 def _is_whole(plugins: Plugins, name: str) -> bool:
     """Whether the plugin takes part wherever it can."""
     multi = plugins.multi_point
-    return any(one.name == name for one in multi.enabled) or (name in DEFAULT_ORDER and not multi.is_disabled(name))
+    return any(plugin.name == name for plugin in multi.enabled) or (
+        name in DEFAULT_ORDER and not multi.is_disabled(name)
+    )

@@ -104,8 +104,8 @@ class Decider:
         if len(self.nominations):
             return False
         profile, snapshot = self.profile, self.snapshot
-        return not any(one.filters(request, snapshot) for one in profile.relation_filters) and not any(
-            one.plugin.scores(request, snapshot) for one in profile.relation_scorers
+        return not any(plugin.filters(request, snapshot) for plugin in profile.relation_filters) and not any(
+            weighted.plugin.scores(request, snapshot) for weighted in profile.relation_scorers
         )
 
     def feasible_of(self, request: SchedulingRequest, answers: Answers) -> Rows:
@@ -161,7 +161,7 @@ class Decider:
         """Who has a say about the pod as things are. It stays so while something else is assumed, as upstream has it:
         a plugin that had nothing to say at first is not asked again.
         """
-        return [one for one in self.profile.relation_filters if one.filters(request, self.snapshot)]
+        return [plugin for plugin in self.profile.relation_filters if plugin.filters(request, self.snapshot)]
 
     def _refusal(
         self, request: SchedulingRequest, filters: list[Plugin], relations: list[PodRelationPlugin], row: int
@@ -171,9 +171,9 @@ class Decider:
         for plugin in filters:
             if not plugin.filter(request.requirements, self.snapshot, rows)[0]:
                 return plugin.name, plugin.refusals(request.requirements, self.snapshot, rows)
-        for one in relations:
-            if not one.filter(request, self.snapshot, rows)[0]:
-                return one.name, one.refusals(request, self.snapshot, rows)
+        for relation_plugin in relations:
+            if not relation_plugin.filter(request, self.snapshot, rows)[0]:
+                return relation_plugin.name, relation_plugin.refusals(request, self.snapshot, rows)
         return None
 
     def refusal_if(
@@ -206,9 +206,9 @@ class Decider:
         """
         is_any = request.relations.spreads_among_all
 
-        def hypothetical(one: Placed) -> Placed:
-            is_other = is_any or one.relations.is_terminating
-            return replace(one, relations=one.relations.hypothetical) if is_other else one
+        def hypothetical(placed: Placed) -> Placed:
+            is_other = is_any or placed.relations.is_terminating
+            return replace(placed, relations=placed.relations.hypothetical) if is_other else placed
 
         return self.snapshot.assuming(without=map(hypothetical, without), beside=map(hypothetical, beside))
 
@@ -267,12 +267,12 @@ class Decider:
             for plugin, mask in answers.passed(rows)
         ]
         left = diagnose(found, request.requirements, with_nominated, passed, rows)
-        for one in self.profile.relation_filters:
-            if len(left) and one.filters(request, snapshot):
-                mask = one.filter(request, snapshot, left)
+        for plugin in self.profile.relation_filters:
+            if len(left) and plugin.filters(request, snapshot):
+                mask = plugin.filter(request, snapshot, left)
                 failing = left[~mask]
                 if len(failing):
-                    found.add(one.name, one.refusals(request, snapshot, failing), failing)
+                    found.add(plugin.name, plugin.refusals(request, snapshot, failing), failing)
                 left = left[mask]
         if narrowed:
             add_narrowed(found, frozenset(narrowed), asked)
@@ -280,16 +280,22 @@ class Decider:
 
     def outright_refusal(self, requirements: PodRequirements) -> tuple[Plugin, Refused] | None:
         """The plugin that lets such a pod go nowhere, before nodes are looked at."""
-        said = ((one.plugin, one.plugin.pre_filter(requirements, self.snapshot)) for one in self.profile.plugins)
-        return next(((plugin, one) for plugin, one in said if isinstance(one, Refused)), None)
+        results = (
+            (weighted.plugin, weighted.plugin.pre_filter(requirements, self.snapshot))
+            for weighted in self.profile.plugins
+        )
+        return next(((plugin, result) for plugin, result in results if isinstance(result, Refused)), None)
 
     def _narrowed(self, requirements: PodRequirements) -> dict[str, Narrowed]:
         """The plugins that let only some nodes come into question."""
-        said = ((one.plugin.name, one.plugin.pre_filter(requirements, self.snapshot)) for one in self.profile.plugins)
-        return {name: one for name, one in said if isinstance(one, Narrowed)}
+        results = (
+            (weighted.plugin.name, weighted.plugin.pre_filter(requirements, self.snapshot))
+            for weighted in self.profile.plugins
+        )
+        return {name: result for name, result in results if isinstance(result, Narrowed)}
 
     def _rows_within(self, narrowed: dict[str, Narrowed]) -> Rows:
-        names = frozenset.intersection(*(one.names for one in narrowed.values()))
+        names = frozenset.intersection(*(narrowing.names for narrowing in narrowed.values()))
         rows = (self.snapshot.row_of(name) for name in names)
         return np.array(sorted(row for row in rows if row is not None), dtype=np.intp)
 
@@ -297,9 +303,9 @@ class Decider:
         """Node → plugin → weighted score, of all feasible nodes; zeros are left out."""
         answers = self.answers(request.requirements)
         rows = self.feasible_of(request, answers)
-        told: dict[str, dict[str, int]] = {self.snapshot.names[row]: {} for row in rows}
+        scores_of: dict[str, dict[str, int]] = {self.snapshot.names[row]: {} for row in rows}
         for plugin, scores in (*answers.scores(rows), *self._relation_scores(request, rows)):
             for row, score in zip(rows, scores.tolist(), strict=True):
                 if score:
-                    told[self.snapshot.names[row]][plugin] = score
-        return told
+                    scores_of[self.snapshot.names[row]][plugin] = score
+        return scores_of

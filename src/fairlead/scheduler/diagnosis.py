@@ -59,15 +59,15 @@ class Diagnosis:
         """The whole message; `advice` tells what was tried to make room."""
         if self.message:
             return self.message
-        said = f"{self.outright}." if self.outright else sentence(self.reasons)
-        parts = [f"0/{self.node_count} nodes are available:", said, advice]
+        reasons = f"{self.outright}." if self.outright else sentence(self.reasons)
+        parts = [f"0/{self.node_count} nodes are available:", reasons, advice]
         return " ".join(part for part in parts if part)
 
 
 def sentence(reasons: Counter[str]) -> str:
     """`1 Too many pods, 2 Insufficient cpu.`: sorted as texts, so that `10 …` comes before `2 …` (S0-69)."""
-    told = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
-    return f"{', '.join(told)}." if told else ""
+    counted = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
+    return f"{', '.join(counted)}." if counted else ""
 
 
 def refused_outright(plugin: Plugin, refused: Refused, snapshot: Snapshot) -> Diagnosis:

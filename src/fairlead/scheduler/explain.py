@@ -73,37 +73,37 @@ def explain(model: ClusterModel, key: str) -> Explanation | None:
     if pod.spec.node_name:
         model.snapshot.remove(key)
     request = model.request(pod)
-    told = _decided_again(runtime, pod, request, key)
+    explanation = _decided_again(runtime, pod, request, key)
     if not pod.spec.node_name:
-        told.notes += claim_waits(request.requirements, model.snapshot.volumes)
+        explanation.notes += claim_waits(request.requirements, model.snapshot.volumes)
     gang = model.gang_of(pod)
     if gang is not None and not pod.spec.node_name:
         started = model.started_of(gang)
         ready = sum(_is_ready(model, member) for member in gang.waiting)
         one_of = f"{gang.needed(started)} pods of it must fit at once, and this tells of one"
         why = gang.missing(started + ready) or one_of
-        told.notes.append(f"it starts with its group: {why}")
+        explanation.notes.append(f"it starts with its group: {why}")
     if model.configuration.settings.extenders:
-        told.notes.append("the extenders of the configuration were not asked")
-    return told
+        explanation.notes.append("the extenders of the configuration were not asked")
+    return explanation
 
 
 def _decided_again(runtime: ProfileRuntime, pod: Pod, request: SchedulingRequest, key: str) -> Explanation:
     decider = runtime.decider
     decision = decider.decide(request)
-    told = Explanation(key, _headline(pod, key))
-    told.groups = _groups(decider, request)
+    explanation = Explanation(key, _headline(pod, key))
+    explanation.groups = _groups(decider, request)
     for node, scores in decider.scores(request).items():
-        told.scored.append(Scored(node, sum(scores.values()), scores))
-    told.scored.sort(key=lambda one: (-one.total, one.node))
+        explanation.scored.append(Scored(node, sum(scores.values()), scores))
+    explanation.scored.sort(key=lambda scored: (-scored.total, scored.node))
     if isinstance(decision, Unfit) and not pod.spec.node_name:
         outcome = runtime.post_filter(pod, request, decision.found)
         if isinstance(outcome, Nominate):
-            told.preemption = _nomination(outcome)
-            told.headline += f": {decision.found.text('')}"
+            explanation.preemption = _nomination(outcome)
+            explanation.headline += f": {decision.found.text('')}"
         else:
-            told.headline += f": {decision.found.text(outcome.message)}"
-    return told
+            explanation.headline += f": {decision.found.text(outcome.message)}"
+    return explanation
 
 
 def _nomination(outcome: Nominate) -> str:
@@ -131,9 +131,9 @@ def _groups(decider: Decider, request: SchedulingRequest) -> list[Group]:
     """Every node that will not do, with those that will not for the same reasons."""
     snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], Group]()
     if (outright := decider.outright_refusal(request.requirements)) is not None:
-        by, said = outright
+        refuser, why = outright
         names = sorted(snapshot.names[row] for row in snapshot.rows().tolist())
-        return [Group(by.name, (said.reason,), "", names)]
+        return [Group(refuser.name, (why.reason,), "", names)]
     feasible = set(decider.feasible(request).tolist())
     for row in snapshot.rows().tolist():
         if row in feasible:
@@ -187,18 +187,18 @@ def _about_selector(requirements: PodRequirements, snapshot: Snapshot, nodes: li
 def _about_room(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
     """The closest that any of these nodes comes, resource by resource."""
     rows = [row for name in nodes if (row := snapshot.row_of(name)) is not None]
-    told = []
+    lacking = []
     for name, wanted in requirements.requests.items():
         offered, taken = snapshot.allocatable[name], snapshot.requested[name]
         free, whole = max((int(offered[row] - taken[row]), int(offered[row])) for row in rows)
         if free < wanted:
             closest = f"at most {_shown(name, free)} of {_shown(name, whole)} free"
-            told.append(f"{name}: wants {_shown(name, wanted)}, {closest}")
-    return "; ".join(told) or "fewer pods on these nodes, or room for all it requests on one of them"
+            lacking.append(f"{name}: wants {_shown(name, wanted)}, {closest}")
+    return "; ".join(lacking) or "fewer pods on these nodes, or room for all it requests on one of them"
 
 
 def _about_ports(requirements: PodRequirements, snapshot: Snapshot, nodes: list[str]) -> str:
-    ports = ", ".join(f"{one.port}/{one.protocol}" for one in requirements.host_ports)
+    ports = ", ".join(f"{port.port}/{port.protocol}" for port in requirements.host_ports)
     return f"a node on which {ports} is free"
 
 

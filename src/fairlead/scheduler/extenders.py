@@ -44,7 +44,7 @@ class Extender:
 
     def __init__(self, config: ExtenderConfig) -> None:
         self.config = config
-        self._managed = frozenset(one.name for one in config.managed_resources)
+        self._managed = frozenset(resource.name for resource in config.managed_resources)
         self._timeout = aiohttp.ClientTimeout(total=non_negative_seconds(config.http_timeout))
         self._tls = tls_of(_access(config)) if config.url_prefix.startswith("https") else None
         self._server_name = (config.tls_config or {}).get("serverName") or None
@@ -54,7 +54,7 @@ class Extender:
         if not self._managed:
             return True
         containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
-        return any(name in self._managed for one in containers for name in one.resources.requests or ())
+        return any(name in self._managed for container in containers for name in container.resources.requests or ())
 
     async def ask(self, session: aiohttp.ClientSession, verb: str, body: Obj) -> Any:
         """POST to one of its verbs. Raises ExtenderFailure."""
@@ -76,12 +76,12 @@ class Extenders:
     """All extenders of a scheduler, in the order in which they are asked."""
 
     def __init__(self, configs: Iterable[ExtenderConfig], api: Api) -> None:
-        self._all = [Extender(one) for one in configs]
+        self._all = [Extender(config) for config in configs]
         self._api = api
         self._session: aiohttp.ClientSession | None = None
 
     def interested(self, pod: Pod) -> list[Extender]:
-        return [one for one in self._all if one.is_interested(pod)]
+        return [extender for extender in self._all if extender.is_interested(pod)]
 
     async def close(self) -> None:
         if self._session is not None:
@@ -90,16 +90,18 @@ class Extenders:
     async def filter(self, pod: Pod, names: Sequence[str]) -> Filtered:
         """The nodes that all of them let pass. Raises ExtenderFailure."""
         left = Filtered(list(names))
-        for one in self.interested(pod):
-            if not left.names or not one.config.filter_verb:
+        for extender in self.interested(pod):
+            if not left.names or not extender.config.filter_verb:
                 continue
             try:
-                answer = await one.ask(self._open(), one.config.filter_verb, await self._args(one, pod, left.names))
+                answer = await extender.ask(
+                    self._open(), extender.config.filter_verb, await self._args(extender, pod, left.names)
+                )
                 if answer.get("Error"):
                     raise ExtenderFailure(answer["Error"])
-                names = _names_of(one, answer, left.names)
+                names = _names_of(extender, answer, left.names)
             except ExtenderFailure:
-                if one.config.ignorable:
+                if extender.config.ignorable:
                     continue
                 raise
             left.failed |= answer.get("FailedNodes") or {}
@@ -110,60 +112,64 @@ class Extenders:
     async def prioritise(self, pod: Pod, names: Sequence[str]) -> dict[str, int]:
         """What they add to the total of each node; who does not answer adds nothing."""
         total = dict.fromkeys(names, 0)
-        for one in self.interested(pod):
-            if not one.config.prioritize_verb:
+        for extender in self.interested(pod):
+            if not extender.config.prioritize_verb:
                 continue
             try:
-                scores = await one.ask(self._open(), one.config.prioritize_verb, await self._args(one, pod, names))
+                scores = await extender.ask(
+                    self._open(), extender.config.prioritize_verb, await self._args(extender, pod, names)
+                )
             except ExtenderFailure:
                 continue
             for score in scores or ():
                 if score["Host"] in total:
-                    total[score["Host"]] += score["Score"] * one.config.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
+                    total[score["Host"]] += (
+                        score["Score"] * extender.config.weight * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
+                    )
         return total
 
     async def preempt(self, pod: Pod, plans: Mapping[str, Plan]) -> dict[str, Plan]:
         """The nodes, with the victims, to which they agree. Raises ExtenderFailure."""
         left = dict(plans)
-        for one in self.interested(pod):
-            if not one.config.preempt_verb or not left:
+        for extender in self.interested(pod):
+            if not extender.config.preempt_verb or not left:
                 continue
             victims = {
                 node: {
-                    "Pods": [await self._victim(one, victim.pod) for victim in plan.victims],
+                    "Pods": [await self._victim(extender, victim.pod) for victim in plan.victims],
                     "NumPDBViolations": plan.violations,
                 }
                 for node, plan in left.items()
             }
-            form = "NodeNameToMetaVictims" if one.config.node_cache_capable else "NodeNameToVictims"
+            form = "NodeNameToMetaVictims" if extender.config.node_cache_capable else "NodeNameToVictims"
             body: Obj = {"Pod": await self._pod(pod), "NodeNameToVictims": None, "NodeNameToMetaVictims": None}
             body[form] = victims
             try:
-                answer = await one.ask(self._open(), one.config.preempt_verb, body)
+                answer = await extender.ask(self._open(), extender.config.preempt_verb, body)
             except ExtenderFailure:
-                if one.config.ignorable:
+                if extender.config.ignorable:
                     continue
                 raise
-            told: Mapping[str, Obj] = answer.get("NodeNameToMetaVictims") or {}
-            left = {node: _agreed(left[node], said) for node, said in told.items() if node in left}
+            answered: Mapping[str, Obj] = answer.get("NodeNameToMetaVictims") or {}
+            left = {node: _agreed(left[node], victims) for node, victims in answered.items() if node in left}
             for node in [node for node, plan in left.items() if not plan.victims]:
-                if not one.config.ignorable:
+                if not extender.config.ignorable:
                     raise ExtenderFailure(f'expected at least one victim pod on node "{node}"')
                 del left[node]
         return left
 
     async def bind(self, pod: Pod, node: str) -> bool:
         """Let the extender that wants to do it bind the pod; False if none does. Raises ExtenderFailure."""
-        for one in self.interested(pod):
-            if one.config.bind_verb:
+        for extender in self.interested(pod):
+            if extender.config.bind_verb:
                 meta = pod.metadata
                 body = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
                 try:
-                    answer = await one.ask(self._open(), one.config.bind_verb, body)
+                    answer = await extender.ask(self._open(), extender.config.bind_verb, body)
                     if answer.get("Error"):
                         raise ExtenderFailure(answer["Error"])
                 except ExtenderFailure:
-                    if one.config.ignorable:
+                    if extender.config.ignorable:
                         continue
                     raise
                 return True
@@ -174,51 +180,51 @@ class Extenders:
             self._session = aiohttp.ClientSession()
         return self._session
 
-    async def _args(self, one: Extender, pod: Pod, names: Sequence[str]) -> Obj:
+    async def _args(self, extender: Extender, pod: Pod, names: Sequence[str]) -> Obj:
         """`ExtenderArgs`: the nodes by name for who knows them, else as they are."""
-        if one.config.node_cache_capable:
+        if extender.config.node_cache_capable:
             return {"Pod": await self._pod(pod), "Nodes": None, "NodeNames": list(names)}
         wanted = set(names)
         nodes = [item.obj() for item in (await self._api.list(builtin.NODES)).items]
         items = [node for node in nodes if node["metadata"]["name"] in wanted]
         return {"Pod": await self._pod(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
 
-    async def _victim(self, one: Extender, pod: Pod) -> Obj:
+    async def _victim(self, extender: Extender, pod: Pod) -> Obj:
         """By uid for who knows the pods, else as it is."""
-        return {"UID": pod.metadata.uid} if one.config.node_cache_capable else await self._pod(pod)
+        return {"UID": pod.metadata.uid} if extender.config.node_cache_capable else await self._pod(pod)
 
     async def _pod(self, pod: Pod) -> Obj:
         return (await self._api.get(builtin.PODS, pod.metadata.name, pod.metadata.namespace)).obj()
 
 
-def _names_of(one: Extender, answer: Obj, asked: Sequence[str]) -> list[str]:
+def _names_of(extender: Extender, answer: Obj, asked: Sequence[str]) -> list[str]:
     """The nodes in an answer, in whichever of its two forms."""
-    if one.config.node_cache_capable and answer.get("NodeNames") is not None:
+    if extender.config.node_cache_capable and answer.get("NodeNames") is not None:
         known = set(asked)
         for name in answer["NodeNames"]:
             if name not in known:
                 raise ExtenderFailure(
-                    f'extender "{one.config.url_prefix}" claims a filtered node "{name}" '
+                    f'extender "{extender.config.url_prefix}" claims a filtered node "{name}" '
                     "which is not found in the input node list"
                 )
         return list(answer["NodeNames"])
     return [node["metadata"]["name"] for node in (answer.get("Nodes") or {}).get("items") or ()]
 
 
-def _agreed(plan: Plan, said: Obj) -> Plan:
+def _agreed(plan: Plan, victims: Obj) -> Plan:
     """The plan with those victims that the extender named."""
-    uids = {pod["UID"] for pod in said.get("Pods") or ()}
-    return Plan(tuple(one for one in plan.victims if one.uid in uids), said.get("NumPDBViolations", 0))
+    uids = {pod["UID"] for pod in victims.get("Pods") or ()}
+    return Plan(tuple(victim for victim in plan.victims if victim.uid in uids), victims.get("NumPDBViolations", 0))
 
 
 def _access(config: ExtenderConfig) -> Access:
     """Whom to trust and what to show, as an `ExtenderTLSConfig` says: in files, or as base64 beside them."""
-    said = config.tls_config or {}
+    tls = config.tls_config or {}
 
     def pem(name: str) -> bytes | None:
-        if data := said.get(f"{name}Data"):
+        if data := tls.get(f"{name}Data"):
             return b64decode(data)
-        return Path(said[f"{name}File"]).read_bytes() if said.get(f"{name}File") else None
+        return Path(tls[f"{name}File"]).read_bytes() if tls.get(f"{name}File") else None
 
-    insecure = bool(said.get("insecure"))
+    insecure = bool(tls.get("insecure"))
     return Access(config.url_prefix, pem("ca"), "", pem("cert"), pem("key"), insecure=insecure)

@@ -29,12 +29,12 @@ class _Pending(Collector):
         self._queue = queue
 
     def collect(self) -> Iterator[Metric]:
-        told = GaugeMetricFamily(
+        pending = GaugeMetricFamily(
             "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
         )
         for name, states in _QUEUES.items():
-            told.add_metric([name], sum(self._queue.count(state) for state in states))
-        yield told
+            pending.add_metric([name], sum(self._queue.count(state) for state in states))
+        yield pending
 
 
 class Metrics:

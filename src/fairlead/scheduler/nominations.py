@@ -93,9 +93,9 @@ class Nominations:
         if row is None:
             return []
         return [
-            Placed(one.pod, row, one.requirements, one.relations)
-            for one in self.on(node)
-            if one.pod.priority >= request.priority and one.pod.metadata.uid != request.uid
+            Placed(nominated.pod, row, nominated.requirements, nominated.relations)
+            for nominated in self.on(node)
+            if nominated.pod.priority >= request.priority and nominated.pod.metadata.uid != request.uid
         ]
 
     def with_nominated(self, request: SchedulingRequest) -> tuple[Snapshot, Rows]:
@@ -120,21 +120,21 @@ class Nominations:
         found = self._amounts.get(priority)
         if found is None or len(found.pod_count) != self._snapshot.size:
             found = self._amounts[priority] = NominatedAmounts(self._snapshot.size)
-            for one in self._by_uid.values():
-                row = self._snapshot.row_of(one.node)
-                if row is not None and one.pod.priority >= priority:
-                    found.count(row, one.requirements, 1)
+            for nominated in self._by_uid.values():
+                row = self._snapshot.row_of(nominated.node)
+                if row is not None and nominated.pod.priority >= priority:
+                    found.count(row, nominated.requirements, 1)
             if len(self._amounts) > MOST_PRIORITIES:
                 self._amounts.popitem(last=False)
         return found
 
-    def _count(self, one: Nominated, sign: int) -> None:
-        row = self._snapshot.row_of(one.node)
+    def _count(self, nominated: Nominated, sign: int) -> None:
+        row = self._snapshot.row_of(nominated.node)
         if row is None:
             return
         self._snapshot.pod_changes.mark(row)  # whatever was worked out for the node is out of date
         if self._snapshot.node_changes.position != self._nodes_seen:
             return  # the sums are void
         for priority, amounts in self._amounts.items():
-            if one.pod.priority >= priority and row < len(amounts.pod_count):
-                amounts.count(row, one.requirements, sign)
+            if nominated.pod.priority >= priority and row < len(amounts.pod_count):
+                amounts.count(row, nominated.requirements, sign)

@@ -104,7 +104,9 @@ class PodIndex:
         found = self._selecting.get(relations)
         if found is None:
             labels = self.namespace_labels
-            found = tuple(one for one in self._existing_terms.values() if one.term.matches(relations, labels))
+            found = tuple(
+                existing for existing in self._existing_terms.values() if existing.term.matches(relations, labels)
+            )
             if len(self._selecting) >= REMEMBERED:
                 self._selecting.clear()
             self._selecting[relations] = found

@@ -45,14 +45,14 @@ class AffinityTerm:
         key = (_encode(term), namespace if is_own else "")
         return cls(key, term.topology_key, term.label_selector, namespaces, term.namespace_selector)
 
-    def matches(self, other: PodRelations, labels: NamespaceLabels) -> bool:
+    def matches(self, relations: PodRelations, labels: NamespaceLabels) -> bool:
         """Whether the term selects that pod."""
         if self.selector is None:
             return False
-        is_in = other.namespace in self.namespaces or (
-            self.namespace_selector is not None and self.namespace_selector.matches(labels.get(other.namespace, {}))
+        is_in = relations.namespace in self.namespaces or (
+            self.namespace_selector is not None and self.namespace_selector.matches(labels.get(relations.namespace, {}))
         )
-        return is_in and self.selector.matches(other.labels)
+        return is_in and self.selector.matches(relations.labels)
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,10 @@ class PodRelations:
     @property
     def spreads_among_all(self) -> bool:
         """Whether a constraint is about all pods, by an empty selector."""
-        return any(one.label_selector is not None and one.label_selector.is_empty for one in self.constraints)
+        return any(
+            constraint.label_selector is not None and constraint.label_selector.is_empty
+            for constraint in self.constraints
+        )
 
     @property
     def hypothetical(self) -> PodRelations:
@@ -134,8 +137,11 @@ def relations_of(pod: Pod) -> PodRelations:
 
 
 def _required(affinity: PodAffinity, namespace: str) -> tuple[AffinityTerm, ...]:
-    return tuple(AffinityTerm.of(one, namespace) for one in affinity.required or ())
+    return tuple(AffinityTerm.of(term, namespace) for term in affinity.required or ())
 
 
 def _preferred(affinity: PodAffinity, namespace: str) -> tuple[tuple[int, AffinityTerm], ...]:
-    return tuple((one.weight, AffinityTerm.of(one.pod_affinity_term, namespace)) for one in affinity.preferred or ())
+    return tuple(
+        (preference.weight, AffinityTerm.of(preference.pod_affinity_term, namespace))
+        for preference in affinity.preferred or ()
+    )

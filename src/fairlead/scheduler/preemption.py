@@ -56,8 +56,8 @@ class Plan:
         victims started, the later the better.
         """
         top = self.victims[0].pod.priority
-        total = sum(one.pod.priority + _PER_VICTIM for one in self.victims)
-        since = min(started(one.pod) for one in self.victims if one.pod.priority == top)
+        total = sum(victim.pod.priority + _PER_VICTIM for victim in self.victims)
+        since = min(started(victim.pod) for victim in self.victims if victim.pod.priority == top)
         return self.violations, top, total, len(self.victims), -since
 
 
@@ -143,7 +143,8 @@ class Preemptor:
         if row is None or row not in found.resolvable:
             return False
         return any(
-            one.pod.priority < request.priority and _ends_by_preemption(one.pod) for one in self._snapshot.pods_on(row)
+            placed.pod.priority < request.priority and _ends_by_preemption(placed.pod)
+            for placed in self._snapshot.pods_on(row)
         )
 
     # --- plans ------------------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class Preemptor:
 
     def _plan(self, request: SchedulingRequest, row: int) -> Plan | Counter[str]:
         """Who would have to leave this node; or why even that would not help."""
-        victims = [one for one in self._snapshot.pods_on(row) if one.pod.priority < request.priority]
+        victims = [placed for placed in self._snapshot.pods_on(row) if placed.pod.priority < request.priority]
         if not victims:
             return Counter({NO_VICTIMS: 1})
         nominated = self._decider.nominations.against(request, self._snapshot.names[row])
@@ -189,14 +190,14 @@ class Preemptor:
         if refused is not None:
             return refused
         victims.sort(key=_importance)
-        violating, others = self._by_budget(victims)
+        violating, unprotected = self._by_budget(victims)
         leaving = list(victims)
         violations = 0
-        for one in (*violating, *others):
-            staying_out = [other for other in leaving if other is not one]
+        for victim in (*violating, *unprotected):
+            staying_out = [leaver for leaver in leaving if leaver is not victim]
             if fits(staying_out) is None:
                 leaving = staying_out
-            elif one in violating:
+            elif victim in violating:
                 violations += 1
         return Plan(tuple(leaving), violations)
 
@@ -207,13 +208,15 @@ class Preemptor:
 
         They leave together and come back one by one, which only a host port that two of them hold can tell.
         """
-        holders = [one for one in victims if one.requirements.host_ports]
+        holders = [victim for victim in victims if victim.requirements.host_ports]
 
         def refused(without: Sequence[Placed]) -> Counter[str] | None:
-            out = {one.key for one in without}
-            back = [one for one in holders if one.key not in out]
-            said = self._decider.refusal_if(request, row, without=[*without, *back], back=back, nominated=nominated)
-            return None if said is None else said[1].reasons
+            out = {victim.key for victim in without}
+            back = [holder for holder in holders if holder.key not in out]
+            refused_by = self._decider.refusal_if(
+                request, row, without=[*without, *back], back=back, nominated=nominated
+            )
+            return None if refused_by is None else refused_by[1].reasons
 
         return refused
 
@@ -222,13 +225,13 @@ class Preemptor:
     ) -> Callable[[Sequence[Placed]], Counter[str] | None] | None:
         """The same by arithmetic, where NodeResourcesFit alone looks at the pods of the node; None where others do."""
         answers, snapshot = self._decider.answers(request.requirements), self._snapshot
-        readers = [one for one in answers.filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & one.reads]
+        readers = [plugin for plugin in answers.filters if (Reads.PODS | Reads.CLUSTER | Reads.AMOUNTS) & plugin.reads]
         if len(readers) != 1 or not isinstance(readers[0], NodeResourcesFit) or self._reads_others(request):
             return None
         wanted = readers[0].demands(request.requirements)
         free = {
             name: int(snapshot.allocatable[name][row] - snapshot.requested[name][row])
-            - sum(one.requirements.requests.get(name, 0) for one in nominated)
+            - sum(placed.requirements.requests.get(name, 0) for placed in nominated)
             for name in wanted
         }
         slots = int(snapshot.allowed_pods[row] - snapshot.pod_count[row]) - len(nominated)
@@ -238,7 +241,7 @@ class Preemptor:
             if slots + len(without) < 1:
                 lacking[TOO_MANY_PODS] = 1
             for name, amount in wanted.items():
-                if free[name] + sum(one.requirements.requests.get(name, 0) for one in without) < amount:
+                if free[name] + sum(victim.requirements.requests.get(name, 0) for victim in without) < amount:
                     lacking[f"Insufficient {name}"] = 1
             return lacking or None
 
@@ -251,15 +254,15 @@ class Preemptor:
             return [], victims
         allowed = {key: budget.status.disruptions_allowed for key, budget in budgets.items()}
         violating: list[Placed] = []
-        others: list[Placed] = []
-        for one in victims:
+        unprotected: list[Placed] = []
+        for victim in victims:
             is_violated = False
             for key, budget in budgets.items():
-                if _protects(budget, one.pod):
+                if _protects(budget, victim.pod):
                     allowed[key] -= 1
                     is_violated |= allowed[key] < 0
-            (violating if is_violated else others).append(one)
-        return violating, others
+            (violating if is_violated else unprotected).append(victim)
+        return violating, unprotected
 
     @staticmethod
     def _choose(plans: Plans, rows: Rows) -> int:
@@ -284,9 +287,9 @@ def _seconds_of(timestamp: str) -> int:
     return int(clock.parse_timestamp(timestamp))
 
 
-def _importance(one: Placed) -> tuple[int, int]:
+def _importance(victim: Placed) -> tuple[int, int]:
     """The most important first: the higher priority, then who runs for longer."""
-    return -one.pod.priority, started(one.pod)
+    return -victim.pod.priority, started(victim.pod)
 
 
 def _ends_by_preemption(pod: Pod) -> bool:

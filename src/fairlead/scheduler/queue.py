@@ -142,23 +142,23 @@ class SchedulingQueue:
     def add(self, pod: Pod, request: SchedulingRequest, profile: Profile, now: float) -> None:
         """A pod that has never been tried."""
         self._number += 1
-        one = QueuedPod(pod, request, profile, pod.metadata.key, now, self._number)
-        one.added_at = now
-        self._waiting[one.key] = one
-        self._activate(one)
+        queued = QueuedPod(pod, request, profile, pod.metadata.key, now, self._number)
+        queued.added_at = now
+        self._waiting[queued.key] = queued
+        self._activate(queued)
 
     def remove(self, key: str) -> None:
         """The pod is gone, or no longer ours to place."""
         self._in_flight.pop(key, None)
-        one = self._waiting.pop(key, None)
-        if one is not None:
-            self._put(one, QueueState.NONE)
+        queued = self._waiting.pop(key, None)
+        if queued is not None:
+            self._put(queued, QueueState.NONE)
 
     def update(self, pod: Pod, request: SchedulingRequest, events: EventKind, now: float) -> None:
         """A pod that waits has changed; `events` says in which of the ways that could help it."""
         in_flight = self._in_flight.get(pod.metadata.key)
-        one = in_flight.queued if in_flight is not None else self._waiting[pod.metadata.key]
-        state, before = one.state, one.request
+        queued = in_flight.queued if in_flight is not None else self._waiting[pod.metadata.key]
+        state, before = queued.state, queued.request
         event = ClusterEvent(
             events,
             old_requirements=before.requirements,
@@ -169,73 +169,73 @@ class SchedulingQueue:
         if in_flight is not None:
             in_flight.changes.append(event)
         if state is QueueState.UNSCHEDULABLE:
-            self._put(one, QueueState.NONE)
-        one.pod, one.request = pod, request
+            self._put(queued, QueueState.NONE)
+        queued.pod, queued.request = pod, request
         if state is QueueState.GATED:
-            self._activate(one)  # whoever holds it back is asked again
+            self._activate(queued)  # whoever holds it back is asked again
         elif state is QueueState.UNSCHEDULABLE:
-            if _is_helped(event, one):
-                self._try_again(one, now)
+            if _is_helped(event, queued):
+                self._try_again(queued, now)
             else:
-                self._put(one, QueueState.UNSCHEDULABLE)
+                self._put(queued, QueueState.UNSCHEDULABLE)
 
     # --- trying -----------------------------------------------------------------------------------------------------
 
     def pop(self) -> QueuedPod | None:
         """The next pod to try. It is out of the queue until the caller gives it back: `refused` or `failed`."""
         for state in (QueueState.ACTIVE, QueueState.BACKOFF):
-            one = self._first(state)
-            if one is not None:
+            queued = self._first(state)
+            if queued is not None:
                 heapq.heappop(self._heaps[state])
-                self._put(one, QueueState.NONE)
-                del self._waiting[one.key]
-                one.attempts += 1
-                return one
+                self._put(queued, QueueState.NONE)
+                del self._waiting[queued.key]
+                queued.attempts += 1
+                return queued
         return None
 
     def is_ready(self, key: str) -> bool:
         """Whether a pod of that name waits that may be tried."""
-        one = self._waiting.get(key)
-        if one is None or one.is_preempting or one.pod.metadata.is_terminating:
+        queued = self._waiting.get(key)
+        if queued is None or queued.is_preempting or queued.pod.metadata.is_terminating:
             return False
-        return one.state not in (QueueState.GATED, QueueState.NONE)
+        return queued.state not in (QueueState.GATED, QueueState.NONE)
 
     def take(self, key: str) -> QueuedPod | None:
         """Take a certain pod out, wherever it waits; None if nobody of that name may be tried."""
         if not self.is_ready(key):
             return None
-        one = self._waiting[key]
-        self._put(one, QueueState.NONE)
+        queued = self._waiting[key]
+        self._put(queued, QueueState.NONE)
         del self._waiting[key]
-        one.attempts += 1
-        return one
+        queued.attempts += 1
+        return queued
 
-    def track_in_flight(self, one: QueuedPod) -> None:
+    def track_in_flight(self, queued: QueuedPod) -> None:
         """Somebody else is asked about the popped pod, and that takes time: remember what happens until it is back."""
-        self._in_flight[one.key] = InFlight(one)
+        self._in_flight[queued.key] = InFlight(queued)
 
-    def refused(self, one: QueuedPod, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
+    def refused(self, queued: QueuedPod, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
         """No node would do, by the word of these plugins. Who was not even tried does not back off."""
-        in_flight = self._in_flight.pop(one.key, None)
-        one.refused_by = plugins
-        one.errors_in_a_row = 0
+        in_flight = self._in_flight.pop(queued.key, None)
+        queued.refused_by = plugins
+        queued.errors_in_a_row = 0
         if backs_off:
-            one.refusals += 1
-            self._back_off(one, one.refusals, now)
-        one.overdue_at = _next_flush(max(one.since + LONGEST_UNSCHEDULABLE_SECONDS, now))
-        self._waiting[one.key] = one
-        self._put(one, QueueState.UNSCHEDULABLE)
-        if in_flight is not None and any(_is_helped(event, one) for event in in_flight.changes):
-            self._try_again(one, now)
+            queued.refusals += 1
+            self._back_off(queued, queued.refusals, now)
+        queued.overdue_at = _next_flush(max(queued.since + LONGEST_UNSCHEDULABLE_SECONDS, now))
+        self._waiting[queued.key] = queued
+        self._put(queued, QueueState.UNSCHEDULABLE)
+        if in_flight is not None and any(_is_helped(event, queued) for event in in_flight.changes):
+            self._try_again(queued, now)
 
-    def failed(self, one: QueuedPod, now: float) -> None:
+    def failed(self, queued: QueuedPod, now: float) -> None:
         """Trying it went wrong, by nobody's word; it is tried again after its back-off and not before."""
-        self._in_flight.pop(one.key, None)
-        one.refused_by = frozenset()
-        one.errors_in_a_row += 1
-        self._back_off(one, one.errors_in_a_row, now)
-        self._waiting[one.key] = one
-        self._put(one, QueueState.ERROR)
+        self._in_flight.pop(queued.key, None)
+        queued.refused_by = frozenset()
+        queued.errors_in_a_row += 1
+        self._back_off(queued, queued.errors_in_a_row, now)
+        self._waiting[queued.key] = queued
+        self._put(queued, QueueState.ERROR)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
@@ -248,77 +248,77 @@ class SchedulingQueue:
                 in_flight.changes.append(event)
         for pods in list(self._unschedulable.values()):
             if _is_helped(event, next(iter(pods.values()))):
-                for one in list(pods.values()):
-                    if most_important is None or one.pod.priority <= most_important:
-                        self._try_again(one, now)
+                for queued in list(pods.values()):
+                    if most_important is None or queued.pod.priority <= most_important:
+                        self._try_again(queued, now)
 
     def activate(self, key: str, now: float) -> None:
         """Something that no plugin speaks of may have helped this pod."""
-        one = self._waiting.get(key)
-        if one is not None and one.state is QueueState.UNSCHEDULABLE:
-            self._try_again(one, now)
+        queued = self._waiting.get(key)
+        if queued is not None and queued.state is QueueState.UNSCHEDULABLE:
+            self._try_again(queued, now)
 
     def tick(self, now: float) -> None:
         """Let those go on whose time has come."""
         for state in (QueueState.BACKOFF, QueueState.ERROR):
-            while (one := self._first(state)) is not None and not _is_backing_off(one, now):
+            while (queued := self._first(state)) is not None and not _is_backing_off(queued, now):
                 heapq.heappop(self._heaps[state])
-                self._put(one, QueueState.ACTIVE)
-        while (one := self._first(QueueState.UNSCHEDULABLE)) is not None and one.overdue_at <= now:
+                self._put(queued, QueueState.ACTIVE)
+        while (queued := self._first(QueueState.UNSCHEDULABLE)) is not None and queued.overdue_at <= now:
             heapq.heappop(self._heaps[QueueState.UNSCHEDULABLE])
-            self._try_again(one, now)
+            self._try_again(queued, now)
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` has something to do again; None while nothing waits for time to pass."""
         firsts = (self._first(state) for state in (QueueState.BACKOFF, QueueState.ERROR))
-        times = [one.backoff_until + 1.0 for one in firsts if one is not None]
-        if (one := self._first(QueueState.UNSCHEDULABLE)) is not None:
-            times.append(one.overdue_at)
+        times = [queued.backoff_until + 1.0 for queued in firsts if queued is not None]
+        if (queued := self._first(QueueState.UNSCHEDULABLE)) is not None:
+            times.append(queued.overdue_at)
         return min(times, default=None)
 
     # --- within -----------------------------------------------------------------------------------------------------
 
-    def _activate(self, one: QueuedPod) -> None:
+    def _activate(self, queued: QueuedPod) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
-        held = one.profile.pre_enqueue(one.pod)
+        held = queued.profile.pre_enqueue(queued.pod)
         if held is not None:
-            one.refused_by = frozenset({held[0].name})
-        self._put(one, QueueState.ACTIVE if held is None else QueueState.GATED)
+            queued.refused_by = frozenset({held[0].name})
+        self._put(queued, QueueState.ACTIVE if held is None else QueueState.GATED)
 
-    def preempted(self, one: QueuedPod, now: float) -> None:
+    def preempted(self, queued: QueuedPod, now: float) -> None:
         """The pod's victims are told; it may be tried again as soon as something helps."""
-        one.is_preempting = False
-        if one.was_activated and one.state is QueueState.UNSCHEDULABLE:
-            self._try_again(one, now)
-        one.was_activated = False
+        queued.is_preempting = False
+        if queued.was_activated and queued.state is QueueState.UNSCHEDULABLE:
+            self._try_again(queued, now)
+        queued.was_activated = False
 
-    def _try_again(self, one: QueuedPod, now: float) -> None:
-        if one.is_preempting:
-            one.was_activated = True
-        elif _is_backing_off(one, now):
-            self._put(one, QueueState.BACKOFF)
+    def _try_again(self, queued: QueuedPod, now: float) -> None:
+        if queued.is_preempting:
+            queued.was_activated = True
+        elif _is_backing_off(queued, now):
+            self._put(queued, QueueState.BACKOFF)
         else:
-            self._put(one, QueueState.ACTIVE)
+            self._put(queued, QueueState.ACTIVE)
 
-    def _back_off(self, one: QueuedPod, count: int, now: float) -> None:
+    def _back_off(self, queued: QueuedPod, count: int, now: float) -> None:
         seconds = min(self._first_backoff * 2 ** min(count - 1, 30), self._longest_backoff)
-        one.since = now
-        one.backoff_until = math.floor(now + seconds + _TICK)
+        queued.since = now
+        queued.backoff_until = math.floor(now + seconds + _TICK)
 
-    def _put(self, one: QueuedPod, state: QueueState) -> None:
+    def _put(self, queued: QueuedPod, state: QueueState) -> None:
         """The only way from one state to another."""
-        before = one.state
+        before = queued.state
         if before is QueueState.UNSCHEDULABLE:
-            self._leave_unschedulable(one)
+            self._leave_unschedulable(queued)
         self._counts[before] -= 1
         self._counts[state] += 1
-        one.state = state
-        one.ticket += 1
+        queued.state = state
+        queued.ticket += 1
         heap = self._heaps.get(state)
         if heap is not None:
-            heapq.heappush(heap, (_due(one), one.rank, one.ticket, one))
+            heapq.heappush(heap, (_due(queued), queued.rank, queued.ticket, queued))
         if state is QueueState.UNSCHEDULABLE:
-            self._unschedulable.setdefault(_hint_key(one), {})[one.key] = one
+            self._unschedulable.setdefault(_hint_key(queued), {})[queued.key] = queued
         self._tidy(before)
 
     def _tidy(self, state: QueueState) -> None:
@@ -330,10 +330,10 @@ class SchedulingQueue:
             heap[:] = [entry for entry in heap if _is_valid(entry, state)]
             heapq.heapify(heap)
 
-    def _leave_unschedulable(self, one: QueuedPod) -> None:
-        key = _hint_key(one)
+    def _leave_unschedulable(self, queued: QueuedPod) -> None:
+        key = _hint_key(queued)
         pods = self._unschedulable[key]
-        del pods[one.key]
+        del pods[queued.key]
         if not pods:
             del self._unschedulable[key]
 
@@ -349,13 +349,13 @@ class SchedulingQueue:
 
 def _is_valid(entry: _Entry, state: QueueState) -> bool:
     """Whether the pod has not been put anywhere since."""
-    _, _, ticket, one = entry
-    return one.state is state and one.ticket == ticket
+    _, _, ticket, queued = entry
+    return queued.state is state and queued.ticket == ticket
 
 
-def _is_backing_off(one: QueuedPod, now: float) -> bool:
+def _is_backing_off(queued: QueuedPod, now: float) -> bool:
     """The whole second in which back-off ends still belongs to it."""
-    return one.backoff_until >= math.floor(now + _TICK)
+    return queued.backoff_until >= math.floor(now + _TICK)
 
 
 def _next_flush(now: float) -> float:
@@ -363,21 +363,21 @@ def _next_flush(now: float) -> float:
     return (math.floor(now / FLUSH_SECONDS) + 1) * FLUSH_SECONDS
 
 
-def _due(one: QueuedPod) -> float:
+def _due(queued: QueuedPod) -> float:
     """By what the pods of its state are in order before they are by rank."""
-    if one.state is QueueState.ACTIVE:
+    if queued.state is QueueState.ACTIVE:
         return 0.0
-    return one.overdue_at if one.state is QueueState.UNSCHEDULABLE else one.backoff_until
+    return queued.overdue_at if queued.state is QueueState.UNSCHEDULABLE else queued.backoff_until
 
 
-def _hint_key(one: QueuedPod) -> _HintKey:
+def _hint_key(queued: QueuedPod) -> _HintKey:
     """Pods of one kind are helped by the same changes."""
-    return one.request.requirements, one.request.relations, one.profile.name, one.refused_by
+    return queued.request.requirements, queued.request.relations, queued.profile.name, queued.refused_by
 
 
-def _is_helped(event: ClusterEvent, one: QueuedPod) -> bool:
+def _is_helped(event: ClusterEvent, queued: QueuedPod) -> bool:
     """Whether the change matters to one of the plugins that refused. Nobody knows what matters to extenders."""
-    if EXTENDER in one.refused_by and event.kinds:
+    if EXTENDER in queued.refused_by and event.kinds:
         return True
-    plugins = one.profile.named(one.refused_by)
-    return any(event.kinds & plugin.events and plugin.helps(event, one.request) for plugin in plugins)
+    plugins = queued.profile.named(queued.refused_by)
+    return any(event.kinds & plugin.events and plugin.helps(event, queued.request) for plugin in plugins)

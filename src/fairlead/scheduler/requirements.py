@@ -118,15 +118,15 @@ def _is_granted_otherwise(pod: Pod) -> bool:
     """Whether its node may say that it, or a container, has other resources than are asked for (in-place resize)."""
     if not pod.spec.node_name or pod.status.init_container_statuses or pod.status.resources is not None:
         return bool(pod.spec.node_name)
-    asked = {one.name: one.resources.requests or {} for one in pod.spec.containers}
+    asked = {container.name: container.resources.requests or {} for container in pod.spec.containers}
     return any(
-        one.resources is not None
+        status.resources is not None
         and not (
-            (one.resources.requests or {})
-            == asked.get(one.name)
-            == (one.allocated_resources or one.resources.requests or {})
+            (status.resources.requests or {})
+            == asked.get(status.name)
+            == (status.allocated_resources or status.resources.requests or {})
         )
-        for one in pod.status.container_statuses or ()
+        for status in pod.status.container_statuses or ()
     )
 
 
@@ -170,7 +170,9 @@ def _with_unsaid(spec: Obj, unsaid: dict[str, str]) -> Obj:
     changed = dict(spec)
     for field in ("containers", "initContainers"):
         if spec.get(field):
-            changed[field] = [one | {"resources": {"requests": unsaid | _requests(one)}} for one in spec[field]]
+            changed[field] = [
+                container | {"resources": {"requests": unsaid | _requests(container)}} for container in spec[field]
+            ]
     return changed
 
 
@@ -182,7 +184,7 @@ def _requests(container: Obj) -> dict[str, str]:
 def _plain_spec(pod: Pod) -> Obj:
     """The spec as a dict, with what the node has granted to each container, and to all, where that counts instead."""
     spec: Obj = msgspec.to_builtins(pod.spec)
-    granted = {one.name: one for one in (*(pod.status.container_statuses or ()), *_sidecar_statuses(pod))}
+    granted = {status.name: status for status in (*(pod.status.container_statuses or ()), *_sidecar_statuses(pod))}
     if pod.spec.node_name and granted:
         infeasible = is_resize_infeasible(pod)
         for container in (*spec["containers"], *(spec.get("initContainers") or ())):
@@ -196,8 +198,8 @@ def _plain_spec(pod: Pod) -> Obj:
 
 
 def _sidecar_statuses(pod: Pod) -> list[ContainerStatus]:
-    sidecars = {one.name for one in pod.spec.init_containers or () if one.restart_policy == "Always"}
-    return [one for one in pod.status.init_container_statuses or () if one.name in sidecars]
+    sidecars = {container.name for container in pod.spec.init_containers or () if container.restart_policy == "Always"}
+    return [status for status in pod.status.init_container_statuses or () if status.name in sidecars]
 
 
 def _effective(asked: dict[str, str], status: ContainerStatus | PodStatus, infeasible: bool) -> dict[str, str]:
@@ -215,11 +217,13 @@ def _effective(asked: dict[str, str], status: ContainerStatus | PodStatus, infea
 
 def _images(pod: Pod, containers: tuple[Container, ...]) -> tuple[str, ...]:
     """Every image the pod names, container by container."""
-    return tuple(normalized_image(name) for name in (*(one.image for one in containers), *_images_of_volumes(pod)))
+    return tuple(
+        normalized_image(name) for name in (*(container.image for container in containers), *_images_of_volumes(pod))
+    )
 
 
 def _images_of_volumes(pod: Pod) -> tuple[str, ...]:
-    return tuple(one.image.reference for one in pod.spec.volumes or () if one.image is not None)
+    return tuple(volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None)
 
 
 def claims_of(pod: Pod) -> tuple[PodClaim, ...]:

@@ -85,7 +85,9 @@ class StatusWriter:
 
     def _record(self, pod: Pod, type_: str, reason: str, message: str, action: str, related: Pod | None = None) -> None:
         if self._recorder is not None:
-            other = None if related is None else reference(related, builtin.PODS)
+            related_reference = None if related is None else reference(related, builtin.PODS)
             speaker = (related or pod).spec.scheduler_name  # profiles are schedulers to who reads events
             about = reference(pod, builtin.PODS)
-            self._recorder.event(about, type_, reason, message, action=action, related=other, component=speaker)
+            self._recorder.event(
+                about, type_, reason, message, action=action, related=related_reference, component=speaker
+            )

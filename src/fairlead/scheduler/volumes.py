@@ -58,9 +58,9 @@ class Volumes:
     def set_volume(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         replace(self.volumes, old, new)
         if old is not None:
-            others = self._of_class[old.class_name]
-            del others[old.metadata.name]
-            if not others:
+            same_class = self._of_class[old.class_name]
+            del same_class[old.metadata.name]
+            if not same_class:
                 del self._of_class[old.class_name]
             self._notify(old.claimant)
         if new is not None:
@@ -101,7 +101,7 @@ class Volumes:
     def selected_node(self, claim: PersistentVolumeClaim) -> str:
         """The node near which its volume is being made, empty if none was chosen."""
         for plan in self._planned.get(claim.metadata.key, ()):
-            if claim.metadata.key in {one.metadata.key for one in plan.provisions}:
+            if claim.metadata.key in {claim.metadata.key for claim in plan.provisions}:
                 return plan.node
         return claim.metadata.annotations.get(SELECTED_NODE, "")
 

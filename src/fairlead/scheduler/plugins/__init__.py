@@ -63,7 +63,7 @@ NAMES_ALONE: Final[Mapping[str, type[Arguments]]] = {
 #: The default profile, with the weights that are not 1.
 DEFAULT_ORDER: Final[Mapping[str, int]] = {
     **dict.fromkeys(NAMES_ALONE, 1),
-    **{one.name: 1 for one in BUILT_IN},
+    **{plugin.name: 1 for plugin in BUILT_IN},
     "TaintToleration": 3,
     "NodeAffinity": 2,
     "PodTopologySpread": 2,
@@ -71,7 +71,7 @@ DEFAULT_ORDER: Final[Mapping[str, int]] = {
 }
 
 
-_BY_NAME: Final[Mapping[str, type[AnyPlugin]]] = {one.name: one for one in (*BUILT_IN, *OPTIONAL)}
+_BY_NAME: Final[Mapping[str, type[AnyPlugin]]] = {plugin.name: plugin for plugin in (*BUILT_IN, *OPTIONAL)}
 
 
 def find(name: str) -> type[AnyPlugin] | None:

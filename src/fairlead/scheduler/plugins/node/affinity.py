@@ -59,7 +59,7 @@ class NodeAffinity(Plugin):
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
         terms = required_terms(requirements.node_affinity)
         named = [_named(term) for term in terms or ()]
-        names = [one for one in named if one is not None]
+        names = [allowed for allowed in named if allowed is not None]
         if not named or len(names) < len(named):
             return None
         allowed = frozenset[str]().union(*names)
@@ -95,8 +95,8 @@ class NodeAffinity(Plugin):
         """The sum of the weights of the terms that the node matches."""
         preferred = (requirements.node_affinity and requirements.node_affinity.preferred) or ()
         total = np.zeros(len(rows), dtype=np.int64)
-        for one in (*self._preferred, *preferred):
-            total += one.weight * _term_mask(one.preference, snapshot, rows)
+        for preference in (*self._preferred, *preferred):
+            total += preference.weight * _term_mask(preference.preference, snapshot, rows)
         return total
 
     def normalise(self, scores: Ints) -> Ints:
@@ -107,7 +107,7 @@ class NodeAffinity(Plugin):
         requirements = request.requirements
         if event.new_node is None or not matches(requirements, event.new_node):
             return False
-        if self._enforced is not None and not any(_meets(one, event.new_node) for one in self._enforced):
+        if self._enforced is not None and not any(_meets(term, event.new_node) for term in self._enforced):
             return False
         return event.old_node is None or not matches(requirements, event.old_node)
 
@@ -115,9 +115,9 @@ class NodeAffinity(Plugin):
 def _named(term: NodeSelectorTerm) -> frozenset[str] | None:
     """The node names that a term allows; None for any."""
     allowed: frozenset[str] | None = None
-    for one in term.match_fields or ():
-        if one.key == NAME_FIELD and one.operator == "In":
-            values = frozenset(one.values or ())
+    for requirement in term.match_fields or ():
+        if requirement.key == NAME_FIELD and requirement.operator == "In":
+            values = frozenset(requirement.values or ())
             allowed = values if allowed is None else allowed & values
     return allowed
 
@@ -151,13 +151,13 @@ def any_term(terms: Sequence[NodeSelectorTerm], snapshot: Snapshot, rows: Rows) 
 
 def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.full(len(rows), bool(term.match_expressions or term.match_fields))
-    for one in term.match_expressions or ():
-        if one.operator == "In":
-            mask &= has_label(snapshot, rows, one.key, one.values or ())
+    for requirement in term.match_expressions or ():
+        if requirement.operator == "In":
+            mask &= has_label(snapshot, rows, requirement.key, requirement.values or ())
         else:
-            mask &= _label_mask(snapshot, rows, one.key, verdict_of(one))
-    for one in term.match_fields or ():
-        verdict = field_verdict_of(one)
+            mask &= _label_mask(snapshot, rows, requirement.key, verdict_of(requirement))
+    for requirement in term.match_fields or ():
+        verdict = field_verdict_of(requirement)
         mask &= np.fromiter((verdict(snapshot.names[row]) for row in rows), dtype=np.bool_, count=len(rows))
     return mask
 

@@ -29,7 +29,9 @@ class TaintToleration(Plugin):
 
     def score(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Ints:
         """How many unwelcoming taints the pod does not tolerate."""
-        tolerations = [one for one in requirements.tolerations if one.effect in ("", PREFER_NO_SCHEDULE)]
+        tolerations = [
+            toleration for toleration in requirements.tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)
+        ]
         return snapshot.taints.map(rows, lambda taints: _unwelcoming(taints or (), tolerations))
 
     def normalise(self, scores: Ints) -> Ints:
@@ -54,4 +56,4 @@ def _admits(taints: Sequence[Taint], requirements: PodRequirements) -> bool:
 
 
 def _unwelcoming(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
-    return sum(one.effect == PREFER_NO_SCHEDULE and not is_tolerated(one, tolerations) for one in taints)
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints)

@@ -48,7 +48,7 @@ def choose(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, rows: Ro
     choice = Choice(np.ones(len(rows), dtype=np.bool_))
     taken: dict[str, Mask] = {}
     free = [claim for claim in claims if not snapshot.volumes.selected_node(claim)]
-    for claim in sorted(free, key=lambda one: one.requested):
+    for claim in sorted(free, key=lambda claim: claim.requested):
         left = _give(claim, choice, taken, snapshot, rows)
         if left.any():
             _make(claim, left, choice, snapshot, rows)
@@ -66,11 +66,11 @@ def _give(claim: PersistentVolumeClaim, choice: Choice, taken: dict[str, Mask], 
     left = np.ones(len(rows), dtype=np.bool_)
     for volume in _candidates(claim, snapshot):
         fits = left & reached_from(volume, snapshot, rows)
-        if (others := taken.get(volume.metadata.name)) is not None:
-            fits &= ~others
+        if (given := taken.get(volume.metadata.name)) is not None:
+            fits &= ~given
         if fits.any():
             choice.given.append((claim, volume, fits))
-            taken[volume.metadata.name] = fits if others is None else fits | others
+            taken[volume.metadata.name] = fits if given is None else fits | given
             left &= ~fits
         if not left.any():
             break
@@ -120,8 +120,8 @@ def _within(terms: Sequence[TopologyTerm], snapshot: Snapshot, rows: Rows) -> Ma
     """The rows that a class makes volumes for."""
     mask = np.zeros(len(rows), dtype=np.bool_)
     for term in terms:
-        one = np.full(len(rows), bool(term.match_label_expressions))
+        matching = np.full(len(rows), bool(term.match_label_expressions))
         for wanted in term.match_label_expressions or ():
-            one &= has_label(snapshot, rows, wanted.key, wanted.values)
-        mask |= one
+            matching &= has_label(snapshot, rows, wanted.key, wanted.values)
+        mask |= matching
     return mask

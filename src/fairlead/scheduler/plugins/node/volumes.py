@@ -56,9 +56,9 @@ class VolumeBinding(Plugin):
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
         """Claims that do not exist, or that somebody else has to bind first."""
         volumes, has_unbound = snapshot.volumes, False
-        for one in requirements.claims:
-            name, claim = one.key.partition("/")[2], volumes.claims.get(one.key)
-            if claim is None and one.owner_key:
+        for pod_claim in requirements.claims:
+            name, claim = pod_claim.key.partition("/")[2], volumes.claims.get(pod_claim.key)
+            if claim is None and pod_claim.owner_key:
                 return Refused(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"')
             if claim is None:
                 return Refused(f'persistentvolumeclaim "{name}" not found')
@@ -68,8 +68,8 @@ class VolumeBinding(Plugin):
             if claim.metadata.is_terminating:
                 return Refused(f'persistentvolumeclaim "{name}" is being deleted')
             owner = claim.metadata.controller
-            if one.owner_key and (owner is None or owner.uid != one.owner_uid):
-                return Refused(f"PVC {one.key} was not created for pod {one.owner_key} (pod is not owner)")
+            if pod_claim.owner_key and (owner is None or owner.uid != pod_claim.owner_uid):
+                return Refused(f"PVC {pod_claim.key} was not created for pod {pod_claim.owner_key} (pod is not owner)")
             has_unbound |= not claim.is_bound and not volumes.is_awaited(claim)
         return Refused("pod has unbound immediate PersistentVolumeClaims") if has_unbound else None
 
@@ -120,27 +120,29 @@ class VolumeBinding(Plugin):
 
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Of the claims, the pod's own; of the volumes, those that are its claims' or nobody's."""
-        return not event.claim or any(one.key == event.claim for one in request.requirements.claims)
+        return not event.claim or any(pod_claim.key == event.claim for pod_claim in request.requirements.claims)
 
 
 def _bound(requirements: PodRequirements, snapshot: Snapshot) -> list[PersistentVolume | None]:
     """The volumes of the bound claims; None for one that is gone."""
     return [
-        snapshot.volumes.volumes.get(one.spec.volume_name)
-        for one in _claims(requirements.claims, snapshot)
-        if one.is_bound
+        snapshot.volumes.volumes.get(claim.spec.volume_name)
+        for claim in _claims(requirements.claims, snapshot)
+        if claim.is_bound
     ]
 
 
 def awaited(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """The claims whose volumes are chosen after the node, each once however many volumes of the pod name it."""
-    unbound = (one for one in _claims(claims, snapshot) if not one.is_bound and snapshot.volumes.is_awaited(one))
-    return list({one.metadata.key: one for one in unbound}.values())
+    unbound = (
+        claim for claim in _claims(claims, snapshot) if not claim.is_bound and snapshot.volumes.is_awaited(claim)
+    )
+    return list({claim.metadata.key: claim for claim in unbound}.values())
 
 
 def _claims(claims: Sequence[PodClaim], snapshot: Snapshot) -> list[PersistentVolumeClaim]:
     """Those that there are."""
-    return [claim for one in claims if (claim := snapshot.volumes.claims.get(one.key)) is not None]
+    return [claim for pod_claim in claims if (claim := snapshot.volumes.claims.get(pod_claim.key)) is not None]
 
 
 def _out_of_reach(bound: Sequence[PersistentVolume | None], snapshot: Snapshot, rows: Rows) -> tuple[Mask, Mask]:

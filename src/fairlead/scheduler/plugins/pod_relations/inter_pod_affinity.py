@@ -62,7 +62,7 @@ class InterPodAffinity(PodRelationPlugin):
         return bool(
             relations.affinity
             or relations.anti_affinity
-            or any(one.kind is AffinityKind.ANTI_AFFINITY for one in selecting)
+            or any(existing.kind is AffinityKind.ANTI_AFFINITY for existing in selecting)
         )
 
     def filter(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Mask:
@@ -104,7 +104,9 @@ class InterPodAffinity(PodRelationPlugin):
         prefers = bool(relations.preferred_affinity or relations.preferred_anti_affinity)
         if self._ignores_preferences_of_existing and not prefers:
             return False
-        return prefers or any(self._pull(one.kind, one.weight) for one in snapshot.pod_index.terms_selecting(relations))
+        return prefers or any(
+            self._pull(existing.kind, existing.weight) for existing in snapshot.pod_index.terms_selecting(relations)
+        )
 
     def score(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> Ints:
         """What pulls the pod there, less what pushes it away, stretched to 0…100."""
@@ -114,10 +116,10 @@ class InterPodAffinity(PodRelationPlugin):
             total += weight * _nearby(snapshot, term, pod_index.matching(term).counts, rows)
         for weight, term in relations.preferred_anti_affinity:
             total -= weight * _nearby(snapshot, term, pod_index.matching(term).counts, rows)
-        for one in pod_index.terms_selecting(relations):
-            pull = self._pull(one.kind, one.weight)
+        for existing in pod_index.terms_selecting(relations):
+            pull = self._pull(existing.kind, existing.weight)
             if pull:
-                total += pull * _nearby(snapshot, one.term, one.counts, rows)
+                total += pull * _nearby(snapshot, existing.term, existing.counts, rows)
         least, most = total.min(initial=2**62), total.max(initial=-(2**62))
         if most <= least:
             return np.zeros(len(rows), dtype=np.int64)
@@ -148,7 +150,7 @@ def _is_near(relations: PodRelations, snapshot: Snapshot, rows: Rows) -> Mask:
     meant = pod_index.matching_all(relations.affinity)
     columns: list[Codes[str]] = [snapshot.labels(term.topology_key) for term in relations.affinity]
     sums = [column.sums(meant.counts) for column in columns]
-    is_alone = not any(one.any() for one in sums)
+    is_alone = not any(counts.any() for counts in sums)
     is_first = is_alone and all(term.matches(relations, pod_index.namespace_labels) for term in relations.affinity)
     for column, found in zip(columns, sums, strict=True):
         codes = column.codes[rows]
@@ -167,9 +169,9 @@ def _is_apart(relations: PodRelations, snapshot: Snapshot, rows: Rows) -> Mask:
 
 def _others_are_apart(relations: PodRelations, snapshot: Snapshot, rows: Rows) -> Mask:
     mask = np.ones(len(rows), dtype=np.bool_)
-    for one in snapshot.pod_index.terms_selecting(relations):
-        if one.kind is AffinityKind.ANTI_AFFINITY:
-            mask &= _nearby(snapshot, one.term, one.counts, rows) == 0
+    for existing in snapshot.pod_index.terms_selecting(relations):
+        if existing.kind is AffinityKind.ANTI_AFFINITY:
+            mask &= _nearby(snapshot, existing.term, existing.counts, rows) == 0
     return mask
 
 
@@ -187,6 +189,6 @@ def _may_do(old: Node | None, new: Node, relations: PodRelations) -> bool:
     )
 
 
-def _are_all_about(terms: Sequence[AffinityTerm], other: PodRelations) -> bool:
+def _are_all_about(terms: Sequence[AffinityTerm], relations: PodRelations) -> bool:
     """Whether there are terms, and each of them means that pod (podMatchesAllAffinityTerms)."""
-    return bool(terms) and all(term.matches(other, {}) for term in terms)
+    return bool(terms) and all(term.matches(relations, {}) for term in terms)

@@ -88,22 +88,24 @@ class PodTopologySpread(PodRelationPlugin):
         if args.defaulting_type == "System":
             check(not args.default_constraints, "defaultingType", "System", "when .defaultConstraints are not empty")
             return cls()
-        for index, one in enumerate(args.default_constraints):
+        for index, rule in enumerate(args.default_constraints):
             where = f"defaultConstraints[{index}]"
-            check(one.max_skew > 0, f"{where}.maxSkew", one.max_skew, "not in valid range (0, inf)")
-            when = one.when_unsatisfiable
-            for name, value in (("topologyKey", one.topology_key), ("whenUnsatisfiable", when)):
+            check(rule.max_skew > 0, f"{where}.maxSkew", rule.max_skew, "not in valid range (0, inf)")
+            when = rule.when_unsatisfiable
+            for name, value in (("topologyKey", rule.topology_key), ("whenUnsatisfiable", when)):
                 if not value:
                     raise ConfigurationError(f"{where}.{name}: Required value: can not be empty")
             if when not in (HARD, SOFT):
                 supported = f'supported values: "{HARD}", "{SOFT}"'
                 raise ConfigurationError(f'{where}.whenUnsatisfiable: Unsupported value: "{when}": {supported}')
-            if one.label_selector is not None:
+            if rule.label_selector is not None:
                 why = "constraint must not define a selector, as they deduced for each pod"
                 raise ConfigurationError(f"{where}.labelSelector: Forbidden: {why}")
             before = args.default_constraints[:index]
-            if any((other.topology_key, other.when_unsatisfiable) == (one.topology_key, when) for other in before):
-                raise ConfigurationError(f'{where}: Duplicate value: "{{{one.topology_key}, {when}}}"')
+            if any(
+                (earlier.topology_key, earlier.when_unsatisfiable) == (rule.topology_key, when) for earlier in before
+            ):
+                raise ConfigurationError(f'{where}: Duplicate value: "{{{rule.topology_key}, {when}}}"')
         return cls(args.default_constraints)
 
     # --- what must be -----------------------------------------------------------------------------------------------
@@ -130,37 +132,37 @@ class PodTopologySpread(PodRelationPlugin):
     def helps(self, event: ClusterEvent, request: SchedulingRequest) -> bool:
         """Nodes that have the labels of all hard rules come, go or move; pods are counted now, or no longer."""
         relations = request.relations
-        rules = [one for one in relations.constraints or self._defaults if one.when_unsatisfiable == HARD]
+        rules = [rule for rule in relations.constraints or self._defaults if rule.when_unsatisfiable == HARD]
         if event.new_node is not None or event.old_node is not None:
             return _moved(event.old_node, event.new_node, rules)
-        if EventKind.OWN_TOLERATIONS in event.kinds and any(one.node_taints_policy == "Honor" for one in rules):
+        if EventKind.OWN_TOLERATIONS in event.kinds and any(rule.node_taints_policy == "Honor" for rule in rules):
             return True
         old, new = event.old_relations, event.new_relations
-        if all(one is None or one.namespace != relations.namespace for one in (old, new)):
+        if all(changed is None or changed.namespace != relations.namespace for changed in (old, new)):
             return False
         if not relations.constraints:  # whom the defaults count, only the services of the namespace could tell
             return old is not new
-        selectors = [one for rule in rules if (one := _selector(rule, relations)) is not None]
-        return any(_is_meant(old, one) != _is_meant(new, one) for one in selectors)
+        selectors = [selector for rule in rules if (selector := _selector(rule, relations)) is not None]
+        return any(_is_meant(old, selector) != _is_meant(new, selector) for selector in selectors)
 
     def _judged(self, request: SchedulingRequest, snapshot: Snapshot, rows: Rows) -> list[tuple[Mask, Mask]]:
         """Rule by rule: which rows will do, and which have its label."""
         spreads = self._spreads(request.relations, HARD, snapshot)
         labelled = _rows_with_labels(spreads, snapshot)
         judged: list[tuple[Mask, Mask]] = []
-        for one in spreads:
-            places = snapshot.labels(one.rule.topology_key)
-            eligible = _included(one.rule, request, snapshot, labelled)
+        for spread in spreads:
+            places = snapshot.labels(spread.rule.topology_key)
+            eligible = _included(spread.rule, request, snapshot, labelled)
             domains = places.codes[eligible]
-            sums = places.sums(one.match_count.counts, eligible)
+            sums = places.sums(spread.match_count.counts, eligible)
             distinct = distinct_of(domains)
             least = int(sums[distinct].min(initial=2**31 - 1))
-            if len(distinct) < (one.rule.min_domains or 1):
+            if len(distinct) < (spread.rule.min_domains or 1):
                 least = 0
             codes = places.codes[rows]
             has_label = codes >= 0
-            skew = sums[codes] + one.counts_newcomer(request.relations) - least
-            judged.append((has_label & (skew <= one.rule.max_skew), has_label))
+            skew = sums[codes] + spread.counts_newcomer(request.relations) - least
+            judged.append((has_label & (skew <= spread.rule.max_skew), has_label))
         return judged
 
     # --- what should be ---------------------------------------------------------------------------------------------
@@ -172,28 +174,28 @@ class PodTopologySpread(PodRelationPlugin):
         """The fewer of the counted pods, the better; nodes without all the labels get nothing."""
         spreads = self._spreads(request.relations, SOFT, snapshot)
         needs_all = bool(request.relations.constraints) or not self._is_system_default
-        codes = [snapshot.labels(one.rule.topology_key).codes for one in spreads]
+        codes = [snapshot.labels(spread.rule.topology_key).codes for spread in spreads]
         scored = np.ones(len(rows), dtype=np.bool_)
         if needs_all:
             for column in codes:
                 scored &= column[rows] >= 0
         counted = _rows_with_labels(spreads, snapshot) if needs_all else snapshot.rows()
         total = np.zeros(len(rows), dtype=np.float64)
-        for one, column in zip(spreads, codes, strict=True):
+        for spread, column in zip(spreads, codes, strict=True):
             domains = column[rows]
-            if one.rule.topology_key == HOSTNAME:
-                size, counts = int(scored.sum()), one.match_count.counts[rows]
+            if spread.rule.topology_key == HOSTNAME:
+                size, counts = int(scored.sum()), spread.match_count.counts[rows]
             else:
-                places = snapshot.labels(one.rule.topology_key)
-                eligible = _included(one.rule, request, snapshot, counted)
-                sums, places_of_scored = places.sums(one.match_count.counts, eligible), domains[scored]
+                places = snapshot.labels(spread.rule.topology_key)
+                eligible = _included(spread.rule, request, snapshot, counted)
+                sums, places_of_scored = places.sums(spread.match_count.counts, eligible), domains[scored]
                 blank = places.find("")
                 if blank is not None:  # to upstream no label and an empty one are the same domain
                     places_of_scored = np.where(places_of_scored == blank, -1, places_of_scored)
-                    sums[blank] += one.match_count.counts[eligible[column[eligible] < 0]].sum()
+                    sums[blank] += spread.match_count.counts[eligible[column[eligible] < 0]].sum()
                 size = len(distinct_of(places_of_scored + 1))  # no label (-1) is one more domain, as upstream counts
                 counts = sums[domains]
-            weighted = counts * np.log(float(size + 2)) + float(one.rule.max_skew - 1)
+            weighted = counts * np.log(float(size + 2)) + float(spread.rule.max_skew - 1)
             total += np.where(domains >= 0, weighted, 0.0)
         return _reversed(np.floor(total + 0.5).astype(np.int64), scored)
 
@@ -223,8 +225,8 @@ def _selector(rule: TopologySpreadConstraint, relations: PodRelations) -> Defaul
     return DefaultSelector((rule.label_selector, *exact))
 
 
-def _is_meant(other: PodRelations | None, selector: DefaultSelector) -> bool:
-    return other is not None and selector.matches(other.labels)
+def _is_meant(relations: PodRelations | None, selector: DefaultSelector) -> bool:
+    return relations is not None and selector.matches(relations.labels)
 
 
 def _moved(old: Node | None, new: Node | None, rules: Sequence[TopologySpreadConstraint]) -> bool:
@@ -252,11 +254,11 @@ def _spread(
     namespace = relations.namespace
     is_about_all = selector is not None and selector.is_empty
 
-    def matches(other: PodRelations) -> bool:
-        is_here = other.namespace == namespace and not other.is_terminating
-        if selector is None or not is_here or (is_about_all and not other.is_hypothetical):
+    def matches(counted: PodRelations) -> bool:
+        is_here = counted.namespace == namespace and not counted.is_terminating
+        if selector is None or not is_here or (is_about_all and not counted.is_hypothetical):
             return False
-        return selector.matches(other.labels)
+        return selector.matches(counted.labels)
 
     match_count = snapshot.pod_index.match_count((namespace, selector.key if selector else None), matches)
     return Spread(rule, selector, match_count)
@@ -265,8 +267,8 @@ def _spread(
 def _rows_with_labels(spreads: Sequence[Spread], snapshot: Snapshot) -> Rows:
     """The nodes that have every one of the labels."""
     rows = snapshot.rows()
-    for one in spreads:
-        codes = snapshot.labels(one.rule.topology_key).codes[rows]
+    for spread in spreads:
+        codes = snapshot.labels(spread.rule.topology_key).codes[rows]
         if (codes < 0).any():
             rows = rows[codes >= 0]
     return rows

@@ -40,10 +40,10 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     @classmethod
     def configured(cls, args: BalancedArguments) -> Self:
-        for index, one in enumerate(args.resources):
-            if any(one.name == before.name for before in args.resources[:index]):
-                raise ConfigurationError(f'resources[{index}].name: Duplicate value: "{one.name}"')
-            check(one.weight in (0, 1), f"resources[{index}].weight", one.weight, "must be 1")
+        for index, resource in enumerate(args.resources):
+            if any(resource.name == before.name for before in args.resources[:index]):
+                raise ConfigurationError(f'resources[{index}].name: Duplicate value: "{resource.name}"')
+            check(resource.weight in (0, 1), f"resources[{index}].weight", resource.weight, "must be 1")
         return cls(weights(args.resources, "resources") if args.resources else CPU_AND_MEMORY)
 
     def scores(self, requirements: PodRequirements) -> bool:
@@ -89,7 +89,7 @@ def _of_two(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
 
 def _of_many(offered: Sequence[Ints], fractions: Sequence[Floats]) -> Floats:
     """The standard deviation over the resources that the node has."""
-    has = np.array([one > 0 for one in offered])
+    has = np.array([amounts > 0 for amounts in offered])
     values = np.where(has, np.array(fractions), 0.0)
     count = has.sum(axis=0)
     mean = values.sum(axis=0) / np.maximum(count, 1)

@@ -79,10 +79,13 @@ class NodeResourcesFit(Plugin):
 
     @classmethod
     def configured(cls, args: FitArguments) -> Self:
-        said = args.scoring_strategy
-        resources = weights(said.resources, "scoringStrategy.resources") if said.resources else CPU_AND_MEMORY
+        scoring = args.scoring_strategy
+        resources = weights(scoring.resources, "scoringStrategy.resources") if scoring.resources else CPU_AND_MEMORY
         return cls(
-            _strategy_of(said), resources, ignored=args.ignored_resources, ignored_groups=args.ignored_resource_groups
+            _strategy_of(scoring),
+            resources,
+            ignored=args.ignored_resources,
+            ignored_groups=args.ignored_resource_groups,
         )
 
     def without(self, resources: frozenset[str]) -> NodeResourcesFit:
@@ -151,23 +154,23 @@ class NodeResourcesFit(Plugin):
         return True
 
 
-def _strategy_of(said: ScoringStrategy) -> Strategy:
+def _strategy_of(scoring: ScoringStrategy) -> Strategy:
     plain = {"LeastAllocated": least_allocated, "MostAllocated": most_allocated}
-    if said.type in plain:
-        if said.requested_to_capacity_ratio is not None:
+    if scoring.type in plain:
+        if scoring.requested_to_capacity_ratio is not None:
             why = "must be nil when type is not RequestedToCapacityRatio"
             raise ConfigurationError(f"scoringStrategy.requestedToCapacityRatio: Forbidden: {why}")
-        return plain[said.type]
+        return plain[scoring.type]
     supported = '"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"'
-    if said.type != "RequestedToCapacityRatio":
+    if scoring.type != "RequestedToCapacityRatio":
         raise ConfigurationError(
-            f'scoringStrategy.type: Unsupported value: "{said.type}": supported values: {supported}'
+            f'scoringStrategy.type: Unsupported value: "{scoring.type}": supported values: {supported}'
         )
     path = "scoringStrategy.requestedToCapacityRatio"
-    if said.requested_to_capacity_ratio is None:
+    if scoring.requested_to_capacity_ratio is None:
         why = "must be specified when type is RequestedToCapacityRatio"
         raise ConfigurationError(f"{path}: Required value: {why}")
-    path, points = f"{path}.shape", said.requested_to_capacity_ratio.shape
+    path, points = f"{path}.shape", scoring.requested_to_capacity_ratio.shape
     if not points:
         raise ConfigurationError(f"{path}: Required value: at least one point must be specified")
     for index, point in enumerate(points):

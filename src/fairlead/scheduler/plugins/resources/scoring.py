@@ -96,7 +96,7 @@ class ResourceSpec(Strict, frozen=True, rename="camel", kw_only=True, forbid_unk
 
 def weights(resources: Sequence[ResourceSpec], path: str) -> Weights:
     """What a configuration lists; 0 is nothing said."""
-    for index, one in enumerate(resources):
-        check(0 <= one.weight <= MAX_NODE_SCORE, f"{path}[{index}].weight", one.weight,
-              f"resource weight of {one.name} not in valid range (0, 100]")  # fmt: skip
-    return tuple((one.name, one.weight or 1) for one in resources)
+    for index, resource in enumerate(resources):
+        check(0 <= resource.weight <= MAX_NODE_SCORE, f"{path}[{index}].weight", resource.weight,
+              f"resource weight of {resource.name} not in valid range (0, 100]")  # fmt: skip
+    return tuple((resource.name, resource.weight or 1) for resource in resources)
