@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
 from fairlead.node.eviction.manager import EvictionState, Node, Outcome, eviction_pass
-from fairlead.node.eviction.ranking import ranked
+from fairlead.node.eviction.ranking import first_victim, ranked
 from fairlead.node.eviction.settings import EvictionSettings
 from fairlead.node.eviction.signals import FileSystems, FileSystemStats, NodeStats, Observation, Signal
 from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
@@ -58,6 +58,8 @@ def test_everybody_has_one_place_and_equals_keep_theirs(
     order = ranked(candidates, measured, signal, filesystems)
     assert sorted(each.uid for each in order) == sorted(each.uid for each in candidates)
     assert ranked(order, measured, signal, filesystems) == order
+    evictable = [each for each in order if not each.is_critical]
+    assert first_victim(candidates, measured, signal, filesystems) == (evictable[0] if evictable else None)
 
 
 @given(crowds(), _SIGNALS, _FILE_SYSTEMS)

@@ -37,11 +37,15 @@ class Candidate:
     local_volumes: tuple[str, ...]
     #: Volume and size of each `emptyDir` that has a limit.
     empty_dir_limits: tuple[tuple[str, Quantity], ...]
+    #: Whether it can exceed any of these limits; hardly any pod has one.
+    has_storage_limits: bool
 
 
 def candidate(pod: Obj) -> Candidate:
     metadata, spec = pod["metadata"], pod["spec"]
     volumes = spec.get("volumes") or ()
+    storage_limit = pod_limits(spec).get(STORAGE)
+    empty_dir_limits = tuple(_empty_dir_limits(volumes))
     return Candidate(
         uid=metadata.get("uid", ""),
         name=metadata["name"],
@@ -53,10 +57,11 @@ def candidate(pod: Obj) -> Candidate:
         storage_request=resource_request(spec, STORAGE),
         pod_level_memory=_pod_level_memory(spec),
         container_requests=_container_requests(spec),
-        storage_limit=pod_limits(spec).get(STORAGE),
+        storage_limit=storage_limit,
         container_storage_limits=dict(_container_storage_limits(spec)),
         local_volumes=tuple(volume["name"] for volume in volumes if _is_local(volume)),
-        empty_dir_limits=tuple(_empty_dir_limits(volumes)),
+        empty_dir_limits=empty_dir_limits,
+        has_storage_limits=storage_limit is not None or bool(empty_dir_limits),
     )
 
 

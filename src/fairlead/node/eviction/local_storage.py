@@ -26,8 +26,9 @@ def over_limits(
 ) -> Iterable[tuple[Candidate, str]]:
     """The pods that are above a limit, and what is said of each."""
     for candidate in candidates:
-        usage = usages.get(candidate.uid)
-        if usage is None or candidate.is_critical:
+        if not candidate.has_storage_limits or candidate.is_critical:
+            continue
+        if (usage := usages.get(candidate.uid)) is None:
             continue
         message = (
             _empty_dir_excess(candidate, usage)

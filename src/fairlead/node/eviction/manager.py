@@ -18,7 +18,7 @@ from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate
 from fairlead.node.eviction.local_storage import over_limits
 from fairlead.node.eviction.messages import EVICTED, account
-from fairlead.node.eviction.ranking import Overuse, Usages, ranked
+from fairlead.node.eviction.ranking import Overuse, Usages, first_victim
 from fairlead.node.eviction.reclaim import Reclaim, reclaims
 from fairlead.node.eviction.settings import EvictionSettings
 from fairlead.node.eviction.signals import (
@@ -179,14 +179,13 @@ def _victim(
 ) -> Eviction | None:
     """The first pod in the order of eviction that is not critical."""
     target = due[0]
-    for candidate in ranked(node.candidates, node.usages, target.signal, node.filesystems, node.overuse):
-        if candidate.is_critical:
-            continue
-        resource, usage = RESOURCE[target.signal], node.usages.get(candidate.uid)
-        message, annotations = account(resource, candidate, usage, due, observations)
-        grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
-        return Eviction(candidate, message, grace_seconds, annotations)
-    return None
+    candidate = first_victim(node.candidates, node.usages, target.signal, node.filesystems, node.overuse)
+    if candidate is None:
+        return None
+    resource, usage = RESOURCE[target.signal], node.usages.get(candidate.uid)
+    message, annotations = account(resource, candidate, usage, due, observations)
+    grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
+    return Eviction(candidate, message, grace_seconds, annotations)
 
 
 def _soft_grace(candidate: Candidate, maximum_grace_seconds: int) -> int:

@@ -46,14 +46,29 @@ def ranked(
     overuse: Overuse | None = None,
 ) -> list[Candidate]:
     """The pods, first to be evicted first; `usages` by uid. Equals keep their order."""
+    return sorted(candidates, key=_place(usages, signal, filesystems, overuse))
+
+
+def first_victim(
+    candidates: Iterable[Candidate],
+    usages: Usages,
+    signal: Signal,
+    filesystems: FileSystems,
+    overuse: Overuse | None = None,
+) -> Candidate | None:
+    """The first of them that may be evicted; None if all are critical."""
+    evictable = (candidate for candidate in candidates if not candidate.is_critical)
+    return min(evictable, key=_place(usages, signal, filesystems, overuse), default=None)
+
+
+def _place(
+    usages: Usages, signal: Signal, filesystems: FileSystems, overuse: Overuse | None
+) -> Callable[[Candidate], _SortKey]:
     key = _KEYS[RESOURCE[signal]]
     parts = measured(signal, filesystems)
-
-    def place(candidate: Candidate) -> _SortKey:
-        place = key(candidate, usages.get(candidate.uid), parts)
-        return place if overuse is None else (-overuse(candidate.namespace), *place)
-
-    return sorted(candidates, key=place)
+    if overuse is None:
+        return lambda candidate: key(candidate, usages.get(candidate.uid), parts)
+    return lambda candidate: (-overuse(candidate.namespace), *key(candidate, usages.get(candidate.uid), parts))
 
 
 def _by_memory(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> _SortKey:

@@ -14,6 +14,7 @@ from fairlead.golang.durations import parse_seconds
 from fairlead.node.eviction.signals import FileSystems, Observation, Observations, Signal
 from fairlead.node.percentages import ThresholdValue, parse_percentage
 
+_NANOS: Final = 10**9
 _WARNING: Final = "found {} for {} eviction. ignoring"
 #: Thresholds for container layers are never taken from the user: by where the layers are, the signals they follow.
 _FOLLOWED: Final[Mapping[FileSystems, Mapping[Signal, Signal]]] = {
@@ -43,14 +44,14 @@ class Threshold:
         return self.value.of(Quantity.of_units(observation.capacity))
 
     def is_met(self, observation: Observation) -> bool:
-        return Quantity.of_units(observation.available) < self.of(observation)
+        return observation.available * _NANOS < self.of(observation).nanos
 
     def is_unresolved(self, observation: Observation) -> bool:
         """Whether less is left than the threshold and its minimum reclaim together."""
         wanted = self.of(observation)
         if self.minimum_reclaim is not None:
             wanted += self.minimum_reclaim.of(Quantity.of_units(observation.capacity))
-        return Quantity.of_units(observation.available) < wanted
+        return observation.available * _NANOS < wanted.nanos
 
 
 def met(thresholds: Iterable[Threshold], observations: Observations) -> Iterator[Threshold]:
