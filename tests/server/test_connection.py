@@ -208,6 +208,50 @@ def test_a_head_that_is_too_large_is_told_so(head: bytes, code: bytes) -> None:
     check(test)
 
 
+@pytest.mark.parametrize(
+    ("header", "answer"),
+    [
+        (b"Content-Length: 9223372036854775808", b"400 Bad Request"),
+        (b"Content-Length: " + b"0" * 30 + b"9223372036854775808", b"400 Bad Request"),
+        (b"Content-Length: +1", b"400 Bad Request"),
+        (b"Transfer-Encoding: gzip, chunked", b"501 Not Implemented"),
+        (b"Transfer-Encoding: gzip", b"501 Not Implemented"),
+    ],
+)
+def test_a_body_that_nobody_could_read_is_refused_at_once(header: bytes, answer: bytes) -> None:
+    """net/http: `parseContentLength` takes 63 bits, `parseTransferEncoding` nothing but chunks."""
+
+    async def test() -> None:
+        house = House(echo)
+        await house.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n")
+        assert house.wire.written.startswith(b"HTTP/1.1 " + answer + b"\r\n")
+        text = b"Unsupported transfer encoding" if answer.startswith(b"501") else answer
+        assert house.wire.written.endswith(b"\r\n\r\n" + text)
+        assert not house.tasks
+
+    check(test)
+
+
+@pytest.mark.parametrize("header", [b"Content-Length: 5", b"Content-Length: 0005", b"transfer-encoding: Chunked"])
+def test_bodies_of_a_known_length_and_chunks_are_read(header: bytes) -> None:
+    async def test() -> None:
+        house = House(echo)
+        body = b"5\r\nhello\r\n0\r\n\r\n" if b"hunked" in header else b"hello"
+        await house.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n" + body)
+        assert house.wire.written.endswith(b"hello")
+
+    check(test)
+
+
+def test_an_answer_says_when_it_was_made() -> None:
+    async def test() -> None:
+        house = House(ok)
+        await house.receives(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\n" in house.wire.written
+
+    check(test)
+
+
 def test_a_large_head_is_no_problem() -> None:
     async def test() -> None:
         house = House(ok)

@@ -6,7 +6,11 @@ import asyncio
 import http
 import logging
 from collections.abc import Awaitable, Callable
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+from fairlead.runtime.clock import now
 
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
@@ -23,6 +27,12 @@ def framing(length: int | None, version: str) -> tuple[bytes, bytes]:
     if length is not None:
         return b"content-length", b"%d" % length
     return (b"transfer-encoding", b"chunked") if version == "1.1" else (b"connection", b"close")
+
+
+@lru_cache(maxsize=4)
+def _date_line(second: int) -> bytes:
+    """When the answer was made, as every answer of Go says."""
+    return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
 class Exchange:
@@ -139,7 +149,7 @@ class Exchange:
             self._answered(self)
 
     def _composed(self, code: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        parts = [_STATUS_LINES[code]]
+        parts = [_STATUS_LINES[code], _date_line(int(now()))]
         for name, value in headers:
             if b"\r" in value or b"\n" in value:
                 raise ValueError(f"a header must be one line: {name!r}")

@@ -44,6 +44,12 @@ KNOWN = "fairlead.known"
 _BAD = "400 Bad Request"
 _URL_TOO_LONG = "414 URI Too Long"
 _HEAD_TOO_LARGE = "431 Request Header Fields Too Large"
+_UNKNOWN_ENCODING = "501 Not Implemented"
+#: What is said beneath a status line that is not the same.
+_EXPLAINED = {_UNKNOWN_ENCODING: "Unsupported transfer encoding"}
+#: A number of more than 63 bits is no length to Go. It has so many digits.
+_MAX_LENGTH_DIGITS = 19
+_MAX_LENGTH = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +235,10 @@ class Connection(asyncio.Protocol):
         elif self.transport is None or (ahead is not None and ahead.has_begun and not ahead.is_complete):
             self.abort()
         else:
-            text = self._why.encode()
+            text = _EXPLAINED.get(self._why, self._why)
             self.transport.write(
-                b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n%b" % (text, text)
+                f"HTTP/1.1 {self._why}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+                f"connection: close\r\n\r\n{text}".encode()
             )
             self.close()
 
@@ -263,7 +270,12 @@ class Connection(asyncio.Protocol):
             return  # after a chunked body: nobody asks for those
         if len(self._headers) >= MAX_HEAD_LINES:
             raise self._refusing(_HEAD_TOO_LARGE)
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        if name == b"transfer-encoding" and value.lower() != b"chunked":
+            raise self._refusing(_UNKNOWN_ENCODING)
+        if name == b"content-length" and not _is_length(value):
+            raise self._refusing(_BAD)
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         assert self.transport is not None
@@ -357,6 +369,14 @@ class Connection(asyncio.Protocol):
         else:
             seconds = math.inf  # however long our own work takes
         self.deadline = self._loop.time() + seconds
+
+
+def _is_length(value: bytes) -> bool:
+    digits = value.strip()
+    significant = digits.lstrip(b"0")
+    return (
+        digits.isdigit() and len(significant) <= _MAX_LENGTH_DIGITS and int(digits[-_MAX_LENGTH_DIGITS:]) <= _MAX_LENGTH
+    )
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:

@@ -46,7 +46,7 @@ from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Catalogue
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
-from fairlead.server.storage.listing import check_list, list_page, list_revision, wait_for
+from fairlead.server.storage.listing import list_page, list_revision, wait_for
 from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
@@ -120,7 +120,6 @@ class Registry:
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         served, version = self.catalogue.of(resource)
-        check_list(query)
         if not query.continue_token:
             await wait_for(self.store, list_revision(query))
         selection = select(served, version, namespace, query.labels, query.fields)
