@@ -14,8 +14,9 @@ from fairlead.api.podresources import Amounts
 from fairlead.golang.quoting import go_quote
 from fairlead.node.allocatable import Machine, all_pods, allocatable, capacity, over_reserved, reserved
 from fairlead.node.cgroups.cpu import shares
-from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, parse_cgroup, path_of
-from fairlead.node.cgroups.values import MEMORY_MIN, CgroupValues, huge_page_limits
+from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, parse_cgroup, path_of, qos_cgroup
+from fairlead.node.cgroups.qos_tree import ClassRequests, QosReservation, qos_values
+from fairlead.node.cgroups.values import MEMORY_MIN, CgroupSettings, CgroupValues, huge_page_limits
 from fairlead.node.configuration.enforcement import (
     KUBE_RESERVED,
     KUBE_RESERVED_COMPRESSIBLE,
@@ -24,10 +25,10 @@ from fairlead.node.configuration.enforcement import (
     SYSTEM_RESERVED_COMPRESSIBLE,
 )
 from fairlead.node.configuration.errors import Stage, StartupError
-from fairlead.node.configuration.feature_gates import MEMORY_QOS
+from fairlead.node.configuration.feature_gates import MEMORY_QOS, QOS_RESERVED
 from fairlead.node.configuration.load import Configured
-from fairlead.node.reservations import PID, Reservations
-from fairlead.node.startup import start_settings
+from fairlead.node.reservations import PID
+from fairlead.node.startup import StartSettings, start_settings
 
 ENFORCED: Final = "NodeAllocatableEnforced"
 NOT_ENFORCED: Final = "FailedNodeAllocatableEnforcement"
@@ -82,8 +83,26 @@ def node_plan(configured: Configured, machine: Machine, missing_cgroups: Collect
         cgroups[root] = _values(all_pods(machine, config, reservations, in_full=not enforces_pods))
         events.append(NodeEvent("Normal", ENFORCED, "Updated Node Allocatable limit across pods"))
     enforced = _Enforced(cgroups, events)
-    problem = _enforce(configured, reservations, missing_cgroups, enforced)
+    problem = _enforce(configured, started, missing_cgroups, enforced)
     return NodePlan(total, allocatable(total, taken), cgroups, tuple(events), problem)
+
+
+def class_cgroups(
+    configured: Configured, machine: Machine, requests: ClassRequests
+) -> Mapping[CgroupName, CgroupValues]:
+    """The cgroups of the QoS classes with what pods request, the lowest class first."""
+    config = configured.configuration
+    if not config.cgroups_per_qos:
+        return {}
+    started = start_settings(config, machine.cpus)
+    reservation = None
+    if configured.gates.enabled(QOS_RESERVED) and "memory" in started.qos_reserved_percent:
+        memory = all_pods(machine, config, started.reservations, in_full=False)["memory"]
+        reservation = QosReservation(started.qos_reserved_percent["memory"], memory.units)
+    settings = CgroupSettings.of(config, configured.gates, configured.cgroup_version)
+    root = kubepods(config.cgroup_root)
+    classes = qos_values(requests, settings, reservation)
+    return {qos_cgroup(root, class_): values for class_, values in classes.items()}
 
 
 class _Enforced(NamedTuple):
@@ -94,11 +113,11 @@ class _Enforced(NamedTuple):
 
 
 def _enforce(
-    configured: Configured, reservations: Reservations, missing_cgroups: Collection[str], enforced: _Enforced
+    configured: Configured, started: StartSettings, missing_cgroups: Collection[str], enforced: _Enforced
 ) -> str:
     """Write the limits of daemons that are asked for; returns why one could not be written, or nothing."""
     config = configured.configuration
-    driver = CgroupDriver(config.cgroup_driver)
+    reservations, driver = started.reservations, started.cgroup_driver
     of_daemons = {
         "system": (config.system_reserved_cgroup, reservations.system),
         "kube": (config.kube_reserved_cgroup, reservations.kube),
@@ -112,7 +131,7 @@ def _enforce(
             message = f"Failed to enforce {level.title} Cgroup Limits on {go_quote(path)}: {problem}"
             enforced.events.append(NodeEvent("Warning", NOT_ENFORCED, message))
             return message
-        protects = configured.gates.enabled(MEMORY_QOS)
+        protects = configured.cgroup_version == 2 and configured.gates.enabled(MEMORY_QOS)
         enforced.cgroups[name] = _daemon_values(amounts or {}, level.is_compressible, protects)
         message = f"Updated limits on {level.daemons} reserved cgroup {path}"
         enforced.events.append(NodeEvent("Normal", ENFORCED, message))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fairlead.golang.quoting import go_quote
+from fairlead.node.cgroups.names import CgroupDriver
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.settings import KubeletConfiguration
 from fairlead.node.eviction.settings import EvictionSettings, eviction_settings
@@ -24,6 +26,7 @@ class StartSettings:
     #: What part of their requests higher classes have reserved, by resource; it takes the feature QOSReserved.
     qos_reserved_percent: Mapping[str, int]
     eviction: EvictionSettings
+    cgroup_driver: CgroupDriver
 
 
 def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
@@ -33,6 +36,15 @@ def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
         hard = parse_thresholds(config.eviction_hard, {}, {}, {}, enforces_pods=False)
         percent = read_flag("--qos-reserved", parse_qos_reserved, config.qos_reserved)
         eviction = eviction_settings(config)
+        driver = _cgroup_driver(config.cgroup_driver)
     except ValueError as problem:
         raise StartupError(Stage.START, str(problem)) from None
-    return StartSettings(reservations, hard, percent, eviction)
+    return StartSettings(reservations, hard, percent, eviction, driver)
+
+
+def _cgroup_driver(text: str) -> CgroupDriver:
+    """A kubelet takes every other word for cgroupfs; here a mistyped one is told of."""
+    if text not in set(CgroupDriver):
+        listed = " or ".join(go_quote(driver) for driver in CgroupDriver)
+        raise ValueError(f"cgroupDriver (--cgroup-driver) {go_quote(text)} must be {listed}")
+    return CgroupDriver(text)

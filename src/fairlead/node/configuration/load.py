@@ -38,6 +38,7 @@ _LONGEST_RESTART_SECONDS: Final = 300.0
 class Configured:
     configuration: KubeletConfiguration
     gates: FeatureGates
+    cgroup_version: int = 2
     #: What was said and does nothing.
     warnings: tuple[str, ...] = ()
 
@@ -60,7 +61,7 @@ def configure(
         raise StartupError(Stage.VALIDATION, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
     if configuration.qos_reserved and not gates.enabled(QOS_RESERVED):
         warnings.append("qosReserved (--qos-reserved) does nothing: the feature gate QOSReserved is not enabled")
-    return Configured(configuration, gates, tuple(warnings))
+    return Configured(configuration, gates, cgroup_version, tuple(warnings))
 
 
 def _with_stated(gates: FeatureGates, stated: Mapping[str, bool]) -> FeatureGates:
