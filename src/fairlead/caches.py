@@ -1,37 +1,66 @@
-"""Answers about short texts, remembered.
+"""Caches whose memory is bounded, whatever strangers send.
 
-`lru_cache` bounds how many answers are kept and not how large their keys are. What a client may send is bounded in
-megabytes, so a cache of a thousand texts could be made to hold gigabytes: texts that nobody would write are computed
-each time.
+`functools.lru_cache` bounds how many answers are kept and not how large their keys are. What a client may send is
+bounded in megabytes, so a cache of a thousand texts could be made to hold gigabytes: texts that nobody would write are
+computed each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
-#: The longest text that is worth a place.
-LONGEST = 512
+#: The longest text that is worth a place, where a cache does not say otherwise.
+LONGEST: Final = 512
 
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+Text = TypeVar("Text", str, bytes)
 
 
-def remembered(
-    maxsize: int,
-) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
-    """Like `lru_cache(maxsize)` on a function of a text (and little else); long texts are not kept."""
+def bounded_cache(
+    maxsize: int, longest: int = LONGEST
+) -> Callable[[Callable[Concatenate[Text, P], T]], Callable[Concatenate[Text, P], T]]:
+    """Like `lru_cache(maxsize)` on a function of a text (and little else); longer texts are not kept."""
 
-    def decorate(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
-        known = lru_cache(maxsize=maxsize)(function)
+    def decorate(function: Callable[Concatenate[Text, P], T]) -> Callable[Concatenate[Text, P], T]:
+        cached = lru_cache(maxsize=maxsize)(function)
 
         @wraps(function)
-        def answer(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            if len(text) > LONGEST:
+        def answer(text: Text, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            if len(text) > longest:
                 return function(text, *args, **kwargs)
-            return known(text, *args, **kwargs)  # type: ignore[arg-type]  # texts and flags can be hashed
+            return cached(text, *args, **kwargs)  # type: ignore[arg-type]  # texts and flags can be hashed
 
         return answer
 
     return decorate
+
+
+class LruCache(Generic[K, T]):
+    """A dictionary that forgets what was not used for longest. Whoever puts something in bounds its size."""
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._items: OrderedDict[K, T] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._items
+
+    def get(self, key: K) -> T | None:
+        found = self._items.get(key)
+        if found is not None:
+            self._items.move_to_end(key)
+        return found
+
+    def put(self, key: K, value: T) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._maxsize:
+            self._items.popitem(last=False)

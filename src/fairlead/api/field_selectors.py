@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead.api.selectors import SelectorError
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ _TERMS: Final = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
 _OPERATOR: Final = re.compile("!=|==|=")
 
 
-@remembered(maxsize=1024)
+@bounded_cache(maxsize=1024)
 def parse(text: str) -> FieldSelector:
     """The selector a text stands for; the empty text selects everything."""
     terms = []

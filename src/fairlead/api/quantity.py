@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Final
 
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 
 BAD_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 BAD_NUMBER: Final = "unable to parse numeric part of quantity"
@@ -147,7 +146,7 @@ def _factored(amount: int, base: int, power: int, step: int) -> tuple[int, int]:
     return amount, power
 
 
-@remembered(maxsize=_REMEMBERED)
+@bounded_cache(maxsize=_REMEMBERED)
 def parse(text: str) -> Quantity:
     """The quantity a text stands for; raises `QuantityError`."""
     if text == "0":
@@ -214,7 +213,11 @@ def _scaled(mantissa: int, scale: int) -> int:
 
 
 def _memoised(compute: Callable[[Quantity], int]) -> Callable[[str], int]:
-    return lru_cache(maxsize=_REMEMBERED)(lambda text: compute(parse(text)))
+    @bounded_cache(maxsize=_REMEMBERED)
+    def computed(text: str) -> int:
+        return compute(parse(text))
+
+    return computed
 
 
 #: `Value()` of a text: whole units (bytes) as int64, rounded up.
@@ -223,13 +226,13 @@ units: Final = _memoised(lambda quantity: quantity.units)
 milli: Final = _memoised(lambda quantity: quantity.milli)
 
 
-@remembered(maxsize=_REMEMBERED)
+@bounded_cache(maxsize=_REMEMBERED)
 def canonical(text: str) -> str:
     """The text that reads back from the API for the text that was sent."""
     return str(parse(text))
 
 
-@remembered(maxsize=_REMEMBERED)
+@bounded_cache(maxsize=_REMEMBERED)
 def round_up_to_milli(text: str) -> str:
     """The canonical text after rounding up to thousandths, as defaulting does to resource lists (S0-42)."""
     return str(parse(text).rounded_up_to_milli())

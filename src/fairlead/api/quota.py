@@ -26,7 +26,7 @@ from fairlead.api.podresources import (
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import CLAIMS, PODS, SERVICES
 from fairlead.api.volumes import storage_class_of
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 
 _ONE: Final = Quantity.of_units(1)
 _STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
@@ -66,7 +66,7 @@ _MUST_BE_SPECIFIED = frozenset(
 # -- names
 
 
-@remembered(maxsize=1024)
+@bounded_cache(maxsize=1024)
 def counted_on(name: str) -> str:
     """`Resource.qualified` of the kind on which a quota's name is counted; empty if nobody counts it."""
     if known := _COUNTED_ON.get(name):
@@ -123,7 +123,7 @@ def _pod_usage(pod: Obj, now: float) -> Amounts:
     return used
 
 
-@remembered(maxsize=1024)
+@bounded_cache(maxsize=1024)
 def _names_of_request(name: str) -> tuple[str, ...]:
     """`cpu` counts as `cpu` and as `requests.cpu`, an extended resource only as the latter."""
     prefixed = f"requests.{name}"

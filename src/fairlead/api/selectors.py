@@ -17,7 +17,7 @@ from fairlead.api import names
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors, Word, quoted
 from fairlead.api.objects import Obj
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.quoting import go_quote
 
 Labels: TypeAlias = Mapping[str, str]
@@ -279,7 +279,7 @@ def validate_structured(selector: Obj | None, errors: Errors, path: str, *, any_
                     errors.invalid(f"{here}.values[{position}]", value, text)
 
 
-@remembered(maxsize=1024)
+@bounded_cache(maxsize=1024)
 def parse(text: str) -> LabelSelector:
     """The selector a text stands for; the empty text selects everything."""
     return LabelSelector.of(_Parser(text).requirements())

@@ -16,7 +16,7 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -28,7 +28,9 @@ from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import Api, PatchType
+from fairlead.caches import LruCache
 from fairlead.runtime import chance, clock
+from fairlead.runtime.token_bucket import TokenBucket
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
@@ -50,9 +52,6 @@ SERIES_FINISH_SECONDS = 360.0
 ROUNDS_PER_REFRESH = 5  # every half hour
 
 log = logging.getLogger(__name__)
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 class Said(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
@@ -172,9 +171,9 @@ class EventRecorder(Recorder):
 
     def __init__(self, api: Api, component: str, *, host: str = "") -> None:
         super().__init__(api, component, host=host)
-        self._similar: _Recent[Hashable, _Similar] = _Recent(REMEMBERED)
-        self._seen: _Recent[Hashable, _Seen] = _Recent(REMEMBERED)
-        self._budgets: _Recent[Hashable, _Budget] = _Recent(REMEMBERED)
+        self._similar: LruCache[Hashable, _Similar] = LruCache(REMEMBERED)
+        self._seen: LruCache[Hashable, _Seen] = LruCache(REMEMBERED)
+        self._limits: LruCache[Hashable, TokenBucket] = LruCache(REMEMBERED)
 
     async def _record(self, said: Said) -> None:
         key, message = self._combined(said)
@@ -203,9 +202,9 @@ class EventRecorder(Recorder):
 
     def _may_speak(self, said: Said) -> bool:
         who = (_identity(said.regarding), said.type)
-        budget = self._budgets.get(who) or _Budget(SPAM_BURST, said.at)
-        self._budgets.put(who, budget)
-        return budget.take(said.at)
+        limit = self._limits.get(who) or TokenBucket(SPAM_REFILL_PER_SECOND, SPAM_BURST, said.at)
+        self._limits.put(who, limit)
+        return limit.take(said.at)
 
     def _counted(self, said: Said, message: str, seen: _Seen) -> Obj:
         source = {"component": said.component} | ({"host": self._host} if self._host else {})
@@ -289,26 +288,6 @@ class SeriesRecorder(Recorder):
         return event
 
 
-class _Recent(Generic[K, V]):
-    """A dictionary that forgets what was not used for longest."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._items: OrderedDict[K, V] = OrderedDict()
-
-    def get(self, key: K) -> V | None:
-        found = self._items.get(key)
-        if found is not None:
-            self._items.move_to_end(key)
-        return found
-
-    def put(self, key: K, value: V) -> None:
-        self._items[key] = value
-        self._items.move_to_end(key)
-        if len(self._items) > self._limit:
-            self._items.popitem(last=False)
-
-
 @dataclass(slots=True)
 class _Similar:
     last: float = 0.0
@@ -320,23 +299,6 @@ class _Seen:
     name: str
     first: float
     count: int = 0
-
-
-@dataclass(slots=True)
-class _Budget:
-    """A token bucket."""
-
-    tokens: float
-    filled_at: float
-
-    def take(self, now: float) -> bool:
-        passed = max(now - self.filled_at, 0.0)  # somebody may have set the clock back
-        self.tokens = min(SPAM_BURST, self.tokens + passed * SPAM_REFILL_PER_SECOND)
-        self.filled_at = now
-        if self.tokens < 1.0:
-            return False
-        self.tokens -= 1.0
-        return True
 
 
 @dataclass(slots=True)

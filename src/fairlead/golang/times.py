@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.quoting import go_quote
 
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
@@ -28,7 +28,7 @@ class TimestampError(ValueError):
     """The text is no time; `str()` of it is Go's message."""
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def seconds(text: str) -> str | None:
     """The `metav1.Time` that reads back for a text; None for Go's zero time, which is written as null."""
     if _is_written(text, _WRITTEN_SECONDS):
@@ -37,7 +37,7 @@ def seconds(text: str) -> str | None:
     return None if moment == _ZERO else written(moment)
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def micros(text: str) -> str | None:
     """The `metav1.MicroTime` that reads back for a text."""
     if _is_written(text, _WRITTEN_MICROS):

@@ -20,7 +20,7 @@ from ipaddress import (
 from typing import Final, TypeAlias
 
 from fairlead.api.fields import Errors
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.numbers import known_int
 from fairlead.golang.quoting import go_quote
 
@@ -34,7 +34,7 @@ _PLAIN: Final = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])")
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def parse_ip(text: str) -> Address | None:
     """`ParseIPSloppy`: an IPv4-mapped IPv6 address counts as IPv4."""
     if "%" in text or not text.isascii():

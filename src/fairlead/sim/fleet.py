@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
@@ -25,6 +24,7 @@ from fairlead.api.podresources import pod_requests
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
+from fairlead.caches import bounded_cache
 from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.node.admission import refusal_for
@@ -32,6 +32,7 @@ from fairlead.node.allocation import NodeAllocation, amounts, whole_amounts
 from fairlead.node.starting import NOTHING
 from fairlead.node.status import Place
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
+from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.containers import PodRun
@@ -47,6 +48,7 @@ WORKERS = 64
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 #: How many leases are renewed together.
 RENEWING = 16
+#: The kubelet's --event-qps and --event-burst, for the fleet as a whole.
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 LEASE_NAMESPACE = "kube-node-lease"
 
@@ -67,7 +69,7 @@ class Fleet:
             self._take(name, _allocatable(node))
         self._heartbeats = heartbeats
         self._recorder = EventRecorder(api, "kubelet") if events else None
-        self._budget = _Budget()
+        self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
         self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
@@ -337,7 +339,7 @@ class Fleet:
         """Record what went wrong with a pod, and what went well as far as the kubelet's budget reaches (S0-77)."""
         if not notes or self._recorder is None:
             return
-        is_told = self._budget.spend(sum(note.type == NORMAL for note in notes))
+        is_told = self._event_limit.take(monotonic(), sum(note.type == NORMAL for note in notes))
         for note in notes:
             if is_told or note.type != NORMAL:
                 self._recorder.event(reference(pod, PODS, note.path), note.type, note.reason, note.message)
@@ -356,22 +358,6 @@ class Fleet:
         return Place(address_of(self._numbers[pod.spec.node_name]), pod_ip)
 
 
-class _Budget:
-    """How many events may be recorded: the kubelet's --event-qps and --event-burst, for the fleet as a whole."""
-
-    def __init__(self) -> None:
-        self._left, self._at = float(EVENT_BURST), 0.0
-
-    def spend(self, amount: int) -> bool:
-        moment = monotonic()
-        self._left = min(self._left + (moment - self._at) * EVENTS_PER_SECOND, EVENT_BURST)
-        self._at = moment
-        if self._left < amount:
-            return False
-        self._left -= amount
-        return True
-
-
 def _allocatable(node: Obj) -> dict[str, int]:
     status = node.get("status") or {}
     return amounts(status.get("allocatable") or status.get("capacity") or {})
@@ -381,12 +367,14 @@ def wants(pod: Pod) -> Mapping[str, int]:
     """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
     spec = pod.spec
     parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_overhead, spec.raw_resources)
-    return _wanted(*(bytes(part) for part in parts))
+    return _wanted(b"\0".join(bytes(part) for part in parts))  # which no JSON holds
 
 
-@lru_cache(maxsize=1024)
-def _wanted(*decisive: bytes) -> Mapping[str, int]:
+@bounded_cache(maxsize=1024, longest=16_384)
+def _wanted(decisive: bytes) -> Mapping[str, int]:
     """The same of the parts of a spec that decide, for many pods come from few templates."""
     fields = ("containers", "initContainers", "overhead", "resources")
-    spec: Obj = {field: msgspec.json.decode(part) for field, part in zip(fields, decisive, strict=True) if part}
+    spec: Obj = {
+        field: msgspec.json.decode(part) for field, part in zip(fields, decisive.split(b"\0"), strict=True) if part
+    }
     return MappingProxyType(whole_amounts(pod_requests(spec)))

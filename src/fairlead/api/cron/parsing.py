@@ -13,7 +13,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairlead.api.cron.schedules import EverySchedule, FieldSchedule, Schedule
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.durations import NANOSECONDS, parse_nanoseconds
 from fairlead.golang.numbers import atoi
 
@@ -56,7 +56,7 @@ _ZONE_PREFIXES: Final = ("TZ=", "CRON_TZ=")
 _NO_SPACE_AFTER_ZONE: Final = "invalid schedule format: runtime error: slice bounds out of range [:-1]"
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def parse(text: str, zone_name: str = "") -> Schedule:
     """The schedule of a text, on the wall clock of a zone; a zone in the text comes first. Raises ScheduleError."""
     if not text:

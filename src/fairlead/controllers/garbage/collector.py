@@ -11,7 +11,6 @@ Source: pkg/controller/garbagecollector/garbagecollector.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Generator, Iterable, Sequence
 from enum import Enum, auto
 from typing import Any, Final
@@ -26,6 +25,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
+from fairlead.caches import LruCache
 from fairlead.client.events import WARNING
 from fairlead.controllers.actions import (
     Action,
@@ -70,7 +70,7 @@ class GarbageCollector(Controller[Any]):
     def __init__(self) -> None:
         self._graph = Graph()
         self._unmapped: set[str] = set()
-        self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()  # owners that the server does not have
+        self._absent: LruCache[tuple[str, ...], bool] = LruCache(REMEMBERED)  # owners that the server does not have
 
     def concerns(self, old: Object | None, new: Object | None, world: World) -> bool:
         return False
@@ -138,9 +138,7 @@ class GarbageCollector(Controller[Any]):
             return _Owner.IMPOSSIBLE
         state = yield from _ask(reference, resource, namespace if resource.namespaced else "")
         if state is _Owner.GONE:
-            self._absent[where] = None
-            if len(self._absent) > REMEMBERED:
-                self._absent.popitem(last=False)
+            self._absent.put(where, True)
         return state
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 
 _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
@@ -21,7 +21,7 @@ _REFERENCE = re.compile(
 )
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def default_pull_policy(image: str) -> str:
     """`Always` for the tag `latest`, given or implied; else `IfNotPresent`."""
     reference = _REFERENCE.fullmatch(image)

@@ -7,11 +7,11 @@ only one: then two specs are the same but for one name that is right in both.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from typing import Final
 
 from fairlead.api.encoded import encode, key_start_bytes
 from fairlead.api.objects import Obj, metadata
+from fairlead.caches import LruCache
 
 #: Specs that were not seen for longest are forgotten beyond this number, and large ones are not remembered at all.
 REMEMBERED: Final = 512
@@ -28,7 +28,7 @@ class KnownSpecs:
     """The specs that break no rule, each with the warnings that it deserves."""
 
     def __init__(self) -> None:
-        self._warnings: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+        self._warnings: LruCache[bytes, tuple[str, ...]] = LruCache(REMEMBERED)
 
     @staticmethod
     def key(pod: Obj) -> bytes | None:
@@ -44,14 +44,9 @@ class KnownSpecs:
 
     def find(self, key: bytes | None) -> tuple[str, ...] | None:
         """The warnings about a spec that breaks no rule; None if that is not known."""
-        found = self._warnings.get(key) if key is not None else None
-        if found is not None:
-            self._warnings.move_to_end(key)  # type: ignore[arg-type]
-        return found
+        return self._warnings.get(key) if key is not None else None
 
     def add(self, key: bytes | None, warnings: tuple[str, ...]) -> None:
         """It breaks no rule."""
         if key is not None:
-            self._warnings[key] = warnings
-            if len(self._warnings) > REMEMBERED:
-                self._warnings.popitem(last=False)
+            self._warnings.put(key, warnings)

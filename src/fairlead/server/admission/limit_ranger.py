@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from fairlead.api.encoded import Encoded
@@ -17,6 +16,7 @@ from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.podresources import pod_limits, pod_requests
 from fairlead.api.quantity import MAX_INT64, ZERO, Quantity, parse
+from fairlead.caches import bounded_cache
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 ANNOTATION = "kubernetes.io/limit-ranger"
@@ -92,7 +92,7 @@ class LimitRanger(AdmissionPlugin):
             yield _compiled(found.raw)
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(maxsize=1024, longest=16_384)
 def _compiled(raw: bytes) -> _Rules:
     items = Encoded(raw).view(_LimitRange).spec.limits or ()
     defaults: dict[str, str] = {}

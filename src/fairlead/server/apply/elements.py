@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.numbers import atoi
 from fairlead.golang.quoting import go_quote
 
@@ -48,7 +48,7 @@ def text(item: Any) -> str:
     return _quoted(item) if type(item) is str else _number(item)
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def _quoted(item: str) -> str:
     return html_safe(msgspec.json.encode(item).decode())
 

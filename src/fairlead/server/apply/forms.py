@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
+from fairlead.caches import LruCache
 from fairlead.server.apply.fieldsets import Fields
 from fairlead.server.apply.shapes import Atom, Compiler
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import Convert, Version
 from fairlead.server.openapi import custom
 from fairlead.server.openapi.definitions import V3, definition
+
+#: How many kinds of births a form remembers.
+_BIRTHS_KEPT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Form:
     #: Whether the schema may change while objects exist.
     is_custom: bool = False
     #: What creators own, by what decides about that (`managers.py`).
-    births: dict[bytes, Fields] = field(default_factory=dict, compare=False)
+    births: LruCache[bytes, Fields] = field(default_factory=lambda: LruCache(_BIRTHS_KEPT), compare=False)
 
     def of(self, obj: Obj, other: Form | None = None) -> Obj:
         """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""

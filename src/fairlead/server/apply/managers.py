@@ -48,8 +48,7 @@ _STRIPPED: Final = of_paths(
     ),
 )  # fmt: skip
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
-#: How many kinds of births a form remembers, and of which size at most.
-_REMEMBERED: Final = 256
+#: How large a birth may be that its form remembers.
 _LARGEST_BYTES: Final = 8192
 
 
@@ -103,9 +102,7 @@ def _born(new: Obj, writer: Writer) -> Fields:
     if found is None:
         found = _changed(_Comparisons(None, new, None, writer), writer)
         if len(key) <= _LARGEST_BYTES:
-            known[key] = found
-            if len(known) > _REMEMBERED:
-                del known[next(iter(known))]
+            known.put(key, found)
     return found
 
 

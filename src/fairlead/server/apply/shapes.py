@@ -11,11 +11,12 @@ Source: kube-openapi `pkg/schemaconv`, structured-merge-diff `schema/elements.go
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from fairlead.api.fields import quoted
 from fairlead.api.objects import Obj
+from fairlead.caches import bounded_cache
 from fairlead.server.apply import elements
 from fairlead.server.crds.schema import ABSENT
 
@@ -139,7 +140,7 @@ def _by_keys(keys: Sequence[str], items: Atom) -> ElementOf:
     defaults = {key: declared[key].default if key in declared else ABSENT for key in sorted(keys)}
     one = next(iter(defaults)) if len(defaults) == 1 else ""
 
-    @lru_cache(maxsize=1024)
+    @bounded_cache(maxsize=1024)
     def named(value: str) -> str:
         return elements.key([(one, value)])
 

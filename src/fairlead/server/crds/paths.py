@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from fairlead.api.objects import Obj
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.numbers import atoi
 
 Step: TypeAlias = Callable[[Any], Iterator[Any]]
@@ -48,7 +48,7 @@ class PathError(ValueError):
     """The path is not one."""
 
 
-@remembered(maxsize=4096)
+@bounded_cache(maxsize=4096)
 def compile_path(path: str) -> Finder:
     """The values a path leads to; nothing where a field is missing."""
     steps = list(_steps(path))

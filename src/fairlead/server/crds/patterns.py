@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 import re2
+
+from fairlead.caches import bounded_cache
 
 #: How often a part may be repeated, in Go and in RE2.
 _MOST_REPEATED: Final = 1000
@@ -21,6 +22,9 @@ _MEMORY: Final = (256 << 10, 8 << 20)
 #: Instructions that all patterns of a schema together may compile to, and what one that is too large counts for.
 _MOST_INSTRUCTIONS: Final = 1 << 20
 _TOO_MANY_INSTRUCTIONS: Final = 1 << 17
+
+#: Patterns that are longer than this are compiled each time.
+_LONGEST_KEPT: Final = 16_384
 
 _TOO_LARGE: Final = "pattern too large - compile failed"
 _NOT_IN_GO: Final = r"\C"
@@ -67,7 +71,7 @@ class Pattern:
         return self._compiled.search(text) is not None
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache(maxsize=1024, longest=_LONGEST_KEPT)
 def compile_pattern(text: str) -> Pattern:
     """The compiled pattern. Raises `BadPattern`."""
     return Pattern(text)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead.api.errors import NotAcceptable
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -114,7 +114,7 @@ def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
     return (kind, version) if is_known else None
 
 
-@remembered(maxsize=256)
+@bounded_cache(maxsize=256)
 def form_of(accept: str, *, is_routed: bool = True, has_rows: bool = True) -> Form:
     """The form that an `Accept` header asks for; raises `NotAcceptable`.
 

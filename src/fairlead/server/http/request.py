@@ -14,7 +14,7 @@ from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.users import User
 from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
-from fairlead.caches import remembered
+from fairlead.caches import bounded_cache
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.server.apply.bodies import check_options, manager_of
@@ -200,7 +200,7 @@ class Request:
         return bool(self.flag("watch")) if "watch" in self.query else False
 
 
-@remembered(maxsize=256)
+@bounded_cache(maxsize=256)
 def _default_write(user_agent: str) -> WriteOptions:
     """The options of a request without a query. Clients are few, so each is made once."""
     return WriteOptions(field_manager=manager_of("", user_agent), field_validation="Warn")
