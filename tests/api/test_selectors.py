@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from fairlead.api import selectors
 from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors
-from fairlead.api.selectors import Operator, Requirement, SelectorError, of_structured, parse
+from fairlead.api.labels import LabelSelector
+from fairlead.api.node_affinity import NodeSelectorTerm, matches_term
+from fairlead.api.selector_text import parse
+from fairlead.api.selectors import Operator, Requirement, SelectorError, of_structured
 
 
 @pytest.mark.parametrize(
@@ -156,9 +160,9 @@ requirements = st.one_of(
 def test_written_selector_parses_to_itself_and_all_requirements_must_hold(
     found: list[Requirement], labels: dict[str, str]
 ) -> None:
-    selector = selectors.LabelSelector.of(found)
+    selector = selectors.Selector.of(found)
     assert parse(str(selector)) == selector
-    one_by_one = all(selectors.LabelSelector((one,)).matches(labels) for one in found)
+    one_by_one = all(selectors.Selector((part,)).matches(labels) for part in found)
     assert selector.matches(labels) is one_by_one
 
 
@@ -169,3 +173,39 @@ def test_any_text_is_a_selector_or_refused(text: str) -> None:
     except SelectorError:
         return
     assert parse(str(selector)) == selector
+
+
+STRUCTURED = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchLabels": st.dictionaries(words, words, max_size=2),
+        "matchExpressions": st.lists(
+            st.one_of(
+                st.fixed_dictionaries(
+                    {
+                        "key": words,
+                        "operator": st.sampled_from(["In", "NotIn"]),
+                        "values": st.lists(words, min_size=1, max_size=3),
+                    }
+                ),
+                st.fixed_dictionaries({"key": words, "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
+            ),
+            max_size=3,
+        ),
+    },
+)
+
+
+@given(STRUCTURED, st.dictionaries(words, words, max_size=3))
+def test_a_selector_means_the_same_in_every_form(selector: dict[str, Any], labels: dict[str, str]) -> None:
+    """As a view, compiled, as a text, and as a term of node affinity."""
+    compiled = of_structured(selector)
+    verdict = compiled.matches(labels)
+    assert msgspec.convert(selector, LabelSelector).matches(labels) is verdict
+    assert parse(str(compiled)).matches(labels) is verdict
+    exact = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in selector.get("matchLabels", {}).items()
+    ]
+    expressions = [*exact, *selector.get("matchExpressions", ())]
+    term = msgspec.convert({"matchExpressions": expressions}, NodeSelectorTerm)
+    assert matches_term(term, labels, "node") is (verdict and bool(expressions))

@@ -7,13 +7,12 @@ does one that makes no sense (component-helpers/scheduling/corev1/nodeaffinity).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import gt, lt
 from typing import Final, TypeAlias
 
 import msgspec
 
+from fairlead.api.labels import OPERATORS, has_all
 from fairlead.api.meta import WrittenView
-from fairlead.golang.numbers import known_int
 
 NAME_FIELD: Final = "metadata.name"
 
@@ -45,6 +44,14 @@ class NodeAffinity(WrittenView):
     )
 
 
+#: How many values make sense; others of them match nothing, whatever the label.
+_NUMBER_OF_VALUES: Final[Mapping[str, Callable[[int], bool]]] = {
+    "In": lambda count: count > 0,
+    "NotIn": lambda count: count > 0,
+    "Gt": lambda count: count == 1,
+    "Lt": lambda count: count == 1,
+}
+
 #: Whether a label's value meets a requirement; None if there is no such label.
 Verdict: TypeAlias = Callable[[str | None], bool]
 
@@ -59,7 +66,7 @@ def meets_required(
     selector: Mapping[str, str], affinity: NodeAffinity | None, labels: Mapping[str, str], name: str
 ) -> bool:
     """Whether a node meets the selector and what the affinity requires."""
-    if any(labels.get(key) != value for key, value in selector.items()):
+    if not has_all(labels, selector):
         return False
     terms = required_terms(affinity)
     return terms is None or any(matches_term(term, labels, name) for term in terms)
@@ -68,15 +75,18 @@ def meets_required(
 def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
-    return all(verdict_of(one)(labels.get(one.key)) for one in term.match_expressions or ()) and all(
-        field_verdict_of(one)(name) for one in term.match_fields or ()
-    )
+    return all(
+        verdict_of(requirement)(labels.get(requirement.key)) for requirement in term.match_expressions or ()
+    ) and all(field_verdict_of(requirement)(name) for requirement in term.match_fields or ())
 
 
 def verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
     """Whether a label's value (None: absent) meets the requirement."""
-    make = _OPERATORS.get(requirement.operator)
-    return make(requirement.values or ()) if make else _never
+    test, values = OPERATORS.get(requirement.operator), requirement.values or ()
+    count = _NUMBER_OF_VALUES.get(requirement.operator)
+    if test is None or (count is not None and not count(len(values))):
+        return _never
+    return lambda value: test(value, values)
 
 
 def field_verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
@@ -89,36 +99,3 @@ def field_verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
 
 def _never(_: str | None) -> bool:
     return False
-
-
-def _in(values: Sequence[str]) -> Verdict:
-    return lambda found: found in values if found is not None else False
-
-
-def _not_in(values: Sequence[str]) -> Verdict:
-    return (lambda found: found not in values) if values else _never
-
-
-def _ordered(is_met: Callable[[int, int], bool]) -> Callable[[Sequence[str]], Verdict]:
-    def make(values: Sequence[str]) -> Verdict:
-        bound = known_int(values[0]) if len(values) == 1 else None
-        if bound is None:
-            return _never
-
-        def verdict(found: str | None) -> bool:
-            value = None if found is None else known_int(found)
-            return value is not None and is_met(value, bound)
-
-        return verdict
-
-    return make
-
-
-_OPERATORS: Final[Mapping[str, Callable[[Sequence[str]], Verdict]]] = {
-    "In": _in,
-    "NotIn": _not_in,
-    "Exists": lambda _: lambda found: found is not None,
-    "DoesNotExist": lambda _: lambda found: found is None,
-    "Gt": _ordered(gt),
-    "Lt": _ordered(lt),
-}

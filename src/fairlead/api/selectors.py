@@ -1,27 +1,25 @@
-"""Label selectors: `a=b,c!=d,e in (x,y),!f,g>1`, and the structured form inside specs.
+"""Label selectors for asking about many objects: from a structured selector, from plain labels, or from a text.
 
 A list or watch asks one selector about thousands of objects, and most selectors are a few equalities; so a selector is
-compiled once into those plus a tuple of small tests, and texts are parsed once. Grammar and messages are those of
-k8s.io/apimachinery 1.36, pkg/labels/selector.go and pkg/apis/meta/v1/helpers.go. Field selectors: `field_selectors`.
+compiled once into those plus what remains. What operators mean: `labels.py`; the text form: `selector_text.py`; field
+selectors: `field_selectors.py`. Messages are those of k8s.io/apimachinery 1.36, pkg/labels/selector.go and
+pkg/apis/meta/v1/helpers.go.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from fairlead.api import names
 from fairlead.api.errors import BadRequest
 from fairlead.api.fields import Errors, Word, quoted
+from fairlead.api.labels import OPERATORS, Labels, LabelTest
 from fairlead.api.objects import Obj
-from fairlead.caches import bounded_cache
+from fairlead.golang.numbers import known_int
 from fairlead.golang.quoting import go_quote
-
-Labels: TypeAlias = Mapping[str, str]
-Test: TypeAlias = Callable[[Labels], bool]
 
 
 class SelectorError(BadRequest):
@@ -41,10 +39,19 @@ class Operator(StrEnum):
 
 
 _EXACT: Final = frozenset({Operator.EQUALS, Operator.DOUBLE_EQUALS})
-_SET: Final = frozenset({Operator.IN, Operator.NOT_IN})
-_UNARY: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
+SET_OPERATORS: Final = frozenset({Operator.IN, Operator.NOT_IN})
+UNARY_OPERATORS: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _ORDER: Final = frozenset({Operator.GREATER, Operator.LESS})
-_BINARY_TEXT: Final = ", ".join(one for one in Operator if one not in _UNARY)
+#: The operators of texts, as those of structured selectors.
+_MEANING: Final = {
+    Operator.IN: "In",
+    Operator.NOT_IN: "NotIn",
+    Operator.NOT_EQUALS: "NotIn",
+    Operator.EXISTS: "Exists",
+    Operator.DOES_NOT_EXIST: "DoesNotExist",
+    Operator.GREATER: "Gt",
+    Operator.LESS: "Lt",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +80,27 @@ _WRITTEN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class Selector:
     """All requirements, in the order of their keys; an object is selected if it meets every one."""
 
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
-    _equal: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
-    _tests: tuple[Test, ...] = field(init=False, repr=False, compare=False)
+    _exact: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+    _rest: tuple[tuple[str, LabelTest, Collection[str]], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        equal = tuple((one.key, one.values[0]) for one in self.requirements if one.operator in _EXACT)
-        tests = tuple(_TESTS[one.operator](one) for one in self.requirements if one.operator not in _EXACT)
-        object.__setattr__(self, "_equal", equal)
-        object.__setattr__(self, "_tests", ((_never,) if self.selects_nothing else ()) + tests)
+        exact = tuple((part.key, part.values[0]) for part in self.requirements if part.operator in _EXACT)
+        rest = tuple(
+            (part.key, OPERATORS[_MEANING[part.operator]], part.values)
+            for part in self.requirements
+            if part.operator not in _EXACT
+        )
+        object.__setattr__(self, "_exact", exact)
+        object.__setattr__(self, "_rest", rest)
 
     @classmethod
-    def of(cls, requirements: Iterable[Requirement]) -> LabelSelector:
-        return cls(tuple(sorted(requirements, key=lambda one: one.key)))
+    def of(cls, requirements: Iterable[Requirement]) -> Selector:
+        return cls(tuple(sorted(requirements, key=lambda part: part.key)))
 
     @property
     def is_empty(self) -> bool:
@@ -97,17 +108,20 @@ class LabelSelector:
         return not self.requirements and not self.selects_nothing
 
     def matches(self, labels: Labels) -> bool:
-        for key, value in self._equal:
+        for key, value in self._exact:
             if labels.get(key) != value:
                 return False
-        return all(test(labels) for test in self._tests) if self._tests else True
+        for key, test, values in self._rest:
+            if not test(labels.get(key), values):
+                return False
+        return not self.selects_nothing
 
     def exact(self, key: str) -> str | None:
         """The one value the label must have, if the selector leaves no choice: lets an index answer."""
-        for one in self.requirements:
-            if one.key == key:
-                is_exact = len(one.values) == 1 and (one.operator in _EXACT or one.operator is Operator.IN)
-                return one.values[0] if is_exact else None
+        for part in self.requirements:
+            if part.key == key:
+                is_exact = len(part.values) == 1 and (part.operator in _EXACT or part.operator is Operator.IN)
+                return part.values[0] if is_exact else None
         return None
 
     def __str__(self) -> str:
@@ -115,65 +129,8 @@ class LabelSelector:
         return ",".join(map(str, self.requirements))
 
 
-def _never(labels: Labels) -> bool:
-    return False
-
-
-def _in(one: Requirement) -> Test:
-    key, values = one.key, frozenset(one.values)
-    return lambda labels: labels.get(key) in values
-
-
-def _not_in(one: Requirement) -> Test:
-    key, values = one.key, frozenset(one.values)
-    return lambda labels: labels.get(key) not in values
-
-
-def _exists(one: Requirement) -> Test:
-    key = one.key
-    return lambda labels: key in labels
-
-
-def _absent(one: Requirement) -> Test:
-    key = one.key
-    return lambda labels: key not in labels
-
-
-def _ordered(one: Requirement) -> Test:
-    key, bound, is_greater = one.key, _int64(one.values[0]), one.operator is Operator.GREATER
-
-    def test(labels: Labels) -> bool:
-        value = _int64(labels.get(key, ""))
-        if value is None or bound is None:
-            return False
-        return value > bound if is_greater else value < bound
-
-    return test
-
-
-_TESTS: Final[Mapping[Operator, Callable[[Requirement], Test]]] = {
-    Operator.IN: _in,
-    Operator.NOT_IN: _not_in,
-    Operator.NOT_EQUALS: _not_in,
-    Operator.EXISTS: _exists,
-    Operator.DOES_NOT_EXIST: _absent,
-    Operator.GREATER: _ordered,
-    Operator.LESS: _ordered,
-}
-
-EVERYTHING: Final = LabelSelector()
-NOTHING: Final = LabelSelector(selects_nothing=True)
-
-
-def _int64(text: str) -> int | None:
-    """`strconv.ParseInt(text, 10, 64)`; label values are short, so `int` may have them all."""
-    if not _DECIMAL(text):
-        return None
-    value = int(text)
-    return value if -(2**63) <= value < 2**63 else None
-
-
-_DECIMAL: Final = re.compile("[+-]?[0-9]{1,63}").fullmatch
+EVERYTHING: Final = Selector()
+NOTHING: Final = Selector(selects_nothing=True)
 
 
 def requirement(key: str, operator: Operator, values: Sequence[str]) -> Requirement:
@@ -188,7 +145,7 @@ def requirement(key: str, operator: Operator, values: Sequence[str]) -> Requirem
         errors += [
             f"values[{index}]: Invalid value: {go_quote(value)}: {rule}"
             for index, value in enumerate(values)
-            if _int64(value) is None
+            if known_int(value) is None
         ]
     for index, value in enumerate(values):
         if wrong := names.label_value(value):
@@ -200,9 +157,9 @@ def requirement(key: str, operator: Operator, values: Sequence[str]) -> Requirem
 
 
 def _wrong_number_of_values(operator: Operator, count: int) -> str | None:
-    if operator in _SET:
+    if operator in SET_OPERATORS:
         return None if count else "for 'in', 'notin' operators, values set can't be empty"
-    if operator in _UNARY:
+    if operator in UNARY_OPERATORS:
         return "values set must be empty for exists and does not exist" if count else None
     if count == 1:
         return None
@@ -211,9 +168,9 @@ def _wrong_number_of_values(operator: Operator, count: int) -> str | None:
     return "exact-match compatibility requires one single value"
 
 
-def of_labels(labels: Labels) -> LabelSelector:
+def of_labels(labels: Labels) -> Selector:
     """The selector that asks for each of these labels (a Service, a ReplicationController); none asks for nothing."""
-    return LabelSelector.of(Requirement(key, Operator.EQUALS, (value,)) for key, value in labels.items())
+    return Selector.of(Requirement(key, Operator.EQUALS, (value,)) for key, value in labels.items())
 
 
 _STRUCTURED: Final = {
@@ -224,7 +181,7 @@ _STRUCTURED: Final = {
 }
 
 
-def of_structured(selector: Mapping[str, Any] | None) -> LabelSelector:
+def of_structured(selector: Mapping[str, Any] | None) -> Selector:
     """The compiled form of a `metav1.LabelSelector`: none at all selects nothing, an empty one everything."""
     if selector is None:
         return NOTHING
@@ -235,7 +192,7 @@ def of_structured(selector: Mapping[str, Any] | None) -> LabelSelector:
         if operator is None:
             raise SelectorError(f"{go_quote(name)} is not a valid label selector operator")
         found.append(requirement(expression.get("key", ""), operator, expression.get("values") or ()))
-    return LabelSelector.of(found) if found else EVERYTHING
+    return Selector.of(found) if found else EVERYTHING
 
 
 def shown(selector: Mapping[str, Any] | None) -> str:
@@ -266,9 +223,9 @@ def validate_structured(selector: Obj | None, errors: Errors, path: str, *, any_
         operator = _STRUCTURED.get(name)
         if operator is None:
             errors.invalid(f"{here}.operator", Word(name), "not a valid selector operator")
-        elif operator in _SET and not values:
+        elif operator in SET_OPERATORS and not values:
             errors.required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        elif operator in _UNARY and values:
+        elif operator in UNARY_OPERATORS and values:
             errors.forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         key = expression.get("key", "")
         for text in names.qualified_name(key):
@@ -277,123 +234,3 @@ def validate_structured(selector: Obj | None, errors: Errors, path: str, *, any_
             for position, value in enumerate(values):
                 for text in names.label_value(value):
                     errors.invalid(f"{here}.values[{position}]", value, text)
-
-
-@bounded_cache(maxsize=1024)
-def parse(text: str) -> LabelSelector:
-    """The selector a text stands for; the empty text selects everything."""
-    return LabelSelector.of(_Parser(text).requirements())
-
-
-_TOKEN: Final = re.compile(r"==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+")
-_END: Final = ""
-_SYMBOLS: Final = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">", _END})
-_SYMBOL_OPERATORS: Final = {
-    "in": Operator.IN,
-    "notin": Operator.NOT_IN,
-    "=": Operator.EQUALS,
-    "==": Operator.DOUBLE_EQUALS,
-    "!=": Operator.NOT_EQUALS,
-    ">": Operator.GREATER,
-    "<": Operator.LESS,
-}
-
-
-def _is_word(token: str) -> bool:
-    return token not in _SYMBOLS
-
-
-class _Parser:
-    """Recursive descent over the tokens; `in` and `notin` are words wherever no operator is expected."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
-        self._position = 0
-
-    def _next(self) -> str:
-        self._position += 1
-        return self._tokens[self._position - 1]
-
-    @property
-    def _ahead(self) -> str:
-        return self._tokens[self._position]
-
-    def requirements(self) -> list[Requirement]:
-        found: list[Requirement] = []
-        if self._ahead == _END:
-            return found
-        if not _is_word(self._ahead) and self._ahead != "!":
-            raise SelectorError(f"found '{self._ahead}', expected: !, identifier, or 'end of string'")
-        while True:
-            try:
-                found.append(self._requirement())
-            except SelectorError as error:
-                raise SelectorError(f"unable to parse requirement: {error.message}") from None
-            token = self._next()
-            if token == _END:
-                return found
-            if token != ",":
-                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
-            if not _is_word(self._ahead) and self._ahead != "!":
-                raise SelectorError(f"found '{self._ahead}', expected: identifier after ','")
-
-    def _requirement(self) -> Requirement:
-        is_negated = self._ahead == "!"
-        if is_negated:
-            self._next()
-        key = self._next()
-        if not _is_word(key):
-            raise SelectorError(f"found '{key}', expected: identifier")
-        if wrong := names.qualified_name(key):
-            # Upstream prints the path of this error, which it does not know.
-            raise SelectorError(f"<nil>: Invalid value: {go_quote(key)}: {'; '.join(wrong)}")
-        if is_negated:
-            return Requirement(key, Operator.DOES_NOT_EXIST)
-        if self._ahead in (_END, ","):
-            return Requirement(key, Operator.EXISTS)
-        token = self._next()
-        operator = _SYMBOL_OPERATORS.get(token)
-        if operator is None:
-            raise SelectorError(f"found '{token}', expected: {_BINARY_TEXT}")
-        values = self._set() if operator in _SET else {self._value()}
-        return requirement(key, operator, sorted(values))
-
-    def _value(self) -> str:
-        if self._ahead in (_END, ","):
-            return ""
-        token = self._next()
-        if not _is_word(token):
-            raise SelectorError(f"found '{token}', expected: identifier")
-        return token
-
-    def _set(self) -> set[str]:
-        token = self._next()
-        if token != "(":
-            raise SelectorError(f"found '{token}' expected: '('")
-        if self._ahead == ")":
-            self._next()
-            return {""}
-        if not _is_word(self._ahead) and self._ahead != ",":
-            raise SelectorError(f"found '{self._ahead}', expected: ',', ')' or identifier")
-        values = self._listed()
-        self._next()
-        return values
-
-    def _listed(self) -> set[str]:
-        """Words and gaps up to the closing parenthesis; a gap counts as the empty value."""
-        values: set[str] = set()
-        while True:
-            token = self._next()
-            if _is_word(token):
-                values.add(token)
-                if self._ahead == ")":
-                    return values
-                if self._ahead != ",":
-                    raise SelectorError(f"found '{self._ahead}', expected: ',' or ')'")
-            elif token == ",":
-                if not values or self._ahead in (")", ","):
-                    values.add("")
-                if self._ahead == ")":
-                    return values
-            else:
-                raise SelectorError(f"found '{token}', expected: ',', or identifier")

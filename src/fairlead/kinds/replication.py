@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api.fields import Errors
+from fairlead.api.labels import has_all
 from fairlead.api.objects import Obj, metadata
 from fairlead.kinds.podspec.defaults import default_pod_template
 from fairlead.kinds.podspec.template import validate_pod_template
@@ -84,7 +85,7 @@ class ReplicationControllerStrategy(_Replicas):
             errors.required("spec.template")
             return
         labels = labels_of(template)
-        if any(labels.get(key) != value for key, value in selector.items()):
+        if not has_all(labels, selector):
             errors.invalid("spec.template.metadata.labels", map_form(labels), TEMPLATE_MISMATCH)
         validate_pod_template(template, "spec.template", errors)
         validate_always_restarting(template, "ReplicationController", "spec.template", errors)

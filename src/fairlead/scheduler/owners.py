@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fairlead.api.labels import Labels, LabelSelector
+from fairlead.api.labels import Labels, LabelSelector, has_all
 from fairlead.api.services import Service
 from fairlead.scheduler.pod_relations import REMEMBERED, PodRelations
 
@@ -57,7 +57,7 @@ class Owners:
     def _selector_of(self, relations: PodRelations) -> DefaultSelector:
         labels: dict[str, str] = {}
         for selector in self._services.get(relations.namespace, {}).values():
-            if all(relations.labels.get(key) == value for key, value in selector.items()):
+            if has_all(relations.labels, selector):
                 labels |= selector
         parts = [LabelSelector(match_labels=labels)] if labels else []
         owner = relations.controller

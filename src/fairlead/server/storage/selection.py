@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
-from fairlead.api import field_selectors, selectors
+from fairlead.api import field_selectors, selector_text
 from fairlead.api.encoded import text_bytes
 from fairlead.api.errors import BadRequest
 from fairlead.api.field_selectors import Term
@@ -32,7 +32,7 @@ def select(served: Served, version: Version, namespace: str, labels: str, fields
         checks.append(_check(read, term))
         if not term.is_negated:
             equal.setdefault(term.field, Equal(term.field, read, term.value))
-    selector = selectors.parse(labels)
+    selector = selector_text.parse(labels)
     if not selector.is_empty:
         by_label = selector.matches
         checks.append(lambda entry: by_label(entry.labels))
