@@ -27,7 +27,7 @@ from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.serving import Address, State, Tls, listening
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
-from fairlead.runtime.memory import tune_collector
+from fairlead.runtime.memory import collect_seldom, keep_started
 from fairlead.server.auth.certificates import Pki, ensure
 
 ASKED_MS = 5.0
@@ -42,7 +42,8 @@ def serve(pki: Pki | None, pipe: Pipe) -> None:
         ledger.publish({"open": {"cpu": 1 << 60}, "closed": {"cpu": 0}}, frozenset())
         tls = Tls(pki.server_certificate, pki.server_key) if pki else None
         async with listening(Address("127.0.0.1", 0), tls, State(CollectorRegistry(), ledger=ledger)) as port:
-            tune_collector()  # as `fairlead arbitrator` does
+            collect_seldom()
+            keep_started()  # as `fairlead arbitrator` does
             pipe.send(port)
             await asyncio.Event().wait()
 
@@ -111,7 +112,8 @@ def main() -> None:
     print(f"{'':22} {'50 %':>9} {'99 %':>9} {'slowest':>9}")
     with tempfile.TemporaryDirectory() as folder:
         pki = uvloop.run(made(Path(folder) / "pki"))
-        tune_collector()  # our own pauses would be taken for those of the listener
+        collect_seldom()
+        keep_started()  # our own pauses would be taken for those of the listener
         for transport, keys in (("http", None), ("https", pki)):
             for namespace, answer in (("open", "may start"), ("closed", "must wait")):
                 with listener(keys) as access:

@@ -26,7 +26,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime.loops import run
-from fairlead.runtime.memory import tune_collector
+from fairlead.runtime.memory import keep_started
 
 LEASE = "fairlead-arbitrator"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -154,7 +154,7 @@ async def _run(access: Access, terms: Terms | None, listener: Listener | None) -
 def _divided(state: State, ledger: Ledger) -> None:
     """From now on it can be said who may start; schedulers wait for the answers."""
     if state.ledger is None:
-        tune_collector()
+        keep_started()
         state.ledger = ledger
 
 

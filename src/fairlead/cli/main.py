@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
+from fairlead.runtime.memory import collect_seldom
 
 #: In the order of the help. Each is a function of that name in `fairlead.cli.NAME`, imported when it is called: a
 #: command should not wait for the libraries of the others.
@@ -34,6 +35,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        collect_seldom()
         found: click.Command = getattr(import_module(f"fairlead.cli.{cmd_name}"), cmd_name)
         return found
 

@@ -22,7 +22,7 @@ from fairlead.golang.numbers import parse_uint
 from fairlead.runtime import chance
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
-from fairlead.runtime.memory import tune_collector
+from fairlead.runtime.memory import keep_started
 from fairlead.server.registry.restore import Restored
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
@@ -134,7 +134,7 @@ class Progress:
 async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: Progress) -> Obj:
     """One run, from the first arrival to the end; what came of it."""
     async with simulation(settings) as (api, informers):
-        tune_collector()
+        keep_started()
         observer, endings = Observer(informers), Endings(informers)
         end: float | None = None
         try:

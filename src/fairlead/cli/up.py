@@ -24,7 +24,7 @@ from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
-from fairlead.runtime.memory import tune_collector
+from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import PLUGINS
 from fairlead.sim.manifests import STDIN
@@ -185,7 +185,7 @@ async def _serve_until(
     stopping: asyncio.Event, settings: Settings, local: LocalCluster, told: _Told, is_new: bool
 ) -> None:
     async with cluster(settings) as running:
-        tune_collector()
+        keep_started()
         if not told.is_quiet:
             _greet(settings, running, told, is_new)
         if settings.data_dir and running.kubeconfig:

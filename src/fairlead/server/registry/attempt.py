@@ -8,8 +8,8 @@ faster: then the attempt is over, and the next one begins with a fresh copy of w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.fields import Errors
@@ -34,7 +34,10 @@ _REPEATED_OWNERS = (
 
 
 class WriteAttempt:
-    """The object that is being written, where it was before, and what the client is to be warned of."""
+    """The object that is being written, where it was before, and what the client is to be warned of.
+
+    Within a `with` statement, a refusal tells what was noticed before it.
+    """
 
     __slots__ = ("_admission", "attributes", "endpoint", "is_long", "obj", "old", "request", "served", "warnings")
 
@@ -51,14 +54,12 @@ class WriteAttempt:
         """Take a step that asks nobody: for a large object, beside the event loop."""
         await apart(step, is_long=self.is_long)
 
-    @contextmanager
-    def warning_on_failure(self) -> Iterator[None]:
-        """Tell with a refusal what was noticed before it."""
-        try:
-            yield
-        except ApiError as error:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, ApiError):
             error.warnings = self.warnings
-            raise
 
     def receive(self, sent: Obj) -> None:
         """Take what the client sent, in normal form and in the stored version."""

@@ -45,7 +45,7 @@ class DeleteRequest:
         async def decide(record: Record | None) -> Result[Encoded]:
             attempt = WriteAttempt(self._admission, served, self._request)
             attempt.warnings += self.warnings
-            with attempt.warning_on_failure():
+            with attempt:
                 if record is None:
                     raise NotFound.of(row.plural, name, row.group)
                 attempt.obj = attempt.old = obj = served.decoded(record.value)

@@ -152,7 +152,7 @@ class Registry:
         if subresource or "create" not in resource.verbs:
             raise MethodNotSupported("the server does not allow this method on the requested resource")
         attempt = WriteAttempt(self.admission, served, request)
-        with attempt.warning_on_failure():
+        with attempt:
             await attempt.think(lambda: attempt.receive(obj))
             return await create(attempt, self._objects, namespace, metadata(attempt.obj).get("resourceVersion", ""))
 

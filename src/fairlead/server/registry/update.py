@@ -57,7 +57,7 @@ class UpdateRequest:
 
     async def _attempted(self, record: Record | None) -> Result[Encoded]:
         attempt = WriteAttempt(self._admission, self._served, self._request, self._endpoint)
-        with attempt.warning_on_failure():
+        with attempt:
             desired = self._desired(attempt)
             if record is None:
                 return await self._create(attempt, desired)
