@@ -17,6 +17,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import load
 from fairlead.runtime.loops import run
 from tests.arbitrator.world import World, scene
+from tests.played import played
 from tests.processes import Up, component, fairlead_up, free_port
 
 ONE_NODE = ("--nodes", "1", "--node-cpu", "2", "--node-memory", "2Gi")
@@ -34,13 +35,11 @@ async def _t1_to_t3(world: World) -> None:
     assert len(world.evicted) == 1
 
 
-def test_over_the_registry() -> None:
-    async def act(world: World) -> None:
-        await _t1_to_t3(world)
-        (said,) = await world.why("consumer-1")
-        assert "Allocation consumer-1" in said  # an extender is not asked once no node has room
-
-    scene(act, cpu="2", memory="2Gi")
+@played(scene, cpu="2", memory="2Gi")
+async def test_over_the_registry(world: World) -> None:
+    await _t1_to_t3(world)
+    (said,) = await world.why("consumer-1")
+    assert "Allocation consumer-1" in said  # an extender is not asked once no node has room
 
 
 def test_over_http_with_an_extender(tmp_path: Path) -> None:

@@ -20,203 +20,178 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
 from tests.arbitrator.wire import Call, Wire, api_of
 from tests.arbitrator.world import World, scene
+from tests.played import played
 
 ADVICE = "deploy/arbitrator/crds.yaml has it"
 
 
-def test_every_namespace_gets_a_consumer_without_bounds_and_the_system_gets_what_it_asks_for() -> None:
+@played(scene)
+async def test_every_namespace_gets_a_consumer_without_bounds_and_the_system_gets_what_it_asks_for(
+    world: World,
+) -> None:
     """S2-17, S2-28."""
-
-    async def act(world: World) -> None:
-        await world.namespace("a")
-        spec = (await world.api.get(CONSUMERS, THE_NAME, "a")).obj()["spec"]
-        assert (spec["weight"], spec["reservedPolicy"], spec.get("hard"), spec.get("reserved")) == (
-            1,
-            "Lend",
-            None,
-            None,
-        )
-        assert (await world.api.get(CONSUMERS, THE_NAME, "kube-system")).obj()["spec"]["unlimited"] is True
-        await world.pods("kube-system", 3)
-        await world.pods("a", 10)
-        assert await world.deserved("kube-system", "a") == ["3", "7"]
-
-    scene(act)
+    await world.namespace("a")
+    spec = (await world.api.get(CONSUMERS, THE_NAME, "a")).obj()["spec"]
+    assert (spec["weight"], spec["reservedPolicy"], spec.get("hard"), spec.get("reserved")) == (
+        1,
+        "Lend",
+        None,
+        None,
+    )
+    assert (await world.api.get(CONSUMERS, THE_NAME, "kube-system")).obj()["spec"]["unlimited"] is True
+    await world.pods("kube-system", 3)
+    await world.pods("a", 10)
+    assert await world.deserved("kube-system", "a") == ["3", "7"]
 
 
-def test_t1_to_t2_of_the_documents() -> None:
+@played(scene, cpu="2", memory="2Gi")
+async def test_t1_to_t2_of_the_documents(world: World) -> None:
     """S2-34, S2-35: what is deserved changes at once, what is granted only when it is free."""
-
-    async def act(world: World) -> None:
-        await world.namespace("consumer-1")
-        await world.pods("consumer-1", 2)
-        await world.settle()
-        one = await world.status("consumer-1")
-        assert one["deserved"]["requests.cpu"] == one["used"]["requests.cpu"] == "2"
-        assert one["deserved"]["requests.memory"] == "2Gi"
-        await world.namespace("consumer-2")
-        await world.pods("consumer-2", 2)
-        await world.settle()
-        one, two = await world.status("consumer-1"), await world.status("consumer-2")
-        assert (one["deserved"]["requests.cpu"], two["deserved"]["requests.cpu"]) == ("1", "1")
-        assert (two["granted"]["requests.cpu"], two["used"].get("requests.cpu")) == ("0", None)
-        assert one["overusedSince"] and not two.get("overusedSince")
-        await world.api.delete(builtin.PODS, "1-1gi-0", "consumer-1", DeleteOptions(grace_period_seconds=0))
-        await world.settle()
-        one, two = await world.status("consumer-1"), await world.status("consumer-2")
-        assert (one["used"]["requests.cpu"], two["used"]["requests.cpu"], two["granted"]["requests.cpu"]) == (
-            "1",
-            "1",
-            "1",
-        )
-        assert not one.get("overusedSince")
-
-    scene(act, cpu="2", memory="2Gi")
+    await world.namespace("consumer-1")
+    await world.pods("consumer-1", 2)
+    await world.settle()
+    one = await world.status("consumer-1")
+    assert one["deserved"]["requests.cpu"] == one["used"]["requests.cpu"] == "2"
+    assert one["deserved"]["requests.memory"] == "2Gi"
+    await world.namespace("consumer-2")
+    await world.pods("consumer-2", 2)
+    await world.settle()
+    one, two = await world.status("consumer-1"), await world.status("consumer-2")
+    assert (one["deserved"]["requests.cpu"], two["deserved"]["requests.cpu"]) == ("1", "1")
+    assert (two["granted"]["requests.cpu"], two["used"].get("requests.cpu")) == ("0", None)
+    assert one["overusedSince"] and not two.get("overusedSince")
+    await world.api.delete(builtin.PODS, "1-1gi-0", "consumer-1", DeleteOptions(grace_period_seconds=0))
+    await world.settle()
+    one, two = await world.status("consumer-1"), await world.status("consumer-2")
+    assert (one["used"]["requests.cpu"], two["used"]["requests.cpu"], two["granted"]["requests.cpu"]) == (
+        "1",
+        "1",
+        "1",
+    )
+    assert not one.get("overusedSince")
 
 
-def test_weights_bounds_and_guarantees() -> None:
+@played(scene)
+async def test_weights_bounds_and_guarantees(world: World) -> None:
     """SC-59."""
-
-    async def act(world: World) -> None:
-        await world.namespace("app", weight=4)
-        await world.namespace("bigdata", weight=6)
-        await world.pods("bigdata", 10)
-        assert await world.deserved("app", "bigdata") == ["0", "10"]
-        await world.pods("app", 10)
-        assert await world.deserved("app", "bigdata") == ["4", "6"]
-        await world.consumer("bigdata", hard={"requests.cpu": "5"})
-        assert await world.deserved("app", "bigdata") == ["5", "5"]
-        await world.consumer("bigdata", hard=None, weight=9)
-        await world.consumer("app", reserved={"requests.cpu": 3}, weight=1)
-        assert await world.deserved("app", "bigdata") == ["3", "7"]
-        await world.consumer("app", reserved={"requests.cpu": None, "cpu": "50%"})
-        assert await world.deserved("app", "bigdata") == ["5", "5"]
-
-    scene(act)
+    await world.namespace("app", weight=4)
+    await world.namespace("bigdata", weight=6)
+    await world.pods("bigdata", 10)
+    assert await world.deserved("app", "bigdata") == ["0", "10"]
+    await world.pods("app", 10)
+    assert await world.deserved("app", "bigdata") == ["4", "6"]
+    await world.consumer("bigdata", hard={"requests.cpu": "5"})
+    assert await world.deserved("app", "bigdata") == ["5", "5"]
+    await world.consumer("bigdata", hard=None, weight=9)
+    await world.consumer("app", reserved={"requests.cpu": 3}, weight=1)
+    assert await world.deserved("app", "bigdata") == ["3", "7"]
+    await world.consumer("app", reserved={"requests.cpu": None, "cpu": "50%"})
+    assert await world.deserved("app", "bigdata") == ["5", "5"]
 
 
-def test_groups_share_first_and_their_members_share_that() -> None:
+@played(scene)
+async def test_groups_share_first_and_their_members_share_that(world: World) -> None:
     """S2-02, S2-04."""
-
-    async def act(world: World) -> None:
-        await world.group("bigdata", weight=6)
-        await world.namespace("app", weight=4)
-        await world.namespace("hadoop", parent="bigdata")
-        await world.namespace("spark", parent="bigdata", weight=2)
-        for name in ("app", "hadoop", "spark"):
-            await world.pods(name, 10)
-        assert await world.deserved("app", "hadoop", "spark") == ["4", "2", "4"]
-
-    scene(act)
+    await world.group("bigdata", weight=6)
+    await world.namespace("app", weight=4)
+    await world.namespace("hadoop", parent="bigdata")
+    await world.namespace("spark", parent="bigdata", weight=2)
+    for name in ("app", "hadoop", "spark"):
+        await world.pods(name, 10)
+    assert await world.deserved("app", "hadoop", "spark") == ["4", "2", "4"]
 
 
-def test_drf_of_two_namespaces() -> None:
+@played(scene, cpu="9", memory="18Gi")
+async def test_drf_of_two_namespaces(world: World) -> None:
     """S2-23, the example of the paper."""
-
-    async def act(world: World) -> None:
-        await world.namespace("m")
-        await world.namespace("c")
-        await world.pods("m", 9, memory="4Gi")
-        await world.pods("c", 9, cpu="3")
-        assert await world.deserved("m", "c") == ["3", "6"]
-        assert await world.deserved("m", "c", resource="requests.memory") == ["12Gi", "2Gi"]
-        assert [(await world.status(one))["dominantShare"] for one in ("m", "c")] == ["0.6667", "0.6667"]
-
-    scene(act, cpu="9", memory="18Gi")
+    await world.namespace("m")
+    await world.namespace("c")
+    await world.pods("m", 9, memory="4Gi")
+    await world.pods("c", 9, cpu="3")
+    assert await world.deserved("m", "c") == ["3", "6"]
+    assert await world.deserved("m", "c", resource="requests.memory") == ["12Gi", "2Gi"]
+    assert [(await world.status(one))["dominantShare"] for one in ("m", "c")] == ["0.6667", "0.6667"]
 
 
-def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so() -> None:
+@played(scene, nodes=2)
+async def test_guarantees_beyond_the_cluster_are_cut_in_proportion_and_say_so(world: World) -> None:
     """S2-27."""
-
-    async def act(world: World) -> None:
-        for name, reserved in (("a", "8"), ("b", "12")):
-            await world.namespace(name, reserved={"requests.cpu": reserved})
-            await world.pods(name, 20)
-        node = (await world.api.list(builtin.NODES)).items[0].obj()["metadata"]["name"]
-        await world.api.patch(builtin.NODES, node, "", {"spec": {"unschedulable": True}})
-        assert await world.deserved("a", "b") == ["4", "6"]
-        assert await world.condition("a", "ReservedUnsatisfiable") == ("True", "NotEnough")
-
-    scene(act, nodes=2)
+    for name, reserved in (("a", "8"), ("b", "12")):
+        await world.namespace(name, reserved={"requests.cpu": reserved})
+        await world.pods(name, 20)
+    node = (await world.api.list(builtin.NODES)).items[0].obj()["metadata"]["name"]
+    await world.api.patch(builtin.NODES, node, "", {"spec": {"unschedulable": True}})
+    assert await world.deserved("a", "b") == ["4", "6"]
+    assert await world.condition("a", "ReservedUnsatisfiable") == ("True", "NotEnough")
 
 
-def test_cordoned_nodes_are_not_divided_and_an_idle_cycle_writes_nothing() -> None:
-    async def act(world: World) -> None:
-        await world.namespace("a")
-        await world.pods("a", 30)
-        assert await world.deserved("a") == ["20"]
-        nodes = (await world.api.list(builtin.NODES)).items
-        name = nodes[0].obj()["metadata"]["name"]
-        await world.api.patch(builtin.NODES, name, "", {"spec": {"unschedulable": True}})
-        assert await world.deserved("a") == ["10"]
-        before = (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"]
-        await asyncio.sleep(600)
-        assert (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"] == before
-
-    scene(act, nodes=2)
+@played(scene, nodes=2)
+async def test_cordoned_nodes_are_not_divided_and_an_idle_cycle_writes_nothing(world: World) -> None:
+    await world.namespace("a")
+    await world.pods("a", 30)
+    assert await world.deserved("a") == ["20"]
+    nodes = (await world.api.list(builtin.NODES)).items
+    name = nodes[0].obj()["metadata"]["name"]
+    await world.api.patch(builtin.NODES, name, "", {"spec": {"unschedulable": True}})
+    assert await world.deserved("a") == ["10"]
+    before = (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"]
+    await asyncio.sleep(600)
+    assert (await world.api.list(ALLOCATIONS)).items[0].obj()["metadata"]["resourceVersion"] == before
 
 
-def test_a_namespace_that_goes_takes_its_share_along() -> None:
-    async def act(world: World) -> None:
-        for name in ("a", "b"):
-            await world.namespace(name)
-            await world.pods(name, 10)
-        assert await world.deserved("a", "b") == ["5", "5"]
-        await world.api.delete(builtin.NAMESPACES, "b")
-        await asyncio.sleep(120)
-        assert await world.deserved("a") == ["10"]
-        with pytest.raises(NotFound):
-            await world.status("b")
-
-    scene(act)
+@played(scene)
+async def test_a_namespace_that_goes_takes_its_share_along(world: World) -> None:
+    for name in ("a", "b"):
+        await world.namespace(name)
+        await world.pods(name, 10)
+    assert await world.deserved("a", "b") == ["5", "5"]
+    await world.api.delete(builtin.NAMESPACES, "b")
+    await asyncio.sleep(120)
+    assert await world.deserved("a") == ["10"]
+    with pytest.raises(NotFound):
+        await world.status("b")
 
 
-def test_an_allocation_that_is_edited_or_deleted_is_put_right_within_a_cycle() -> None:
+@played(scene)
+async def test_an_allocation_that_is_edited_or_deleted_is_put_right_within_a_cycle(world: World) -> None:
     """S2-18: where nothing refuses it; and so is the status of a group."""
-
-    async def act(world: World) -> None:
-        await world.group("zone")
-        await world.namespace("a", parent="zone")
-        await world.pods("a", 3)
-        await world.settle()
-        right = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
-        wrong: dict[str, Any] = {"deserved": {"requests.cpu": "99"}}
-        for patch, subresource in (({"spec": wrong}, ""), ({"status": wrong}, "status"), ({"status": None}, "status")):
-            await world.api.patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource)
-            await asyncio.sleep(1.5)
-            found = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
-            assert (found["spec"], found["status"]) == (right["spec"], right["status"])
-        await world.api.delete(ALLOCATIONS, THE_NAME, "a")
+    await world.group("zone")
+    await world.namespace("a", parent="zone")
+    await world.pods("a", 3)
+    await world.settle()
+    right = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
+    wrong: dict[str, Any] = {"deserved": {"requests.cpu": "99"}}
+    for patch, subresource in (({"spec": wrong}, ""), ({"status": wrong}, "status"), ({"status": None}, "status")):
+        await world.api.patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource)
         await asyncio.sleep(1.5)
-        assert (await world.status("a"))["deserved"] == right["status"]["deserved"]
-        group = (await world.api.get(CONSUMER_GROUPS, "zone")).obj()
-        await world.api.patch(CONSUMER_GROUPS, "zone", "", {"status": wrong}, subresource="status")
-        await asyncio.sleep(1.5)
-        assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
-        await world.api.delete(CONSUMER_GROUPS, "zone")
-        await world.group("zone")
-        await asyncio.sleep(1.5)
-        assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
+        found = (await world.api.get(ALLOCATIONS, THE_NAME, "a")).obj()
+        assert (found["spec"], found["status"]) == (right["spec"], right["status"])
+    await world.api.delete(ALLOCATIONS, THE_NAME, "a")
+    await asyncio.sleep(1.5)
+    assert (await world.status("a"))["deserved"] == right["status"]["deserved"]
+    group = (await world.api.get(CONSUMER_GROUPS, "zone")).obj()
+    await world.api.patch(CONSUMER_GROUPS, "zone", "", {"status": wrong}, subresource="status")
+    await asyncio.sleep(1.5)
+    assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
+    await world.api.delete(CONSUMER_GROUPS, "zone")
+    await world.group("zone")
+    await asyncio.sleep(1.5)
+    assert (await world.api.get(CONSUMER_GROUPS, "zone")).obj()["status"] == group["status"]
 
-    scene(act)
 
-
-def test_a_new_namespace_has_its_consumer_and_its_allocation_within_a_cycle() -> None:
+@played(scene)
+async def test_a_new_namespace_has_its_consumer_and_its_allocation_within_a_cycle(world: World) -> None:
     """S2-17, S2-24: but not before what follows in a manifest."""
-
-    async def act(world: World) -> None:
-        for number in range(10):
-            await asyncio.sleep(0.13)
-            name = f"n{number}"
-            await world.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
-            await asyncio.sleep(0.2)
-            with pytest.raises(NotFound):
-                await world.api.get(CONSUMERS, THE_NAME, name)
-            await asyncio.sleep(1.2)
+    for number in range(10):
+        await asyncio.sleep(0.13)
+        name = f"n{number}"
+        await world.api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
+        await asyncio.sleep(0.2)
+        with pytest.raises(NotFound):
             await world.api.get(CONSUMERS, THE_NAME, name)
-            await world.status(name)
-
-    scene(act)
+        await asyncio.sleep(1.2)
+        await world.api.get(CONSUMERS, THE_NAME, name)
+        await world.status(name)
 
 
 def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
@@ -249,14 +224,12 @@ def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture)
     run_virtual(play())
 
 
-def test_the_policy_may_serve_guarantees_first_and_divide_the_rest() -> None:
-    async def act(world: World) -> None:
-        await world.namespace("a", reserved={"requests.cpu": "6"})
-        await world.namespace("b")
-        await world.pods("a", 10)
-        await world.pods("b", 10)
-        assert await world.deserved("a", "b") == ["6", "4"]
-        await world.api.create(POLICIES, {"metadata": {"name": "default"}, "spec": {"surplusMode": "Surplus"}})
-        assert await world.deserved("a", "b") == ["8", "2"]
-
-    scene(act)
+@played(scene)
+async def test_the_policy_may_serve_guarantees_first_and_divide_the_rest(world: World) -> None:
+    await world.namespace("a", reserved={"requests.cpu": "6"})
+    await world.namespace("b")
+    await world.pods("a", 10)
+    await world.pods("b", 10)
+    assert await world.deserved("a", "b") == ["6", "4"]
+    await world.api.create(POLICIES, {"metadata": {"name": "default"}, "spec": {"surplusMode": "Surplus"}})
+    assert await world.deserved("a", "b") == ["8", "2"]

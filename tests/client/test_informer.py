@@ -22,6 +22,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.storage import cache as caches
 from fairlead.store.memory import MemoryStore
+from tests.played import played
 
 #: What a subscriber heard: name@version before and after.
 Told = tuple[str | None, str | None]
@@ -113,181 +114,157 @@ def names(informer: Informer[Object]) -> list[str]:
     return sorted(one.metadata.key for one in informer)
 
 
-def test_it_holds_what_was_there_and_what_comes() -> None:
-    async def test(world: World) -> None:
-        await world.put("a")
-        async with world.informer() as informer:
-            assert names(informer) == ["n/a"]
-            await informer.reached(await world.put("b", "other"))
-            assert names(informer) == ["n/a", "other/b"]
-            assert informer.get("n/a") is not None
-            assert informer.get("n/b") is None
-
-    run(test)
+@played(run)
+async def test_it_holds_what_was_there_and_what_comes(world: World) -> None:
+    await world.put("a")
+    async with world.informer() as informer:
+        assert names(informer) == ["n/a"]
+        await informer.reached(await world.put("b", "other"))
+        assert names(informer) == ["n/a", "other/b"]
+        assert informer.get("n/a") is not None
+        assert informer.get("n/b") is None
 
 
-def test_subscribers_hear_of_every_change_once_and_in_order() -> None:
-    async def test(world: World) -> None:
-        first = await world.put("a")
-        async with world.informer() as informer:
-            second = await world.relabel("a", k="v")
-            await world.delete("a")
-            third = await world.put("a")
-            await informer.reached(third)
-        assert world.told == [
-            (None, f"a@{first}"),
-            (f"a@{first}", f"a@{second}"),
-            (f"a@{second}", None),
-            (None, f"a@{third}"),
-        ]
-
-    run(test)
+@played(run)
+async def test_subscribers_hear_of_every_change_once_and_in_order(world: World) -> None:
+    first = await world.put("a")
+    async with world.informer() as informer:
+        second = await world.relabel("a", k="v")
+        await world.delete("a")
+        third = await world.put("a")
+        await informer.reached(third)
+    assert world.told == [
+        (None, f"a@{first}"),
+        (f"a@{first}", f"a@{second}"),
+        (f"a@{second}", None),
+        (None, f"a@{third}"),
+    ]
 
 
-def test_who_subscribes_late_hears_of_what_is_there() -> None:
-    async def test(world: World) -> None:
-        version = await world.put("a")
-        async with world.informer() as informer:
-            late: list[Object] = []
-            informer.subscribe(lambda old, new: late.append(new) if new else None)
-            assert [one.metadata.resource_version for one in late] == [str(version)]
-
-    run(test)
+@played(run)
+async def test_who_subscribes_late_hears_of_what_is_there(world: World) -> None:
+    version = await world.put("a")
+    async with world.informer() as informer:
+        late: list[Object] = []
+        informer.subscribe(lambda old, new: late.append(new) if new else None)
+        assert [one.metadata.resource_version for one in late] == [str(version)]
 
 
-def test_it_sees_only_its_namespace_and_selection() -> None:
-    async def test(world: World) -> None:
-        async with world.informer(namespace="n", labels="k=v") as informer:
-            await world.put("elsewhere", "other", k="v")
-            await world.put("unlabelled")
-            await world.put("wanted", k="v")
-            await informer.reached(await world.relabel("unlabelled", k="v"))
-            assert names(informer) == ["n/unlabelled", "n/wanted"]
-            await world.relabel("wanted", k="w")
-            await asyncio.sleep(1)
-            assert names(informer) == ["n/unlabelled"]
-
-    run(test)
+@played(run)
+async def test_it_sees_only_its_namespace_and_selection(world: World) -> None:
+    async with world.informer(namespace="n", labels="k=v") as informer:
+        await world.put("elsewhere", "other", k="v")
+        await world.put("unlabelled")
+        await world.put("wanted", k="v")
+        await informer.reached(await world.relabel("unlabelled", k="v"))
+        assert names(informer) == ["n/unlabelled", "n/wanted"]
+        await world.relabel("wanted", k="w")
+        await asyncio.sleep(1)
+        assert names(informer) == ["n/unlabelled"]
 
 
-def test_waiting_for_a_version_ends_when_it_has_been_seen() -> None:
+@played(run)
+async def test_waiting_for_a_version_ends_when_it_has_been_seen(world: World) -> None:
     """A controller waits until it sees its own writes."""
-
-    async def test(world: World) -> None:
-        async with world.informer() as informer:
-            waiting = asyncio.create_task(informer.reached(informer.revision + 1))
-            await asyncio.sleep(60)
-            assert not waiting.done()
-            await world.put("a")
-            await asyncio.wait_for(waiting, 1)
-            await asyncio.wait_for(informer.reached(1), 1)
-
-    run(test)
-
-
-def test_a_broken_connection_costs_a_second_and_no_change() -> None:
-    async def test(world: World) -> None:
-        gone = await world.put("gone")
-        async with world.informer() as informer:
-            world.api.broken.set()
-            await asyncio.sleep(0.5)
-            world.api.broken.clear()
-            began = monotonic()
-            await world.delete("gone")
-            await informer.reached(await world.put("new"))
-            assert monotonic() - began <= RETRY_SECONDS
-            assert names(informer) == ["n/new"]
-        assert (f"gone@{gone}", None) in world.told
-        assert len(world.told) == 3
-
-    run(test)
-
-
-def test_a_server_that_refuses_is_asked_again() -> None:
-    async def test(world: World) -> None:
-        world.api.failures = 3
+    async with world.informer() as informer:
+        waiting = asyncio.create_task(informer.reached(informer.revision + 1))
+        await asyncio.sleep(60)
+        assert not waiting.done()
         await world.put("a")
+        await asyncio.wait_for(waiting, 1)
+        await asyncio.wait_for(informer.reached(1), 1)
+
+
+@played(run)
+async def test_a_broken_connection_costs_a_second_and_no_change(world: World) -> None:
+    gone = await world.put("gone")
+    async with world.informer() as informer:
+        world.api.broken.set()
+        await asyncio.sleep(0.5)
+        world.api.broken.clear()
         began = monotonic()
-        async with world.informer() as informer:
-            assert names(informer) == ["n/a"]
-        assert monotonic() - began == pytest.approx(3 * RETRY_SECONDS)
+        await world.delete("gone")
+        await informer.reached(await world.put("new"))
+        assert monotonic() - began <= RETRY_SECONDS
+        assert names(informer) == ["n/new"]
+    assert (f"gone@{gone}", None) in world.told
+    assert len(world.told) == 3
 
-    run(test)
+
+@played(run)
+async def test_a_server_that_refuses_is_asked_again(world: World) -> None:
+    world.api.failures = 3
+    await world.put("a")
+    began = monotonic()
+    async with world.informer() as informer:
+        assert names(informer) == ["n/a"]
+    assert monotonic() - began == pytest.approx(3 * RETRY_SECONDS)
 
 
-def test_forgotten_history_is_caught_up_by_a_new_list(monkeypatch: pytest.MonkeyPatch) -> None:
+@played(run)
+async def test_forgotten_history_is_caught_up_by_a_new_list(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """X-04: 410 means to list again; subscribers are told the difference, and nothing twice."""
     monkeypatch.setattr(caches, "HISTORY_EVENTS", 2)
-
-    async def test(world: World) -> None:
-        for name in ("stays", "changes", "goes"):
-            await world.put(name)
-        async with world.informer() as informer:
-            world.told.clear()
-            world.api.broken.set()
-            await asyncio.sleep(0.5)
-            world.api.failures = 1  # and the first attempt to list again fails as well
-            await world.delete("goes")
-            for value in "123":
-                last = await world.relabel("changes", k=value)
-            new = await world.put("comes")
-            world.api.broken.clear()
-            await informer.reached(new)
-            assert names(informer) == ["n/changes", "n/comes", "n/stays"]
-        assert {(old or "").partition("@")[0] + ">" + (now or "") for old, now in world.told} == {
-            "goes>",
-            f"changes>changes@{last}",
-            f">comes@{new}",
-        }
-        assert len(world.told) == 3
-
-    run(test)
+    for name in ("stays", "changes", "goes"):
+        await world.put(name)
+    async with world.informer() as informer:
+        world.told.clear()
+        world.api.broken.set()
+        await asyncio.sleep(0.5)
+        world.api.failures = 1  # and the first attempt to list again fails as well
+        await world.delete("goes")
+        for value in "123":
+            last = await world.relabel("changes", k=value)
+        new = await world.put("comes")
+        world.api.broken.clear()
+        await informer.reached(new)
+        assert names(informer) == ["n/changes", "n/comes", "n/stays"]
+    assert {(old or "").partition("@")[0] + ">" + (now or "") for old, now in world.told} == {
+        "goes>",
+        f"changes>changes@{last}",
+        f">comes@{new}",
+    }
+    assert len(world.told) == 3
 
 
-def test_a_watch_that_ends_is_taken_up_where_it_ended() -> None:
-    async def test(world: World) -> None:
-        async with world.informer() as informer:
-            lists = world.api.lists
-            served = world.registry.catalogue.stored("configmaps")
-            assert served is not None
-            await asyncio.sleep(1)
-            served.cache.end_watches()
-            await informer.reached(await world.put("a"))
-            assert names(informer) == ["n/a"]
-            assert world.api.lists - lists <= 1
-
-    run(test)
-
-
-def test_watches_that_end_as_soon_as_they_begin_are_not_asked_for_without_pause() -> None:
-    async def test(world: World) -> None:
+@played(run)
+async def test_a_watch_that_ends_is_taken_up_where_it_ended(world: World) -> None:
+    async with world.informer() as informer:
+        lists = world.api.lists
         served = world.registry.catalogue.stored("configmaps")
         assert served is not None
-        async with world.informer():
-            began, ended = monotonic(), 0
-            while monotonic() < began + 5:
-                await asyncio.sleep(0.01)
-                ended += served.cache.watchers
-                served.cache.end_watches()
-            assert 0 < ended <= 6
-
-    run(test)
+        await asyncio.sleep(1)
+        served.cache.end_watches()
+        await informer.reached(await world.put("a"))
+        assert names(informer) == ["n/a"]
+        assert world.api.lists - lists <= 1
 
 
-def test_an_index_follows_every_change() -> None:
-    async def test(world: World) -> None:
-        await world.put("before", k="x")
-        async with world.informer() as informer:
-            by_label = informer.index("k", lambda one: [one.metadata.labels.get("k", "")])
-            assert informer.index("k", lambda one: ["never asked"]) is by_label
-            assert [one.metadata.name for one in by_label["x"]] == ["before"]
-            await informer.reached(await world.relabel("before", k="y"))
-            assert (by_label["x"], by_label.count("y")) == ([], 1)
-            await world.delete("before")
-            await asyncio.sleep(1)
-            assert by_label.count("y") == 0
+@played(run)
+async def test_watches_that_end_as_soon_as_they_begin_are_not_asked_for_without_pause(world: World) -> None:
+    served = world.registry.catalogue.stored("configmaps")
+    assert served is not None
+    async with world.informer():
+        began, ended = monotonic(), 0
+        while monotonic() < began + 5:
+            await asyncio.sleep(0.01)
+            ended += served.cache.watchers
+            served.cache.end_watches()
+        assert 0 < ended <= 6
 
-    run(test)
+
+@played(run)
+async def test_an_index_follows_every_change(world: World) -> None:
+    await world.put("before", k="x")
+    async with world.informer() as informer:
+        by_label = informer.index("k", lambda one: [one.metadata.labels.get("k", "")])
+        assert informer.index("k", lambda one: ["never asked"]) is by_label
+        assert [one.metadata.name for one in by_label["x"]] == ["before"]
+        await informer.reached(await world.relabel("before", k="y"))
+        assert (by_label["x"], by_label.count("y")) == ([], 1)
+        await world.delete("before")
+        await asyncio.sleep(1)
+        assert by_label.count("y") == 0
 
 
 _OPERATIONS = st.lists(
@@ -331,38 +308,34 @@ def test_whatever_happens_it_ends_up_with_what_the_server_has(operations: list[t
     run(test)
 
 
-def test_components_share_one_copy_of_a_kind() -> None:
-    async def test(world: World) -> None:
-        await world.put("a")
-        informers = Informers(world.direct)
-        early = informers.of(CONFIG_MAPS, Object)
-        running = asyncio.create_task(informers.run())
-        await informers.synced()
-        assert informers.of(CONFIG_MAPS, Object) is early
-        late = informers.of(NAMESPACES, Object)
-        await asyncio.wait_for(late.synced(), 5)
-        assert {"n", "other"} <= set(names(late))
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    run(test)
+@played(run)
+async def test_components_share_one_copy_of_a_kind(world: World) -> None:
+    await world.put("a")
+    informers = Informers(world.direct)
+    early = informers.of(CONFIG_MAPS, Object)
+    running = asyncio.create_task(informers.run())
+    await informers.synced()
+    assert informers.of(CONFIG_MAPS, Object) is early
+    late = informers.of(NAMESPACES, Object)
+    await asyncio.wait_for(late.synced(), 5)
+    assert {"n", "other"} <= set(names(late))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_a_kind_that_is_dropped_is_told_to_be_empty() -> None:
-    async def test(world: World) -> None:
-        await world.put("a")
-        informers = Informers(world.direct)
-        informer = informers.of(CONFIG_MAPS, Object)
-        informer.subscribe(world.hear)
-        running = asyncio.create_task(informers.run())
-        await informers.synced()
-        informers.drop(CONFIG_MAPS, Object)
-        assert [new for _, new in world.told] == [world.told[0][1], None]
-        assert not running.done()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    run(test)
+@played(run)
+async def test_a_kind_that_is_dropped_is_told_to_be_empty(world: World) -> None:
+    await world.put("a")
+    informers = Informers(world.direct)
+    informer = informers.of(CONFIG_MAPS, Object)
+    informer.subscribe(world.hear)
+    running = asyncio.create_task(informers.run())
+    await informers.synced()
+    informers.drop(CONFIG_MAPS, Object)
+    assert [new for _, new in world.told] == [world.told[0][1], None]
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 class _Numbered(Object, frozen=True, kw_only=True):

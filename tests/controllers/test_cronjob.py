@@ -16,6 +16,7 @@ from fairlead.controllers.kinds import CRON_JOBS
 from fairlead.runtime.clock import parse_timestamp
 from tests.controllers.cluster import Cluster, run
 from tests.controllers.driving import StillWorld, drive, of_type, view
+from tests.played import played
 
 TEMPLATE = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}
 
@@ -39,65 +40,57 @@ async def finish(cluster: Cluster, name: str) -> None:
     await cluster.patch(builtin.JOBS, name, {"status": done}, "status")
 
 
-def test_a_job_is_made_at_each_time_and_named_after_it() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "0 * * * *")
-        await asyncio.sleep(3 * 3600 + 10)
-        made = await jobs(cluster)
-        start = int(parse_timestamp("2026-01-01T00:00:00Z")) // 60
-        assert [job["metadata"]["name"] for job in made] == [f"cj-{start + 60 * hour}" for hour in (1, 2, 3)]
-        assert made[0]["metadata"]["annotations"] == {
-            "batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T01:00:00Z"
-        }
-        found = await cluster.get(builtin.CRON_JOBS, "cj")
-        assert found is not None
-        assert found["status"]["lastScheduleTime"] == "2026-01-01T03:00:00Z"
-        assert [one["name"] for one in found["status"]["active"]] == [job["metadata"]["name"] for job in made]
-
-    run(test, CronJobs)
+@played(run, CronJobs)
+async def test_a_job_is_made_at_each_time_and_named_after_it(cluster: Cluster) -> None:
+    await cron_job(cluster, "0 * * * *")
+    await asyncio.sleep(3 * 3600 + 10)
+    made = await jobs(cluster)
+    start = int(parse_timestamp("2026-01-01T00:00:00Z")) // 60
+    assert [job["metadata"]["name"] for job in made] == [f"cj-{start + 60 * hour}" for hour in (1, 2, 3)]
+    assert made[0]["metadata"]["annotations"] == {
+        "batch.kubernetes.io/cronjob-scheduled-timestamp": "2026-01-01T01:00:00Z"
+    }
+    found = await cluster.get(builtin.CRON_JOBS, "cj")
+    assert found is not None
+    assert found["status"]["lastScheduleTime"] == "2026-01-01T03:00:00Z"
+    assert [one["name"] for one in found["status"]["active"]] == [job["metadata"]["name"] for job in made]
 
 
 @pytest.mark.parametrize(("policy", "count"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
-def test_jobs_that_still_run_are_kept_waited_for_or_replaced(policy: str, count: int) -> None:
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "0 * * * *", concurrencyPolicy=policy)
-        await asyncio.sleep(3 * 3600 + 10)
-        assert len(await jobs(cluster)) == count
-
-    run(test, CronJobs)
+@played(run, CronJobs)
+async def test_jobs_that_still_run_are_kept_waited_for_or_replaced(cluster: Cluster, policy: str, count: int) -> None:
+    await cron_job(cluster, "0 * * * *", concurrencyPolicy=policy)
+    await asyncio.sleep(3 * 3600 + 10)
+    assert len(await jobs(cluster)) == count
 
 
-def test_only_some_finished_jobs_are_kept() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "0 * * * *", successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1)
-        await asyncio.sleep(4 * 3600 + 10)
-        made = [str(job["metadata"]["name"]) for job in await jobs(cluster)]
-        for name in made:
-            await finish(cluster, name)
-        await asyncio.sleep(1)
-        assert [job["metadata"]["name"] for job in await jobs(cluster)] == made[-2:]
-        found = await cluster.get(builtin.CRON_JOBS, "cj")
-        assert found is not None
-        assert "active" not in found["status"]
-        assert found["status"]["lastSuccessfulTime"] == "2026-01-01T00:00:01Z"
-
-    run(test, CronJobs)
+@played(run, CronJobs)
+async def test_only_some_finished_jobs_are_kept(cluster: Cluster) -> None:
+    await cron_job(cluster, "0 * * * *", successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1)
+    await asyncio.sleep(4 * 3600 + 10)
+    made = [str(job["metadata"]["name"]) for job in await jobs(cluster)]
+    for name in made:
+        await finish(cluster, name)
+    await asyncio.sleep(1)
+    assert [job["metadata"]["name"] for job in await jobs(cluster)] == made[-2:]
+    found = await cluster.get(builtin.CRON_JOBS, "cj")
+    assert found is not None
+    assert "active" not in found["status"]
+    assert found["status"]["lastSuccessfulTime"] == "2026-01-01T00:00:01Z"
 
 
-def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "0 0 * * *", suspend=True)
-        await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": "2024-06-01T00:00:00Z"}}, "status")
-        await asyncio.sleep(60)
-        assert await jobs(cluster) == []
-        await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
-        await asyncio.sleep(60)
-        [made] = await jobs(cluster)
-        assert made["metadata"]["name"] == f"cj-{int(parse_timestamp('2026-01-01T00:00:00Z')) // 60}"
-        reasons = {reason for _, reason, _ in await cluster.events()}
-        assert reasons == {"SuccessfulCreate", "TooManyMissedTimes"}
-
-    run(test, CronJobs)
+@played(run, CronJobs)
+async def test_of_many_missed_times_only_the_last_is_made_up_for(cluster: Cluster) -> None:
+    await cron_job(cluster, "0 0 * * *", suspend=True)
+    await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": "2024-06-01T00:00:00Z"}}, "status")
+    await asyncio.sleep(60)
+    assert await jobs(cluster) == []
+    await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
+    await asyncio.sleep(60)
+    [made] = await jobs(cluster)
+    assert made["metadata"]["name"] == f"cj-{int(parse_timestamp('2026-01-01T00:00:00Z')) // 60}"
+    reasons = {reason for _, reason, _ in await cluster.events()}
+    assert reasons == {"SuccessfulCreate", "TooManyMissedTimes"}
 
 
 @pytest.mark.parametrize(
@@ -108,31 +101,28 @@ def test_of_many_missed_times_only_the_last_is_made_up_for() -> None:
     ],
 )
 @pytest.mark.parametrize("zone", ["UTC", "America/Anchorage", "Asia/Tokyo"])
-def test_what_was_missed_since_any_year_is_found_at_once(last: str, made: int, zone: str) -> None:
+@played(run, CronJobs)
+async def test_what_was_missed_since_any_year_is_found_at_once(
+    cluster: Cluster, last: str, made: int, zone: str
+) -> None:
     """Every minute of January: 90 million times since the year 1."""
-
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "* * * 1 *", suspend=True, timeZone=zone)
-        await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": last}}, "status")
-        await asyncio.sleep(36 * 24 * 3600)  # until February, everywhere
-        await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
-        await asyncio.sleep(1)
-        for job in await jobs(cluster):
-            at = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
-            assert datetime.fromisoformat(at).replace(tzinfo=None) == datetime(2026, 1, 31, 23, 59)
-        assert len(await jobs(cluster)) == made
-
-    run(test, CronJobs)
+    await cron_job(cluster, "* * * 1 *", suspend=True, timeZone=zone)
+    await cluster.patch(builtin.CRON_JOBS, "cj", {"status": {"lastScheduleTime": last}}, "status")
+    await asyncio.sleep(36 * 24 * 3600)  # until February, everywhere
+    await cluster.patch(builtin.CRON_JOBS, "cj", {"spec": {"suspend": False}})
+    await asyncio.sleep(1)
+    for job in await jobs(cluster):
+        at = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        assert datetime.fromisoformat(at).replace(tzinfo=None) == datetime(2026, 1, 31, 23, 59)
+    assert len(await jobs(cluster)) == made
 
 
-def test_a_schedule_that_never_fires_is_told_of() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cron_job(cluster, "59 23 31 2 *")
-        await asyncio.sleep(60)
-        why = "time difference between two schedules is less than 1 second"
-        assert await cluster.events() == [("Warning", "InvalidSchedule", f"invalid schedule: 59 23 31 2 * : {why}")]
-
-    run(test, CronJobs)
+@played(run, CronJobs)
+async def test_a_schedule_that_never_fires_is_told_of(cluster: Cluster) -> None:
+    await cron_job(cluster, "59 23 31 2 *")
+    await asyncio.sleep(60)
+    why = "time difference between two schedules is less than 1 second"
+    assert await cluster.events() == [("Warning", "InvalidSchedule", f"invalid schedule: 59 23 31 2 * : {why}")]
 
 
 @pytest.mark.parametrize(

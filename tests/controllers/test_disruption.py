@@ -13,6 +13,7 @@ from fairlead.api.resources import Resource
 from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.runtime.clock import now, timestamp
 from tests.controllers.cluster import Cluster, run
+from tests.played import played
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
@@ -71,74 +72,65 @@ def numbers(status: Obj) -> tuple[int, int, int, int]:
         ({"maxUnavailable": 9}, (4, 2, 0, 2)),
     ],
 )
-def test_numbers_are_of_the_pods_and_percentages_of_what_their_owners_want(spec: Obj, told: tuple[int, ...]) -> None:
-    async def test(cluster: Cluster) -> None:
-        replica_set = await owner(cluster, builtin.REPLICA_SETS, "r", 4)
-        await pods(cluster, "p0", "p1", owner=replica_set)
-        await pods(cluster, "p2", owner=replica_set, ready=False)
-        found = await budget(cluster, **spec)
-        assert numbers(found) == told
-        [condition] = found["conditions"]
-        assert condition["reason"] == ("SufficientPods" if told[-1] else "InsufficientPods")
-        assert condition["message"] == ""
-        assert found["observedGeneration"] == condition["observedGeneration"] == 1
-
-    run(test, DisruptionBudgets)
-
-
-def test_a_deployment_stands_for_its_replica_sets() -> None:
-    async def test(cluster: Cluster) -> None:
-        deployment = await owner(cluster, builtin.DEPLOYMENTS, "d", 3)
-        for name in ("old", "new"):
-            references = [deployment | {"controller": True}]
-            above = await owner(cluster, builtin.REPLICA_SETS, name, 2, ownerReferences=references)
-            await pods(cluster, f"{name}-1", f"{name}-2", owner=above)
-        assert numbers(await budget(cluster, maxUnavailable=1)) == (3, 4, 2, 2)
-
-    run(test, DisruptionBudgets)
+@played(run, DisruptionBudgets)
+async def test_numbers_are_of_the_pods_and_percentages_of_what_their_owners_want(
+    cluster: Cluster, spec: Obj, told: tuple[int, ...]
+) -> None:
+    replica_set = await owner(cluster, builtin.REPLICA_SETS, "r", 4)
+    await pods(cluster, "p0", "p1", owner=replica_set)
+    await pods(cluster, "p2", owner=replica_set, ready=False)
+    found = await budget(cluster, **spec)
+    assert numbers(found) == told
+    [condition] = found["conditions"]
+    assert condition["reason"] == ("SufficientPods" if told[-1] else "InsufficientPods")
+    assert condition["message"] == ""
+    assert found["observedGeneration"] == condition["observedGeneration"] == 1
 
 
-def test_pods_without_an_owner_are_no_part_of_a_percentage_and_that_is_told() -> None:
-    async def test(cluster: Cluster) -> None:
-        await pods(cluster, "p0")
-        assert numbers(await budget(cluster, maxUnavailable=1)) == (0, 1, 0, 0)
-        [(type_, reason, message)] = await cluster.events()
-        assert (type_, reason) == ("Warning", "UnmanagedPods")
-        selector = (
-            "&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}"
-        )
-        assert f"(selector: {selector})" in message
-
-    run(test, DisruptionBudgets)
+@played(run, DisruptionBudgets)
+async def test_a_deployment_stands_for_its_replica_sets(cluster: Cluster) -> None:
+    deployment = await owner(cluster, builtin.DEPLOYMENTS, "d", 3)
+    for name in ("old", "new"):
+        references = [deployment | {"controller": True}]
+        above = await owner(cluster, builtin.REPLICA_SETS, name, 2, ownerReferences=references)
+        await pods(cluster, f"{name}-1", f"{name}-2", owner=above)
+    assert numbers(await budget(cluster, maxUnavailable=1)) == (3, 4, 2, 2)
 
 
-def test_an_owner_without_a_scale_makes_the_budget_fail_safe() -> None:
-    async def test(cluster: Cluster) -> None:
-        job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-1"}
-        await pods(cluster, "p0", owner=job)
-        [condition] = (await budget(cluster, maxUnavailable=1))["conditions"]
-        text = "jobs.batch does not implement the scale subresource"
-        assert (condition["reason"], condition["message"]) == ("SyncFailed", text)
-
-    run(test, DisruptionBudgets)
-
-
-def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
-    async def test(cluster: Cluster) -> None:
-        await pods(cluster, "p0", "p1")
-        await budget(cluster, minAvailable=1)
-        evicted = {"status": {"disruptedPods": {"p0": timestamp(now())}}}
-        await cluster.patch(builtin.POD_DISRUPTION_BUDGETS, "b", evicted, "status")
-        assert numbers(await status(cluster)) == (2, 1, 1, 0)
-        await asyncio.sleep(125)
-        assert numbers(await status(cluster)) == (2, 2, 1, 1)
-        assert "disruptedPods" not in await status(cluster)
-        assert [reason for _, reason, _ in await cluster.events()] == ["NotDeleted"]
-
-    run(test, DisruptionBudgets)
+@played(run, DisruptionBudgets)
+async def test_pods_without_an_owner_are_no_part_of_a_percentage_and_that_is_told(cluster: Cluster) -> None:
+    await pods(cluster, "p0")
+    assert numbers(await budget(cluster, maxUnavailable=1)) == (0, 1, 0, 0)
+    [(type_, reason, message)] = await cluster.events()
+    assert (type_, reason) == ("Warning", "UnmanagedPods")
+    selector = "&LabelSelector{MatchLabels:map[string]string{app: a,},MatchExpressions:[]LabelSelectorRequirement{},}"
+    assert f"(selector: {selector})" in message
 
 
-def test_of_a_pod_with_several_budgets_that_is_told_at_every_change() -> None:
+@played(run, DisruptionBudgets)
+async def test_an_owner_without_a_scale_makes_the_budget_fail_safe(cluster: Cluster) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-1"}
+    await pods(cluster, "p0", owner=job)
+    [condition] = (await budget(cluster, maxUnavailable=1))["conditions"]
+    text = "jobs.batch does not implement the scale subresource"
+    assert (condition["reason"], condition["message"]) == ("SyncFailed", text)
+
+
+@played(run, DisruptionBudgets)
+async def test_an_evicted_pod_counts_as_gone_for_two_minutes(cluster: Cluster) -> None:
+    await pods(cluster, "p0", "p1")
+    await budget(cluster, minAvailable=1)
+    evicted = {"status": {"disruptedPods": {"p0": timestamp(now())}}}
+    await cluster.patch(builtin.POD_DISRUPTION_BUDGETS, "b", evicted, "status")
+    assert numbers(await status(cluster)) == (2, 1, 1, 0)
+    await asyncio.sleep(125)
+    assert numbers(await status(cluster)) == (2, 2, 1, 1)
+    assert "disruptedPods" not in await status(cluster)
+    assert [reason for _, reason, _ in await cluster.events()] == ["NotDeleted"]
+
+
+@played(run, DisruptionBudgets)
+async def test_of_a_pod_with_several_budgets_that_is_told_at_every_change(cluster: Cluster) -> None:
     text = 'Pod "n"/"p" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
 
     async def told(cluster: Cluster) -> list[tuple[str, str, str, int]]:
@@ -150,37 +142,32 @@ def test_of_a_pod_with_several_budgets_that_is_told_at_every_change() -> None:
             if (one["type"], one["reason"]) == ("Warning", "MultiplePodDisruptionBudgets")
         ]
 
-    async def test(cluster: Cluster) -> None:
-        spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "a"}}}
-        await cluster.create(builtin.POD_DISRUPTION_BUDGETS, {"metadata": {"name": "a"}, "spec": spec})
-        await budget(cluster, minAvailable=0)
-        await pods(cluster, "other", labels={"app": "b"})
-        assert await told(cluster) == []
-        await pods(cluster, "p")
-        assert await told(cluster) == [("Pod", "controllermanager", text, 2)]
-        await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "x"}}})
-        assert await told(cluster) == [("Pod", "controllermanager", text, 3)]
-        await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
-        assert await told(cluster) == [("Pod", "controllermanager", text, 5)]  # it is marked, then it is gone
-        assert (await status(cluster))["expectedPods"] == 0
-
-    run(test, DisruptionBudgets)
+    spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "a"}}}
+    await cluster.create(builtin.POD_DISRUPTION_BUDGETS, {"metadata": {"name": "a"}, "spec": spec})
+    await budget(cluster, minAvailable=0)
+    await pods(cluster, "other", labels={"app": "b"})
+    assert await told(cluster) == []
+    await pods(cluster, "p")
+    assert await told(cluster) == [("Pod", "controllermanager", text, 2)]
+    await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "x"}}})
+    assert await told(cluster) == [("Pod", "controllermanager", text, 3)]
+    await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
+    assert await told(cluster) == [("Pod", "controllermanager", text, 5)]  # it is marked, then it is gone
+    assert (await status(cluster))["expectedPods"] == 0
 
 
-def test_an_announced_disruption_that_never_came_is_withdrawn() -> None:
-    async def test(cluster: Cluster) -> None:
-        await pods(cluster, "p0")
-        announced = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "x",
-            "lastTransitionTime": timestamp(now()),
-        }
-        await cluster.patch(builtin.PODS, "p0", {"status": {"conditions": [announced]}}, "status")
-        for wait, expected in ((100, "True"), (30, "False")):
-            await asyncio.sleep(wait)
-            found = await cluster.get(builtin.PODS, "p0")
-            assert found is not None
-            assert found["status"]["conditions"][0]["status"] == expected
-
-    run(test, StaleDisruptions)
+@played(run, StaleDisruptions)
+async def test_an_announced_disruption_that_never_came_is_withdrawn(cluster: Cluster) -> None:
+    await pods(cluster, "p0")
+    announced = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "x",
+        "lastTransitionTime": timestamp(now()),
+    }
+    await cluster.patch(builtin.PODS, "p0", {"status": {"conditions": [announced]}}, "status")
+    for wait, expected in ((100, "True"), (30, "False")):
+        await asyncio.sleep(wait)
+        found = await cluster.get(builtin.PODS, "p0")
+        assert found is not None
+        assert found["status"]["conditions"][0]["status"] == expected

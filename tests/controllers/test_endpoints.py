@@ -12,6 +12,7 @@ from fairlead.api.objects import Obj
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
 from tests.controllers.cluster import Cluster, run
+from tests.played import played
 
 LAST_CHANGE = "endpoints.kubernetes.io/last-change-trigger-time"
 CONTROLLERS = (ServiceEndpoints, ServiceSlices, MirroredSlices, GarbageCollector)
@@ -51,84 +52,74 @@ async def subsets(cluster: Cluster) -> list[Obj]:
     return list(found.get("subsets", ()))
 
 
-def test_ready_and_unready_pods_are_told_apart() -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        await service(cluster)
-        await pod(cluster, "p", "10.0.0.1")
-        await pod(cluster, "q", "10.0.0.2", ready=False)
-        [one] = await slices(cluster)
-        assert one["metadata"]["labels"] == {
-            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-            "kubernetes.io/service-name": "s",
-        }
-        assert [(each["addresses"], each["conditions"], each["zone"]) for each in one["endpoints"]] == [
-            (["10.0.0.1"], {"ready": True, "serving": True, "terminating": False}, "z"),
-            (["10.0.0.2"], {"ready": False, "serving": False, "terminating": False}, "z"),
-        ]
-        [subset] = await subsets(cluster)
-        assert [each["ip"] for each in subset["addresses"]] == ["10.0.0.1"]
-        assert [each["ip"] for each in subset["notReadyAddresses"]] == ["10.0.0.2"]
-        assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_ready_and_unready_pods_are_told_apart(cluster: Cluster) -> None:
+    await node(cluster)
+    await service(cluster)
+    await pod(cluster, "p", "10.0.0.1")
+    await pod(cluster, "q", "10.0.0.2", ready=False)
+    [one] = await slices(cluster)
+    assert one["metadata"]["labels"] == {
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        "kubernetes.io/service-name": "s",
+    }
+    assert [(each["addresses"], each["conditions"], each["zone"]) for each in one["endpoints"]] == [
+        (["10.0.0.1"], {"ready": True, "serving": True, "terminating": False}, "z"),
+        (["10.0.0.2"], {"ready": False, "serving": False, "terminating": False}, "z"),
+    ]
+    [subset] = await subsets(cluster)
+    assert [each["ip"] for each in subset["addresses"]] == ["10.0.0.1"]
+    assert [each["ip"] for each in subset["notReadyAddresses"]] == ["10.0.0.2"]
+    assert subset["ports"] == [{"port": 8080, "protocol": "TCP"}]
 
 
-def test_a_terminating_pod_still_serves_in_slices_and_is_gone_from_endpoints() -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        await service(cluster)
-        await pod(cluster, "p", "10.0.0.1")
-        await cluster.delete(builtin.PODS, "p")
-        [one] = await slices(cluster)
-        assert one["endpoints"][0]["conditions"] == {"ready": False, "serving": True, "terminating": True}
-        assert await subsets(cluster) == []
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_a_terminating_pod_still_serves_in_slices_and_is_gone_from_endpoints(cluster: Cluster) -> None:
+    await node(cluster)
+    await service(cluster)
+    await pod(cluster, "p", "10.0.0.1")
+    await cluster.delete(builtin.PODS, "p")
+    [one] = await slices(cluster)
+    assert one["endpoints"][0]["conditions"] == {"ready": False, "serving": True, "terminating": True}
+    assert await subsets(cluster) == []
 
 
-def test_pods_with_different_ports_of_one_name_need_a_slice_each() -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        await service(cluster, ports=[{"port": 80, "targetPort": "http"}])
-        await pod(cluster, "p", "10.0.0.1", port=8081)
-        await pod(cluster, "q", "10.0.0.2", port=9091)
-        found = await slices(cluster)
-        assert [(one["ports"][0]["port"], len(one["endpoints"])) for one in found] == [(8081, 1), (9091, 1)]
-        assert len(await subsets(cluster)) == 2
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_pods_with_different_ports_of_one_name_need_a_slice_each(cluster: Cluster) -> None:
+    await node(cluster)
+    await service(cluster, ports=[{"port": 80, "targetPort": "http"}])
+    await pod(cluster, "p", "10.0.0.1", port=8081)
+    await pod(cluster, "q", "10.0.0.2", port=9091)
+    found = await slices(cluster)
+    assert [(one["ports"][0]["port"], len(one["endpoints"])) for one in found] == [(8081, 1), (9091, 1)]
+    assert len(await subsets(cluster)) == 2
 
 
-def test_a_service_without_pods_has_one_empty_slice_which_is_used_later() -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        await service(cluster)
-        [empty] = await slices(cluster)
-        assert not empty["endpoints"]
-        await pod(cluster, "p", "10.0.0.1")
-        [used] = await slices(cluster)
-        assert used["metadata"]["name"] == empty["metadata"]["name"]
-        await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
-        [empty_again] = await slices(cluster)
-        assert not empty_again["endpoints"]
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_a_service_without_pods_has_one_empty_slice_which_is_used_later(cluster: Cluster) -> None:
+    await node(cluster)
+    await service(cluster)
+    [empty] = await slices(cluster)
+    assert not empty["endpoints"]
+    await pod(cluster, "p", "10.0.0.1")
+    [used] = await slices(cluster)
+    assert used["metadata"]["name"] == empty["metadata"]["name"]
+    await cluster.delete(builtin.PODS, "p", grace_period_seconds=0)
+    [empty_again] = await slices(cluster)
+    assert not empty_again["endpoints"]
 
 
-def test_many_endpoints_are_spread_over_slices_of_a_hundred() -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        for number in range(150):
-            await pod(cluster, f"p{number:03}", f"10.0.0.{number}")
-        await service(cluster)
-        assert sorted(len(one["endpoints"]) for one in await slices(cluster)) == [50, 100]
-        before = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
-        await pod(cluster, "late", "10.0.1.1")
-        after = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
-        assert sum(before[name] != after[name] for name in before) == 1
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_many_endpoints_are_spread_over_slices_of_a_hundred(cluster: Cluster) -> None:
+    await node(cluster)
+    for number in range(150):
+        await pod(cluster, f"p{number:03}", f"10.0.0.{number}")
+    await service(cluster)
+    assert sorted(len(one["endpoints"]) for one in await slices(cluster)) == [50, 100]
+    before = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
+    await pod(cluster, "late", "10.0.1.1")
+    after = {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in await slices(cluster)}
+    assert sum(before[name] != after[name] for name in before) == 1
 
 
 @pytest.mark.parametrize(
@@ -140,87 +131,79 @@ def test_many_endpoints_are_spread_over_slices_of_a_hundred() -> None:
         ("PreferSameNode", {"forZones": [{"name": "z"}], "forNodes": [{"name": "n1"}]}),
     ],
 )
-def test_traffic_that_should_stay_near_is_hinted_at(distribution: str | None, hints: Obj | None) -> None:
-    async def test(cluster: Cluster) -> None:
-        await node(cluster)
-        await service(cluster, trafficDistribution=distribution)
-        await pod(cluster, "p", "10.0.0.1")
-        await pod(cluster, "q", "10.0.0.2", ready=False)
+@played(run, *CONTROLLERS)
+async def test_traffic_that_should_stay_near_is_hinted_at(
+    cluster: Cluster, distribution: str | None, hints: Obj | None
+) -> None:
+    await node(cluster)
+    await service(cluster, trafficDistribution=distribution)
+    await pod(cluster, "p", "10.0.0.1")
+    await pod(cluster, "q", "10.0.0.2", ready=False)
+    [one] = await slices(cluster)
+    assert [each.get("hints") for each in one["endpoints"]] == [hints, None]
+    mode = {"service.kubernetes.io/topology-mode": "Auto"}
+    await cluster.patch(builtin.SERVICES, "s", {"metadata": {"annotations": mode}})
+    [one] = await slices(cluster)
+    assert not any("hints" in each for each in one["endpoints"])
+
+
+@played(run, *CONTROLLERS)
+async def test_endpoints_say_which_change_they_follow(cluster: Cluster) -> None:
+    async def said() -> list[str | None]:
         [one] = await slices(cluster)
-        assert [each.get("hints") for each in one["endpoints"]] == [hints, None]
-        mode = {"service.kubernetes.io/topology-mode": "Auto"}
-        await cluster.patch(builtin.SERVICES, "s", {"metadata": {"annotations": mode}})
-        [one] = await slices(cluster)
-        assert not any("hints" in each for each in one["endpoints"])
+        other = await cluster.get(builtin.ENDPOINTS, "s")
+        assert other is not None
+        return [each["metadata"].get("annotations", {}).get(LAST_CHANGE) for each in (one, other)]
 
-    run(test, *CONTROLLERS)
+    async def turned(name: str, ready: str, at: str) -> None:
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": at}
+        await cluster.patch(builtin.PODS, name, {"status": {"conditions": [condition]}}, "status")
 
-
-def test_endpoints_say_which_change_they_follow() -> None:
-    async def test(cluster: Cluster) -> None:
-        async def said() -> list[str | None]:
-            [one] = await slices(cluster)
-            other = await cluster.get(builtin.ENDPOINTS, "s")
-            assert other is not None
-            return [each["metadata"].get("annotations", {}).get(LAST_CHANGE) for each in (one, other)]
-
-        async def turned(name: str, ready: str, at: str) -> None:
-            condition = {"type": "Ready", "status": ready, "lastTransitionTime": at}
-            await cluster.patch(builtin.PODS, name, {"status": {"conditions": [condition]}}, "status")
-
-        await node(cluster)
-        await service(cluster)
-        made = await cluster.get(builtin.SERVICES, "s")
-        assert made is not None
-        assert await said() == [made["metadata"]["creationTimestamp"]] * 2
-        await pod(cluster, "p", "10.0.0.1", ready=False)
-        await turned("p", "True", "2031-01-01T00:00:05Z")
-        assert await said() == ["2031-01-01T00:00:05Z"] * 2
-        before = await slices(cluster)
-        await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "labels"}}})
-        assert await slices(cluster) == before  # nothing to follow
-        await cluster.patch(builtin.SERVICES, "s", {"metadata": {"labels": {"a": "b"}}})
-        assert await said() == [None, None]
-
-    run(test, *CONTROLLERS)
+    await node(cluster)
+    await service(cluster)
+    made = await cluster.get(builtin.SERVICES, "s")
+    assert made is not None
+    assert await said() == [made["metadata"]["creationTimestamp"]] * 2
+    await pod(cluster, "p", "10.0.0.1", ready=False)
+    await turned("p", "True", "2031-01-01T00:00:05Z")
+    assert await said() == ["2031-01-01T00:00:05Z"] * 2
+    before = await slices(cluster)
+    await cluster.patch(builtin.PODS, "p", {"metadata": {"labels": {"more": "labels"}}})
+    assert await slices(cluster) == before  # nothing to follow
+    await cluster.patch(builtin.SERVICES, "s", {"metadata": {"labels": {"a": "b"}}})
+    assert await said() == [None, None]
 
 
-def test_endpoints_go_with_their_service() -> None:
-    async def test(cluster: Cluster) -> None:
-        await service(cluster)
-        await asyncio.sleep(1)
-        await cluster.delete(builtin.SERVICES, "s")
-        assert await slices(cluster) == []
-        assert await cluster.get(builtin.ENDPOINTS, "s") is None
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_endpoints_go_with_their_service(cluster: Cluster) -> None:
+    await service(cluster)
+    await asyncio.sleep(1)
+    await cluster.delete(builtin.SERVICES, "s")
+    assert await slices(cluster) == []
+    assert await cluster.get(builtin.ENDPOINTS, "s") is None
 
 
-def test_endpoints_written_by_hand_are_mirrored() -> None:
-    async def test(cluster: Cluster) -> None:
-        await service(cluster, selector=None)
-        assert await slices(cluster) == []
-        by_hand = [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 8080}]}]
-        await cluster.create(builtin.ENDPOINTS, {"metadata": {"name": "s"}, "subsets": by_hand})
-        [one] = await slices(cluster)
-        assert one["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]
-        assert one["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
-        await cluster.delete(builtin.ENDPOINTS, "s")
-        assert await slices(cluster) == []
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_endpoints_written_by_hand_are_mirrored(cluster: Cluster) -> None:
+    await service(cluster, selector=None)
+    assert await slices(cluster) == []
+    by_hand = [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 8080}]}]
+    await cluster.create(builtin.ENDPOINTS, {"metadata": {"name": "s"}, "subsets": by_hand})
+    [one] = await slices(cluster)
+    assert one["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]
+    assert one["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+    await cluster.delete(builtin.ENDPOINTS, "s")
+    assert await slices(cluster) == []
 
 
-def test_endpoints_by_hand_stay_without_a_service_and_go_with_one() -> None:
-    async def test(cluster: Cluster) -> None:
-        by_hand = {"metadata": {"name": "s"}, "subsets": [{"addresses": [{"ip": "192.0.2.7"}]}]}
-        await cluster.create(builtin.ENDPOINTS, by_hand)
-        await cluster.patch(builtin.ENDPOINTS, "s", {"metadata": {"labels": {"a": "b"}}})
-        assert len(await subsets(cluster)) == 1
-        await service(cluster, selector=None)
-        await asyncio.sleep(1)
-        await cluster.delete(builtin.SERVICES, "s")
-        await asyncio.sleep(1)
-        assert await cluster.get(builtin.ENDPOINTS, "s") is None
-
-    run(test, *CONTROLLERS)
+@played(run, *CONTROLLERS)
+async def test_endpoints_by_hand_stay_without_a_service_and_go_with_one(cluster: Cluster) -> None:
+    by_hand = {"metadata": {"name": "s"}, "subsets": [{"addresses": [{"ip": "192.0.2.7"}]}]}
+    await cluster.create(builtin.ENDPOINTS, by_hand)
+    await cluster.patch(builtin.ENDPOINTS, "s", {"metadata": {"labels": {"a": "b"}}})
+    assert len(await subsets(cluster)) == 1
+    await service(cluster, selector=None)
+    await asyncio.sleep(1)
+    await cluster.delete(builtin.SERVICES, "s")
+    await asyncio.sleep(1)
+    assert await cluster.get(builtin.ENDPOINTS, "s") is None

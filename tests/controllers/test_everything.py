@@ -16,6 +16,7 @@ from fairlead.controllers.everything import resource_of
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.loops import run_virtual
+from tests.played import played
 from tests.registry_api import RegistryApi, definition_of
 
 WIDGETS = Resource(group="x.io", version="v1", plural="widgets", kind="Widget", singular="widget")
@@ -44,52 +45,46 @@ def run(test: Any, *controllers: Any) -> None:
     run_virtual(main())
 
 
-def test_custom_objects_own_and_are_owned() -> None:
-    async def test(api: RegistryApi) -> None:
-        await api.define(WIDGETS)
-        await asyncio.sleep(0.1)
-        top = await widget(api, "top")
-        middle = await widget(api, "middle", top)
-        config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [middle]}}
-        await api.create(builtin.CONFIG_MAPS, config, "n")
-        await api.delete(WIDGETS, "top", "n")
-        await asyncio.sleep(1)
-        assert (await api.list(WIDGETS, "n")).items == []
-        assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
-
-    run(test, GarbageCollector)
+@played(run, GarbageCollector)
+async def test_custom_objects_own_and_are_owned(api: RegistryApi) -> None:
+    await api.define(WIDGETS)
+    await asyncio.sleep(0.1)
+    top = await widget(api, "top")
+    middle = await widget(api, "middle", top)
+    config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [middle]}}
+    await api.create(builtin.CONFIG_MAPS, config, "n")
+    await api.delete(WIDGETS, "top", "n")
+    await asyncio.sleep(1)
+    assert (await api.list(WIDGETS, "n")).items == []
+    assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
 
 
-def test_dependents_of_a_kind_that_is_not_served_wait_for_it() -> None:
-    async def test(api: RegistryApi) -> None:
-        missing = {"apiVersion": "x.io/v1", "kind": "Widget", "name": "w", "uid": "u-1"}
-        config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [missing]}}
-        await api.create(builtin.CONFIG_MAPS, config, "n")
-        await asyncio.sleep(3600)
-        assert len((await api.list(builtin.CONFIG_MAPS, "n")).items) == 1
-        await api.define(WIDGETS)
-        await asyncio.sleep(1)
-        assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
-
-    run(test, GarbageCollector)
+@played(run, GarbageCollector)
+async def test_dependents_of_a_kind_that_is_not_served_wait_for_it(api: RegistryApi) -> None:
+    missing = {"apiVersion": "x.io/v1", "kind": "Widget", "name": "w", "uid": "u-1"}
+    config = {"metadata": {"name": "c", "namespace": "n", "ownerReferences": [missing]}}
+    await api.create(builtin.CONFIG_MAPS, config, "n")
+    await asyncio.sleep(3600)
+    assert len((await api.list(builtin.CONFIG_MAPS, "n")).items) == 1
+    await api.define(WIDGETS)
+    await asyncio.sleep(1)
+    assert (await api.list(builtin.CONFIG_MAPS, "n")).items == []
 
 
-def test_a_percentage_of_pods_is_one_of_the_scale_of_their_custom_owner() -> None:
-    async def test(api: RegistryApi) -> None:
-        await api.define(WIDGETS)
-        owner = await widget(api, "w")
-        meta = {"name": "p", "namespace": "n", "labels": {"a": "b"}, "ownerReferences": [owner | {"controller": True}]}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        await api.create(builtin.PODS, {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "i"}]}}, "n")
-        await api.patch(builtin.PODS, "p", "n", {"status": ready}, subresource="status")
-        spec = {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": "50%"}
-        budget = {"metadata": {"name": "b", "namespace": "n"}, "spec": spec}
-        await api.create(builtin.POD_DISRUPTION_BUDGETS, budget, "n")
-        await asyncio.sleep(1)
-        status = (await api.get(builtin.POD_DISRUPTION_BUDGETS, "b", "n")).obj()["status"]
-        assert (status["expectedPods"], status["desiredHealthy"], status["currentHealthy"]) == (4, 2, 1)
-
-    run(test, DisruptionBudgets)
+@played(run, DisruptionBudgets)
+async def test_a_percentage_of_pods_is_one_of_the_scale_of_their_custom_owner(api: RegistryApi) -> None:
+    await api.define(WIDGETS)
+    owner = await widget(api, "w")
+    meta = {"name": "p", "namespace": "n", "labels": {"a": "b"}, "ownerReferences": [owner | {"controller": True}]}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await api.create(builtin.PODS, {"metadata": meta, "spec": {"containers": [{"name": "c", "image": "i"}]}}, "n")
+    await api.patch(builtin.PODS, "p", "n", {"status": ready}, subresource="status")
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "minAvailable": "50%"}
+    budget = {"metadata": {"name": "b", "namespace": "n"}, "spec": spec}
+    await api.create(builtin.POD_DISRUPTION_BUDGETS, budget, "n")
+    await asyncio.sleep(1)
+    status = (await api.get(builtin.POD_DISRUPTION_BUDGETS, "b", "n")).obj()["status"]
+    assert (status["expectedPods"], status["desiredHealthy"], status["currentHealthy"]) == (4, 2, 1)
 
 
 def test_a_kind_is_followed_as_long_as_it_is_served() -> None:

@@ -9,6 +9,7 @@ from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.controllers.quota import ResourceQuotas
 from tests.controllers.cluster import Cluster, run
+from tests.played import played
 
 
 def pod(name: str, cpu: str = "100m", **spec: Any) -> Obj:
@@ -27,77 +28,67 @@ async def used(cluster: Cluster) -> Obj:
     return {} if "status" not in found else dict(found["status"].get("used", {}))
 
 
-def test_a_new_quota_counts_what_is_there_and_what_is_not() -> None:
-    async def test(cluster: Cluster) -> None:
-        await cluster.create(builtin.PODS, pod("a"))
-        hard = {
-            "pods": "5",
-            "requests.cpu": "1",
-            "count/deployments.apps": "3",
-            "services": "1",
-            "count/nope.x.io": "1",
-            "count/events": "3",
-        }
-        await quota(cluster, hard=hard)
-        assert await used(cluster) == {
-            "pods": "1",
-            "requests.cpu": "100m",
-            "count/deployments.apps": "0",
-            "services": "0",
-        }
-
-    run(test, ResourceQuotas)
+@played(run, ResourceQuotas)
+async def test_a_new_quota_counts_what_is_there_and_what_is_not(cluster: Cluster) -> None:
+    await cluster.create(builtin.PODS, pod("a"))
+    hard = {
+        "pods": "5",
+        "requests.cpu": "1",
+        "count/deployments.apps": "3",
+        "services": "1",
+        "count/nope.x.io": "1",
+        "count/events": "3",
+    }
+    await quota(cluster, hard=hard)
+    assert await used(cluster) == {
+        "pods": "1",
+        "requests.cpu": "100m",
+        "count/deployments.apps": "0",
+        "services": "0",
+    }
 
 
-def test_a_deleted_or_finished_pod_is_given_back() -> None:
-    async def test(cluster: Cluster) -> None:
-        await quota(cluster, hard={"pods": "5", "count/pods": "9", "requests.cpu": "1"})
-        for name in ("a", "b", "c"):
-            await cluster.create(builtin.PODS, pod(name))
-        assert await used(cluster) == {"pods": "3", "count/pods": "3", "requests.cpu": "300m"}
-        await cluster.delete(builtin.PODS, "a")
-        await cluster.patch(builtin.PODS, "b", {"status": {"phase": "Succeeded"}}, "status")
-        await asyncio.sleep(1)
-        assert await used(cluster) == {"pods": "1", "count/pods": "2", "requests.cpu": "100m"}
-
-    run(test, ResourceQuotas)
+@played(run, ResourceQuotas)
+async def test_a_deleted_or_finished_pod_is_given_back(cluster: Cluster) -> None:
+    await quota(cluster, hard={"pods": "5", "count/pods": "9", "requests.cpu": "1"})
+    for name in ("a", "b", "c"):
+        await cluster.create(builtin.PODS, pod(name))
+    assert await used(cluster) == {"pods": "3", "count/pods": "3", "requests.cpu": "300m"}
+    await cluster.delete(builtin.PODS, "a")
+    await cluster.patch(builtin.PODS, "b", {"status": {"phase": "Succeeded"}}, "status")
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"pods": "1", "count/pods": "2", "requests.cpu": "100m"}
 
 
-def test_a_pod_that_outstays_its_grace_on_a_lost_node_is_given_back() -> None:
-    async def test(cluster: Cluster) -> None:
-        await quota(cluster, hard={"pods": "5"})
-        await cluster.create(builtin.PODS, pod("a", nodeName="lost"))
-        await cluster.create(builtin.PODS, pod("b", nodeName="lost"))
-        await cluster.create(builtin.PODS, pod("c"))
-        await cluster.delete(builtin.PODS, "a")
-        await cluster.delete(builtin.PODS, "c")
-        await asyncio.sleep(1)
-        assert await used(cluster) == {"pods": "2"}
-        await asyncio.sleep(100)
-        assert await used(cluster) == {"pods": "1"}
-
-    run(test, ResourceQuotas)
+@played(run, ResourceQuotas)
+async def test_a_pod_that_outstays_its_grace_on_a_lost_node_is_given_back(cluster: Cluster) -> None:
+    await quota(cluster, hard={"pods": "5"})
+    await cluster.create(builtin.PODS, pod("a", nodeName="lost"))
+    await cluster.create(builtin.PODS, pod("b", nodeName="lost"))
+    await cluster.create(builtin.PODS, pod("c"))
+    await cluster.delete(builtin.PODS, "a")
+    await cluster.delete(builtin.PODS, "c")
+    await asyncio.sleep(1)
+    assert await used(cluster) == {"pods": "2"}
+    await asyncio.sleep(100)
+    assert await used(cluster) == {"pods": "1"}
 
 
-def test_a_changed_quota_forgets_what_it_does_not_limit_any_more() -> None:
-    async def test(cluster: Cluster) -> None:
-        await quota(cluster, hard={"pods": "5", "secrets": "10"})
-        await cluster.patch(builtin.RESOURCE_QUOTAS, "q", {"spec": {"hard": {"secrets": None}}})
-        await asyncio.sleep(1)
-        found = await cluster.get(builtin.RESOURCE_QUOTAS, "q")
-        assert found is not None
-        assert found["status"] == {"hard": {"pods": "5"}, "used": {"pods": "0"}}
-
-    run(test, ResourceQuotas)
+@played(run, ResourceQuotas)
+async def test_a_changed_quota_forgets_what_it_does_not_limit_any_more(cluster: Cluster) -> None:
+    await quota(cluster, hard={"pods": "5", "secrets": "10"})
+    await cluster.patch(builtin.RESOURCE_QUOTAS, "q", {"spec": {"hard": {"secrets": None}}})
+    await asyncio.sleep(1)
+    found = await cluster.get(builtin.RESOURCE_QUOTAS, "q")
+    assert found is not None
+    assert found["status"] == {"hard": {"pods": "5"}, "used": {"pods": "0"}}
 
 
-def test_a_charge_that_nothing_came_of_is_taken_back_after_five_minutes() -> None:
-    async def test(cluster: Cluster) -> None:
-        await quota(cluster, hard={"pods": "5"})
-        await cluster.patch(builtin.RESOURCE_QUOTAS, "q", {"status": {"used": {"pods": "4"}}}, "status")
-        await asyncio.sleep(200)
-        assert await used(cluster) == {"pods": "4"}
-        await asyncio.sleep(200)
-        assert await used(cluster) == {"pods": "0"}
-
-    run(test, ResourceQuotas)
+@played(run, ResourceQuotas)
+async def test_a_charge_that_nothing_came_of_is_taken_back_after_five_minutes(cluster: Cluster) -> None:
+    await quota(cluster, hard={"pods": "5"})
+    await cluster.patch(builtin.RESOURCE_QUOTAS, "q", {"status": {"used": {"pods": "4"}}}, "status")
+    await asyncio.sleep(200)
+    assert await used(cluster) == {"pods": "4"}
+    await asyncio.sleep(200)
+    assert await used(cluster) == {"pods": "0"}

@@ -12,6 +12,7 @@ from fairlead.runtime.clock import monotonic
 from fairlead.runtime.loops import run as real
 from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.workqueue import WorkQueue
+from tests.played import played
 
 
 def run(test: Callable[[WorkQueue[str]], Awaitable[None]]) -> None:
@@ -21,59 +22,49 @@ def run(test: Callable[[WorkQueue[str]], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_keys_come_in_the_order_in_which_they_were_added() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        for key in "cab":
-            queue.add(key)
-        assert [await queue.get() for _ in range(3)] == ["c", "a", "b"]
-
-    run(test)
+@played(run)
+async def test_keys_come_in_the_order_in_which_they_were_added(queue: WorkQueue[str]) -> None:
+    for key in "cab":
+        queue.add(key)
+    assert [await queue.get() for _ in range(3)] == ["c", "a", "b"]
 
 
-def test_a_key_that_waits_already_is_not_added_twice() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        queue.add("a")
-        queue.add("a")
-        assert len(queue) == 1
-
-    run(test)
+@played(run)
+async def test_a_key_that_waits_already_is_not_added_twice(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 1
 
 
-def test_a_key_added_during_work_is_worked_on_once_more_afterwards() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        queue.add("a")
-        key = await queue.get()
-        queue.add("a")
-        queue.add("a")
-        assert len(queue) == 0
-        assert not queue.is_idle
-        queue.done(key)
-        assert len(queue) == 1
-        queue.done(await queue.get())
-        assert queue.is_idle
-
-    run(test)
+@played(run)
+async def test_a_key_added_during_work_is_worked_on_once_more_afterwards(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    key = await queue.get()
+    queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    assert not queue.is_idle
+    queue.done(key)
+    assert len(queue) == 1
+    queue.done(await queue.get())
+    assert queue.is_idle
 
 
-def test_of_several_timers_for_a_key_the_earliest_wins() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        queue.add_after("a", 10)
-        queue.add_after("a", 3)
-        queue.add_after("a", 5)
-        queue.done(await queue.get())
-        assert monotonic() == 3
-        await asyncio.sleep(60)
-        assert queue.is_idle
-
-    run(test)
+@played(run)
+async def test_of_several_timers_for_a_key_the_earliest_wins(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 10)
+    queue.add_after("a", 3)
+    queue.add_after("a", 5)
+    queue.done(await queue.get())
+    assert monotonic() == 3
+    await asyncio.sleep(60)
+    assert queue.is_idle
 
 
-def test_a_delay_that_is_over_adds_at_once() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        queue.add_after("a", -1)
-        assert len(queue) == 1
-
-    run(test)
+@played(run)
+async def test_a_delay_that_is_over_adds_at_once(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", -1)
+    assert len(queue) == 1
 
 
 def test_a_moment_less_than_the_loop_can_tell_is_a_delay_like_any_other() -> None:
@@ -88,47 +79,41 @@ def test_a_moment_less_than_the_loop_can_tell_is_a_delay_like_any_other() -> Non
     real(main())
 
 
-def test_retries_back_off_until_the_key_succeeds() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        waited = []
-        for _ in range(20):
-            began = monotonic()
-            queue.retry("a")
-            queue.done(await queue.get())
-            waited.append(round(monotonic() - began, 6))
-        assert waited[:4] == [0.005, 0.01, 0.02, 0.04]
-        assert waited[-1] == 1000
-        assert queue.failures("a") == 20
-        queue.forget("a")
+@played(run)
+async def test_retries_back_off_until_the_key_succeeds(queue: WorkQueue[str]) -> None:
+    waited = []
+    for _ in range(20):
         began = monotonic()
         queue.retry("a")
-        await queue.get()
-        assert round(monotonic() - began, 6) == 0.005
-
-    run(test)
-
-
-def test_a_worker_that_is_cancelled_while_it_waits_takes_no_key_with_it() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        waiting = asyncio.create_task(queue.get())
-        await asyncio.sleep(0)
-        queue.add("a")
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert await asyncio.wait_for(queue.get(), 1) == "a"
-
-    run(test)
+        queue.done(await queue.get())
+        waited.append(round(monotonic() - began, 6))
+    assert waited[:4] == [0.005, 0.01, 0.02, 0.04]
+    assert waited[-1] == 1000
+    assert queue.failures("a") == 20
+    queue.forget("a")
+    began = monotonic()
+    queue.retry("a")
+    await queue.get()
+    assert round(monotonic() - began, 6) == 0.005
 
 
-def test_a_key_whose_worker_is_cancelled_goes_to_another_that_waits() -> None:
-    async def test(queue: WorkQueue[str]) -> None:
-        first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
-        await asyncio.sleep(0)
-        queue.add("a")
-        first.cancel()
-        assert await asyncio.wait_for(second, 1) == "a"
+@played(run)
+async def test_a_worker_that_is_cancelled_while_it_waits_takes_no_key_with_it(queue: WorkQueue[str]) -> None:
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert await asyncio.wait_for(queue.get(), 1) == "a"
 
-    run(test)
+
+@played(run)
+async def test_a_key_whose_worker_is_cancelled_goes_to_another_that_waits(queue: WorkQueue[str]) -> None:
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+    assert await asyncio.wait_for(second, 1) == "a"
 
 
 _STEPS = st.lists(st.tuples(st.floats(0, 2), st.sampled_from("abc"), st.floats(-1, 3)), max_size=40)

@@ -20,6 +20,7 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.gangs import POD_GROUPS
 from fairlead.scheduler.loop import Scheduler
+from tests.played import played
 from tests.registry_api import RegistryApi
 from tests.scheduler.scheduler_world import Obj, node_obj, pod_obj
 
@@ -83,116 +84,98 @@ def scene(act: Callable[[World], Awaitable[None]], configuration: Any = GANGS) -
     run_virtual(play())
 
 
-def test_a_group_starts_when_all_of_it_fits_and_not_before() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 2)
-        await world.group("train", 3)
-        await world.pods("train", 0, 1, 2)
-        assert await world.placed() == {}
-        assert await world.message("train-0") == (
-            "only 2 of the 3 pods that PodGroup default/train needs would fit: "
-            "0/1 nodes are available: 1 Insufficient cpu."
-        )
-        await world.node("n2", 2)
-        assert await world.placed() == {"train": 3}
-
-    scene(act)
+@played(scene)
+async def test_a_group_starts_when_all_of_it_fits_and_not_before(world: World) -> None:
+    await world.node("n1", 2)
+    await world.group("train", 3)
+    await world.pods("train", 0, 1, 2)
+    assert await world.placed() == {}
+    assert await world.message("train-0") == (
+        "only 2 of the 3 pods that PodGroup default/train needs would fit: 0/1 nodes are available: 1 Insufficient cpu."
+    )
+    await world.node("n2", 2)
+    assert await world.placed() == {"train": 3}
 
 
-def test_a_group_waits_for_its_pods_and_for_its_object() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 8)
-        await world.pods("train", 0)
-        assert await world.placed() == {}
-        assert await world.message("train-0") == "PodGroup default/train not found"
-        await world.group("train", 2)
-        assert await world.placed() == {}
-        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
-        await world.pods("train", 1)
-        assert await world.placed() == {"train": 2}
-
-    scene(act)
+@played(scene)
+async def test_a_group_waits_for_its_pods_and_for_its_object(world: World) -> None:
+    await world.node("n1", 8)
+    await world.pods("train", 0)
+    assert await world.placed() == {}
+    assert await world.message("train-0") == "PodGroup default/train not found"
+    await world.group("train", 2)
+    assert await world.placed() == {}
+    assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
+    await world.pods("train", 1)
+    assert await world.placed() == {"train": 2}
 
 
-def test_a_group_waits_for_those_of_it_that_are_gated() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 8)
-        await world.group("train", 2)
-        await world.pods("train", 0)
-        await world.pods("train", 1, schedulingGates=[{"name": "quota"}])
-        assert await world.placed() == {}
-        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
-        await world.api.patch(builtin.PODS, "train-1", "default", {"spec": {"schedulingGates": None}})
-        assert await world.placed() == {"train": 2}
-
-    scene(act)
+@played(scene)
+async def test_a_group_waits_for_those_of_it_that_are_gated(world: World) -> None:
+    await world.node("n1", 8)
+    await world.group("train", 2)
+    await world.pods("train", 0)
+    await world.pods("train", 1, schedulingGates=[{"name": "quota"}])
+    assert await world.placed() == {}
+    assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-0")
+    await world.api.patch(builtin.PODS, "train-1", "default", {"spec": {"schedulingGates": None}})
+    assert await world.placed() == {"train": 2}
 
 
-def test_a_pod_that_is_going_away_is_none_of_its_group() -> None:
+@played(scene)
+async def test_a_pod_that_is_going_away_is_none_of_its_group(world: World) -> None:
     """It keeps a finalizer, and would be refused a node by the server."""
-
-    async def act(world: World) -> None:
-        await world.node("n1", 8)
-        await world.group("train", 2)
-        going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
-        await world.pods("train", 0, metadata=going)
-        await world.pods("train", 1)
-        assert await world.placed() == {}
-        assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-1")
-        await world.pods("train", 2)
-        assert await world.placed() == {"train": 2}
-
-    scene(act)
+    await world.node("n1", 8)
+    await world.group("train", 2)
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/late"]}
+    await world.pods("train", 0, metadata=going)
+    await world.pods("train", 1)
+    assert await world.placed() == {}
+    assert "cannot find enough sibling pods, current pods number: 1" in await world.message("train-1")
+    await world.pods("train", 2)
+    assert await world.placed() == {"train": 2}
 
 
-def test_more_than_the_group_needs_go_where_there_is_room() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 3)
-        await world.group("train", 2)
-        await world.pods("train", 0, 1, 2, 3)
-        assert await world.placed() == {"train": 3}
-
-    scene(act)
+@played(scene)
+async def test_more_than_the_group_needs_go_where_there_is_room(world: World) -> None:
+    await world.node("n1", 3)
+    await world.group("train", 2)
+    await world.pods("train", 0, 1, 2, 3)
+    assert await world.placed() == {"train": 3}
 
 
-def test_who_comes_while_the_others_are_being_bound_belongs_to_them() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 3)
-        await world.group("train", 2)
-        await world.pods("train", 0, 1)
-        await asyncio.sleep(1)
-        began = (await world.api.list(builtin.PODS)).resource_version
-        await world.pods("train", 2)
-        assert await world.placed() == {"train": 3}
-        query = WatchQuery(fields="metadata.name=train-2", resource_version=began, timeout_seconds=1)
-        seen = [event.object.obj()["status"] async for event in world.api.watch(builtin.PODS, "default", query)]
-        assert [one["status"] for status in seen for one in status.get("conditions", ())] == ["True"]
-
-    scene(act)
+@played(scene)
+async def test_who_comes_while_the_others_are_being_bound_belongs_to_them(world: World) -> None:
+    await world.node("n1", 3)
+    await world.group("train", 2)
+    await world.pods("train", 0, 1)
+    await asyncio.sleep(1)
+    began = (await world.api.list(builtin.PODS)).resource_version
+    await world.pods("train", 2)
+    assert await world.placed() == {"train": 3}
+    query = WatchQuery(fields="metadata.name=train-2", resource_version=began, timeout_seconds=1)
+    seen = [event.object.obj()["status"] async for event in world.api.watch(builtin.PODS, "default", query)]
+    assert [one["status"] for status in seen for one in status.get("conditions", ())] == ["True"]
 
 
-def test_two_groups_that_fit_only_one_after_the_other_do_not_block_each_other() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 4)
-        await world.group("a", 3)
-        await world.group("b", 3)
-        for number in range(3):  # they arrive by turns
-            await world.pods("a", number)
-            await world.pods("b", number)
-        assert sorted((await world.placed()).values()) == [3]
-        await world.node("n2", 4)
-        assert await world.placed() == {"a": 3, "b": 3}
-
-    scene(act)
+@played(scene)
+async def test_two_groups_that_fit_only_one_after_the_other_do_not_block_each_other(world: World) -> None:
+    await world.node("n1", 4)
+    await world.group("a", 3)
+    await world.group("b", 3)
+    for number in range(3):  # they arrive by turns
+        await world.pods("a", number)
+        await world.pods("b", number)
+    assert sorted((await world.placed()).values()) == [3]
+    await world.node("n2", 4)
+    assert await world.placed() == {"a": 3, "b": 3}
 
 
-def test_nobody_is_held_back_unless_the_profile_asks_for_it() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 2)
-        await world.pods("train", 0, 1, 2)
-        assert await world.placed() == {"train": 2}
-
-    scene(act, None)
+@played(scene, None)
+async def test_nobody_is_held_back_unless_the_profile_asks_for_it(world: World) -> None:
+    await world.node("n1", 2)
+    await world.pods("train", 0, 1, 2)
+    assert await world.placed() == {"train": 2}
 
 
 @settings(max_examples=25)
@@ -214,18 +197,16 @@ def test_every_group_has_none_or_at_least_its_minimum(nodes: list[int], groups: 
     scene(act)
 
 
-def test_a_waiting_pod_whose_label_changes_counts_for_its_new_group_alone() -> None:
-    async def act(world: World) -> None:
-        await world.node("n1", 9)
-        await world.group("old", 2)
-        await world.group("new", 2)
-        await world.pods("old", 0)
-        await world.pods("new", 0)
-        await asyncio.sleep(1)
-        patch = {"metadata": {"labels": {GROUP_LABEL: "new"}}}
-        await world.api.patch(builtin.PODS, "old-0", "default", patch)
-        assert await world.placed() == {"new": 2}
-        await world.pods("old", 1)
-        assert await world.placed() == {"new": 2}
-
-    scene(act)
+@played(scene)
+async def test_a_waiting_pod_whose_label_changes_counts_for_its_new_group_alone(world: World) -> None:
+    await world.node("n1", 9)
+    await world.group("old", 2)
+    await world.group("new", 2)
+    await world.pods("old", 0)
+    await world.pods("new", 0)
+    await asyncio.sleep(1)
+    patch = {"metadata": {"labels": {GROUP_LABEL: "new"}}}
+    await world.api.patch(builtin.PODS, "old-0", "default", patch)
+    assert await world.placed() == {"new": 2}
+    await world.pods("old", 1)
+    assert await world.placed() == {"new": 2}

@@ -20,6 +20,7 @@ from fairlead.api.errors import (
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run_virtual
 from fairlead.store.memory import MemoryStore
+from tests.played import played
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 from tests.work import growth
 
@@ -49,26 +50,24 @@ async def served_widgets(world: World) -> Any:
     return found[1].resource
 
 
-def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names() -> None:
-    async def test(world: World) -> None:
-        fields = {"selectableFields": [{"jsonPath": ".spec.color"}]}
-        properties = {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}
-        schema = {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
-        one = WIDGETS["spec"]["versions"][0] | schema | fields
-        more = {"type": "object", "properties": properties | {"data": {"type": "string"}}}
-        other = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": more}}
-        spec = WIDGETS["spec"] | {"versions": [one, other]}
-        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
-        await asyncio.sleep(1)
-        first, second = (world.registry.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
-        assert first is not None and second is not None
-        assert await world.names(first[1].resource, fields="spec.color=red") == []
-        for version, field in ((first[1], "spec.size"), (second[1], "spec.color")):
-            with pytest.raises(BadRequest) as refused:
-                await world.names(version.resource, fields=f"{field}=red")
-            assert refused.value.message == f"field label not supported: {field}"
-
-    run(test)
+@played(run)
+async def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names(world: World) -> None:
+    fields = {"selectableFields": [{"jsonPath": ".spec.color"}]}
+    properties = {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}
+    schema = {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
+    one = WIDGETS["spec"]["versions"][0] | schema | fields
+    more = {"type": "object", "properties": properties | {"data": {"type": "string"}}}
+    other = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": more}}
+    spec = WIDGETS["spec"] | {"versions": [one, other]}
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
+    await asyncio.sleep(1)
+    first, second = (world.registry.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
+    assert first is not None and second is not None
+    assert await world.names(first[1].resource, fields="spec.color=red") == []
+    for version, field in ((first[1], "spec.size"), (second[1], "spec.color")):
+        with pytest.raises(BadRequest) as refused:
+            await world.names(version.resource, fields=f"{field}=red")
+        assert refused.value.message == f"field label not supported: {field}"
 
 
 def test_twice_as_many_definitions_of_a_group_are_about_twice_the_work() -> None:
@@ -93,43 +92,39 @@ def test_twice_as_many_definitions_of_a_group_are_about_twice_the_work() -> None
     assert growth(lived, 40) < 2.1
 
 
-def test_a_custom_kind_comes_and_goes_with_its_definition() -> None:
-    async def test(world: World) -> None:
-        widgets = await served_widgets(world)
-        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
-        watching = Watching(world.api, widgets)
-        await watching.told()
-        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
-        await asyncio.sleep(5)
-        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-        assert await world.registry.store.scan("/widgets.example.com/") == []
-        with pytest.raises(NotFound):
-            await world.api.list(widgets, NAMESPACE)
-        assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
-        assert watching.task.done()  # whoever watched must learn that there is nothing more to come
+@played(run)
+async def test_a_custom_kind_comes_and_goes_with_its_definition(world: World) -> None:
+    widgets = await served_widgets(world)
+    await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
+    watching = Watching(world.api, widgets)
+    await watching.told()
+    await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+    await asyncio.sleep(5)
+    assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
+    assert await world.registry.store.scan("/widgets.example.com/") == []
+    with pytest.raises(NotFound):
+        await world.api.list(widgets, NAMESPACE)
+    assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
+    assert watching.task.done()  # whoever watched must learn that there is nothing more to come
 
-        again = await served_widgets(world)
-        assert await world.names(again) == []
-
-    run(test)
+    again = await served_widgets(world)
+    assert await world.names(again) == []
 
 
-def test_nothing_new_is_born_while_a_definition_goes() -> None:
-    async def test(world: World) -> None:
-        widgets = await served_widgets(world)
-        meta = {"name": "w", "finalizers": ["example.com/f"]}
-        await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
-        await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
-        new = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}}
-        with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
-            await world.create(widgets, new)
-        await asyncio.sleep(5)
-        assert await world.names(widgets) == ["w"]  # its finalizer keeps it, and it keeps the definition
-        await world.api.patch(widgets, "w", NAMESPACE, {"metadata": {"finalizers": None}})
-        await asyncio.sleep(5)
-        assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
-
-    run(test)
+@played(run)
+async def test_nothing_new_is_born_while_a_definition_goes(world: World) -> None:
+    widgets = await served_widgets(world)
+    meta = {"name": "w", "finalizers": ["example.com/f"]}
+    await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
+    await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+    new = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "late"}}
+    with pytest.raises(Forbidden, match="create not allowed while custom resource definition is terminating"):
+        await world.create(widgets, new)
+    await asyncio.sleep(5)
+    assert await world.names(widgets) == ["w"]  # its finalizer keeps it, and it keeps the definition
+    await world.api.patch(widgets, "w", NAMESPACE, {"metadata": {"finalizers": None}})
+    await asyncio.sleep(5)
+    assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
 
 
 def test_custom_objects_survive_a_restart() -> None:
@@ -163,20 +158,18 @@ def test_a_definition_that_was_on_its_way_when_the_server_died_gets_there_after_
     run_virtual(main())
 
 
-def test_an_object_of_another_kind_is_told_nothing_else() -> None:
-    async def test(world: World) -> None:
-        widgets = await served_widgets(world)
-        api_version = "example.com/v1"
-        with pytest.raises(Invalid) as refused:
-            await world.create(widgets, {"apiVersion": api_version, "kind": "Foo", "metadata": {"name": "bad name"}})
-        assert refused.value.message == (
-            'Foo.example.com "bad name" is invalid: kind: Invalid value: "Foo": must be Widget'
-        )
-        await world.create(widgets, {"apiVersion": api_version, "kind": "Widget", "metadata": {"name": "w"}})
-        with pytest.raises(Invalid, match="must be Widget"):
-            await world.api.patch(widgets, "w", NAMESPACE, {"kind": "Foo"})
-
-    run(test)
+@played(run)
+async def test_an_object_of_another_kind_is_told_nothing_else(world: World) -> None:
+    widgets = await served_widgets(world)
+    api_version = "example.com/v1"
+    with pytest.raises(Invalid) as refused:
+        await world.create(widgets, {"apiVersion": api_version, "kind": "Foo", "metadata": {"name": "bad name"}})
+    assert refused.value.message == (
+        'Foo.example.com "bad name" is invalid: kind: Invalid value: "Foo": must be Widget'
+    )
+    await world.create(widgets, {"apiVersion": api_version, "kind": "Widget", "metadata": {"name": "w"}})
+    with pytest.raises(Invalid, match="must be Widget"):
+        await world.api.patch(widgets, "w", NAMESPACE, {"kind": "Foo"})
 
 
 _PATCHED = {"spec": {"b": "b"}}
@@ -197,53 +190,48 @@ _AFTER = _defaulting({
 })  # fmt: skip
 
 
-def test_a_stored_object_has_the_defaults_that_its_definition_got_later() -> None:
-    async def test(world: World) -> None:
-        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
-        await asyncio.sleep(1)
-        found = world.registry.catalogue.find("example.com", "v1", "widgets")
-        assert found is not None
-        widgets, spec = found[1].resource, {"old": "o"}
-        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
-        revision = (await world.create(widgets, widget))["metadata"]["resourceVersion"]
-        await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
-        await asyncio.sleep(1)
-        expected = {"a": "x", "c": {"d": 3}}
-        got = await world.get(widgets, "w")
-        assert got is not None
-        assert (got["spec"], got["metadata"]["resourceVersion"]) == (expected, revision)
-        (listed,) = (await world.api.list(widgets, NAMESPACE)).items
-        assert listed.obj() == got
-        watching = Watching(world.api, widgets)
-        await watching.told()
-        assert watching.events == [("ADDED", got)]
-        patched = (await world.api.patch(widgets, "w", NAMESPACE, _PATCHED)).obj()
-        assert patched["spec"] == expected | {"b": "b"}
-        assert patched["metadata"]["generation"] == 2
-        record = (await world.registry.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
-        assert record is not None
-        assert b'"d":3' in record.value  # what is written is complete
-
-    run(test)
+@played(run)
+async def test_a_stored_object_has_the_defaults_that_its_definition_got_later(world: World) -> None:
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets, spec = found[1].resource, {"old": "o"}
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+    revision = (await world.create(widgets, widget))["metadata"]["resourceVersion"]
+    await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+    await asyncio.sleep(1)
+    expected = {"a": "x", "c": {"d": 3}}
+    got = await world.get(widgets, "w")
+    assert got is not None
+    assert (got["spec"], got["metadata"]["resourceVersion"]) == (expected, revision)
+    (listed,) = (await world.api.list(widgets, NAMESPACE)).items
+    assert listed.obj() == got
+    watching = Watching(world.api, widgets)
+    await watching.told()
+    assert watching.events == [("ADDED", got)]
+    patched = (await world.api.patch(widgets, "w", NAMESPACE, _PATCHED)).obj()
+    assert patched["spec"] == expected | {"b": "b"}
+    assert patched["metadata"]["generation"] == 2
+    record = (await world.registry.store.head(f"/widgets.example.com/{NAMESPACE}/w")).record
+    assert record is not None
+    assert b'"d":3' in record.value  # what is written is complete
 
 
-def test_an_update_that_says_the_defaults_alone_changes_no_generation() -> None:
+@played(run)
+async def test_an_update_that_says_the_defaults_alone_changes_no_generation(world: World) -> None:
     """The old object has them already, where it is compared."""
-
-    async def test(world: World) -> None:
-        await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
-        await asyncio.sleep(1)
-        found = world.registry.catalogue.find("example.com", "v1", "widgets")
-        assert found is not None
-        widgets = found[1].resource
-        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
-        await world.create(widgets, widget)
-        await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
-        await asyncio.sleep(1)
-        patched = (await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": "x"}})).obj()
-        assert patched["metadata"]["generation"] == 1
-
-    run(test)
+    await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": _BEFORE})
+    await asyncio.sleep(1)
+    found = world.registry.catalogue.find("example.com", "v1", "widgets")
+    assert found is not None
+    widgets = found[1].resource
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
+    await world.create(widgets, widget)
+    await world.api.patch(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com", "", {"spec": _AFTER})
+    await asyncio.sleep(1)
+    patched = (await world.api.patch(widgets, "w", NAMESPACE, {"spec": {"a": "x"}})).obj()
+    assert patched["metadata"]["generation"] == 1
 
 
 def test_an_object_has_new_defaults_and_the_stored_version_after_a_restart() -> None:

@@ -16,6 +16,7 @@ from fairlead.api.verbs import WatchQuery
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.store.memory import MemoryStore
+from tests.played import played
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 
 
@@ -47,9 +48,7 @@ def test_an_unknown_admission_plugin_is_refused_at_start() -> None:
         run_virtual(Server(MemoryStore()).open(["Nonsense"]))
 
 
-def test_a_cluster_scoped_kind_has_no_namespace() -> None:
-    async def test(world: World) -> None:
-        made = await world.create(PRIORITY_CLASSES, {"metadata": {"name": "p", "namespace": "n"}, "value": 1})
-        assert "namespace" not in made["metadata"]
-
-    run(test)
+@played(run)
+async def test_a_cluster_scoped_kind_has_no_namespace(world: World) -> None:
+    made = await world.create(PRIORITY_CLASSES, {"metadata": {"name": "p", "namespace": "n"}, "value": 1})
+    assert "namespace" not in made["metadata"]

@@ -10,6 +10,7 @@ import pytest
 from fairlead.api.builtin import JOBS, NODES
 from fairlead.api.objects import Obj
 from fairlead.server.registry.restore import restore
+from tests.played import played
 from tests.server.registry_world import POD_SPEC, World, run
 
 NODE: Obj = {
@@ -20,16 +21,14 @@ NODE: Obj = {
 }
 
 
-def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
-    async def test(world: World) -> None:
-        gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        assert (await restore(world.registry, [dict(NODE), gone])).stored == {"Node": 1, "ConfigMap": 1}
-        assert (await restore(world.registry, [dict(NODE)])).stored == {}
-        node = await world.get(NODES, "n1")
-        assert node is not None
-        assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
-
-    run(test)
+@played(run)
+async def test_a_dump_is_restored_as_it_was_and_only_once(world: World) -> None:
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    assert (await restore(world.registry, [dict(NODE), gone])).stored == {"Node": 1, "ConfigMap": 1}
+    assert (await restore(world.registry, [dict(NODE)])).stored == {}
+    node = await world.get(NODES, "n1")
+    assert node is not None
+    assert (node["metadata"]["uid"], node["status"]["phase"]) == ("u1", "Running")
 
 
 @pytest.mark.parametrize(
@@ -44,14 +43,12 @@ def test_a_dump_is_restored_as_it_was_and_only_once() -> None:
         ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": 3}, "cannot"),
     ],
 )
-def test_a_dump_that_cannot_be_restored_is_refused_in_words(obj: Obj, said: str) -> None:
-    async def test(world: World) -> None:
-        before = world.registry.revision
-        with pytest.raises(ValueError, match=said):
-            await restore(world.registry, [obj])
-        assert world.registry.revision == before
-
-    run(test)
+@played(run)
+async def test_a_dump_that_cannot_be_restored_is_refused_in_words(world: World, obj: Obj, said: str) -> None:
+    before = world.registry.revision
+    with pytest.raises(ValueError, match=said):
+        await restore(world.registry, [obj])
+    assert world.registry.revision == before
 
 
 def crd(**spec: Any) -> Obj:
@@ -86,70 +83,55 @@ def of(kind: str, api: str = "v1", **fields: Any) -> Obj:
         ([crd(), foo("large")], r"Foo new/f cannot be stored: size: "),
     ],
 )
-def test_nothing_of_a_dump_with_an_unsound_object_is_stored(objects: list[Obj], said: str) -> None:
+@played(run)
+async def test_nothing_of_a_dump_with_an_unsound_object_is_stored(world: World, objects: list[Obj], said: str) -> None:
     """Everything in the process relies on the rules of each kind."""
-
-    async def test(world: World) -> None:
-        before = world.registry.revision
-        with pytest.raises(ValueError, match=said):
-            await restore(world.registry, [dict(NODE), *objects])
-        assert world.registry.revision == before
-
-    run(test)
+    before = world.registry.revision
+    with pytest.raises(ValueError, match=said):
+        await restore(world.registry, [dict(NODE), *objects])
+    assert world.registry.revision == before
 
 
-def test_objects_of_unknown_kinds_are_skipped_and_counted() -> None:
-    async def test(world: World) -> None:
-        unknown = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "a"}}
-        found = await restore(world.registry, [dict(unknown), foo(1), dict(NODE), dict(unknown)])
-        assert found.stored == {"Node": 1}
-        assert found.skipped == {"Certificate (cert-manager.io/v1)": 2, "Foo (example.com/v1)": 1}
-
-    run(test)
+@played(run)
+async def test_objects_of_unknown_kinds_are_skipped_and_counted(world: World) -> None:
+    unknown = {"apiVersion": "cert-manager.io/v1", "kind": "Certificate", "metadata": {"name": "a"}}
+    found = await restore(world.registry, [dict(unknown), foo(1), dict(NODE), dict(unknown)])
+    assert found.stored == {"Node": 1}
+    assert found.skipped == {"Certificate (cert-manager.io/v1)": 2, "Foo (example.com/v1)": 1}
 
 
-def test_objects_of_a_custom_kind_come_with_their_definition_in_any_order() -> None:
-    async def test(world: World) -> None:
-        assert (await restore(world.registry, [foo(3), crd()])).stored == {"Foo": 1, "CustomResourceDefinition": 1}
-        await asyncio.sleep(1)
-        found = world.registry.find("foos.example.com", "f", "new")
-        assert found is not None
-        assert found.obj()["size"] == 3
-
-    run(test)
+@played(run)
+async def test_objects_of_a_custom_kind_come_with_their_definition_in_any_order(world: World) -> None:
+    assert (await restore(world.registry, [foo(3), crd()])).stored == {"Foo": 1, "CustomResourceDefinition": 1}
+    await asyncio.sleep(1)
+    found = world.registry.find("foos.example.com", "f", "new")
+    assert found is not None
+    assert found.obj()["size"] == 3
 
 
-def test_a_namespace_that_a_dump_lacks_is_made() -> None:
-    async def test(world: World) -> None:
-        await restore(
-            world.registry, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "m"}}]
-        )
-        found = world.registry.find("namespaces", "m")
-        assert found is not None
-        made = found.obj()
-        assert (made["spec"]["finalizers"], made["status"]["phase"]) == (["kubernetes"], "Active")
-
-    run(test)
+@played(run)
+async def test_a_namespace_that_a_dump_lacks_is_made(world: World) -> None:
+    await restore(
+        world.registry, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "m"}}]
+    )
+    found = world.registry.find("namespaces", "m")
+    assert found is not None
+    made = found.obj()
+    assert (made["spec"]["finalizers"], made["status"]["phase"]) == (["kubernetes"], "Active")
 
 
-def test_an_object_that_was_never_on_a_server_is_completed_like_a_new_one() -> None:
-    async def test(world: World) -> None:
-        template = {"spec": POD_SPEC | {"restartPolicy": "Never"}}
-        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"}}
-        await restore(world.registry, [job | {"spec": {"template": template}}])
-        made = await world.get(JOBS, "j")
-        assert made is not None
-        assert made["spec"]["selector"]["matchLabels"] == {
-            "batch.kubernetes.io/controller-uid": made["metadata"]["uid"]
-        }
-
-    run(test)
+@played(run)
+async def test_an_object_that_was_never_on_a_server_is_completed_like_a_new_one(world: World) -> None:
+    template = {"spec": POD_SPEC | {"restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"}}
+    await restore(world.registry, [job | {"spec": {"template": template}}])
+    made = await world.get(JOBS, "j")
+    assert made is not None
+    assert made["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": made["metadata"]["uid"]}
 
 
-def test_a_pod_that_was_debugged_keeps_its_ephemeral_containers() -> None:
-    async def test(world: World) -> None:
-        debugger = {"name": "debug", "image": "busybox", "terminationMessagePolicy": "File"}
-        pod = of("Pod", spec=POD_SPEC | {"ephemeralContainers": [debugger]}, status={"phase": "Running"})
-        assert (await restore(world.registry, [pod])).stored == {"Pod": 1}
-
-    run(test)
+@played(run)
+async def test_a_pod_that_was_debugged_keeps_its_ephemeral_containers(world: World) -> None:
+    debugger = {"name": "debug", "image": "busybox", "terminationMessagePolicy": "File"}
+    pod = of("Pod", spec=POD_SPEC | {"ephemeralContainers": [debugger]}, status={"phase": "Running"})
+    assert (await restore(world.registry, [pod])).stored == {"Pod": 1}

@@ -19,6 +19,7 @@ from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watchers import Selection
 from fairlead.store.memory import MemoryStore
+from tests.played import played
 from tests.server.registry_world import POD_SPEC, Watching, World, run
 
 CATALOGUE = Server(MemoryStore()).registry.catalogue
@@ -159,21 +160,18 @@ def test_what_is_written_is_read_back(terms: list[Term]) -> None:
     assert field_selectors.parse(str(written)) == written
 
 
-def test_watchers_of_a_field_see_objects_come_and_go() -> None:
+@played(run)
+async def test_watchers_of_a_field_see_objects_come_and_go(world: World) -> None:
     """An object leaves a selection by what it becomes, and enters another."""
-
-    async def test(world: World) -> None:
-        free, cordoned = (
-            Watching(world.api, builtin.NODES, fields=f"spec.unschedulable={value}") for value in ("false", "true")
-        )
-        await world.create(builtin.NODES, {"metadata": {"name": "a"}})
-        assert (await free.told(), await cordoned.told()) == ([("ADDED", "a")], [])
-        for value in (True, False):
-            await world.api.patch(builtin.NODES, "a", "", {"spec": {"unschedulable": value}})
-        assert await free.told() == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
-        assert await cordoned.told() == [("ADDED", "a"), ("DELETED", "a")]
-        assert await world.names(builtin.NODES, fields="spec.unschedulable=false") == ["a"]
-        await world.create(builtin.PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
-        assert await world.names(builtin.PODS, fields="spec.hostNetwork=false") == ["p"]
-
-    run(test)
+    free, cordoned = (
+        Watching(world.api, builtin.NODES, fields=f"spec.unschedulable={value}") for value in ("false", "true")
+    )
+    await world.create(builtin.NODES, {"metadata": {"name": "a"}})
+    assert (await free.told(), await cordoned.told()) == ([("ADDED", "a")], [])
+    for value in (True, False):
+        await world.api.patch(builtin.NODES, "a", "", {"spec": {"unschedulable": value}})
+    assert await free.told() == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+    assert await cordoned.told() == [("ADDED", "a"), ("DELETED", "a")]
+    assert await world.names(builtin.NODES, fields="spec.unschedulable=false") == ["a"]
+    await world.create(builtin.PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
+    assert await world.names(builtin.PODS, fields="spec.hostNetwork=false") == ["p"]
