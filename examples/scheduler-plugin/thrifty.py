@@ -6,7 +6,7 @@ from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.framework import MAX_NODE_SCORE, EventKind, PodRelationPlugin
 
 
-class ThriftyArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ThriftyArguments(Arguments):
     label: str = "cost"
 
 

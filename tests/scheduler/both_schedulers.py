@@ -35,8 +35,8 @@ class Pair:
     def remove_node(self, name: str) -> None:
         for key in [key for key, where in self.placed.items() if where == name]:
             self.remove_pod(key)
-        for one in list(self.slow.nodes[name].promised):
-            self.promise(one, "")
+        for rival in list(self.slow.nodes[name].nominated):
+            self.nominate(rival, "")
         self.real.snapshot.remove_node(name)
         del self.slow.nodes[name]
 
@@ -63,15 +63,15 @@ class Pair:
         self.real.snapshot.owners.set_service(None, encoded(obj).view(Service))
         self.slow.services.append(obj)
 
-    def promise(self, obj: Obj, name: str) -> None:
-        """Promise the pod room on that node; `""` takes the promise back."""
-        one = encoded(obj).view(Pod)
-        request = self.real.request(one)
-        self.real.decider.nominations.set(one, request.requirements, request.relations, name)
+    def nominate(self, obj: Obj, name: str) -> None:
+        """Nominate the pod to that node; `""` takes the nomination back."""
+        pod = encoded(obj).view(Pod)
+        request = self.real.request(pod)
+        self.real.decider.nominations.set(pod, request.requirements, request.relations, name)
         for node in self.slow.nodes.values():
-            node.promised[:] = [other for other in node.promised if key_of(other) != key_of(obj)]
+            node.nominated[:] = [rival for rival in node.nominated if key_of(rival) != key_of(obj)]
         if name:
-            self.slow.nodes[name].promised.append(obj)
+            self.slow.nodes[name].nominated.append(obj)
 
     def add_budget(self, obj: Obj) -> None:
         self.real.snapshot.budgets.set(None, encoded(obj).view(PodDisruptionBudget))
@@ -79,22 +79,22 @@ class Pair:
 
     def place(self, obj: Obj, name: str) -> None:
         """The pod is on that node, whether it fits or not."""
-        one = encoded(obj).view(Pod)
+        pod = encoded(obj).view(Pod)
         row = self.real.snapshot.row_of(name)
         assert row is not None
-        self.real.assume(one, row)
+        self.real.assume(pod, row)
         self.slow.nodes[name].add(obj)
-        self.placed[one.metadata.key] = name
+        self.placed[pod.metadata.key] = name
 
     def decide(self, obj: Obj) -> None:
         """Both decide, and agree; the pod goes where the real one says, or nowhere."""
-        one = encoded(obj).view(Pod)
-        decision = self.real.decide(one)
+        pod = encoded(obj).view(Pod)
+        decision = self.real.decide(pod)
         expected = best(obj, self.slow)
         if isinstance(decision, Chosen):
             assert decision.node in expected
-            assert self.real.best(one) == expected
-            self.promise(obj, "")
+            assert self.real.best(pod) == expected
+            self.nominate(obj, "")
             self.place(obj, decision.node)
         else:
             assert not expected
@@ -102,15 +102,15 @@ class Pair:
 
     def make_room(self, obj: Obj) -> Nominate | NoRoom:
         """Both look for victims, and agree: on the node and who has to go, or on why nobody has."""
-        one = encoded(obj).view(Pod)
+        pod = encoded(obj).view(Pod)
         expected = best_plans(obj, self.slow, self.budgets)
-        outcome = self.real.preempt(one)
+        outcome = self.real.preempt(pod)
         if isinstance(outcome, Nominate):
             victims = {key_of(pod) for pod in expected[outcome.node].victims}
             assert {victim.key for victim in outcome.victims} == victims
         else:
             assert not expected
-            assert self.real.message(one, whole=True) == message(obj, self.slow)
+            assert self.real.message(pod, whole=True) == message(obj, self.slow)
         return outcome
 
 
@@ -126,7 +126,7 @@ def named(template: Obj, name: str, **spec: Any) -> Obj:
 
 def unreserved(pod: Obj) -> Obj:
     """The same without required anti-affinity: upstream skips InterPodAffinity for a newcomer that neither has terms
-    nor is meant by those of placed pods, so that a promised pod's terms count or not depending on others.
+    nor is meant by those of placed pods, so that a nominated pod's terms count or not depending on others.
     """
-    affinity = {key: one for key, one in pod["spec"].get("affinity", {}).items() if key != "podAntiAffinity"}
+    affinity = {key: terms for key, terms in pod["spec"].get("affinity", {}).items() if key != "podAntiAffinity"}
     return pod | {"spec": pod["spec"] | {"affinity": affinity}}

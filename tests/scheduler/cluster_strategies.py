@@ -39,15 +39,15 @@ def nodes(draw: st.DrawFn, name: str) -> Obj:
         more["gpu"] = draw(st.integers(0, 2))
     if draw(st.integers(0, 4)) == 0:
         more["unschedulable"] = True
-    taints = draw(st.lists(TAINTS, max_size=2, unique_by=lambda one: (one["key"], one["effect"])))
+    taints = draw(st.lists(TAINTS, max_size=2, unique_by=lambda taint: (taint["key"], taint["effect"])))
     return node_obj(name, labels=draw(st.dictionaries(KEYS, VALUES)), taints=taints, **more)
 
 
 @st.composite
 def pods(draw: st.DrawFn) -> Obj:
     more: dict[str, Any] = {"tolerations": draw(st.lists(TOLERATIONS, max_size=2))}
-    for one in more["tolerations"]:
-        one.setdefault("operator", "Exists")
+    for toleration in more["tolerations"]:
+        toleration.setdefault("operator", "Exists")
     for key, values in (("cpu", CPU), ("memory", MEMORY), ("gpu", st.integers(0, 2))):
         if draw(st.booleans()):
             more[key] = draw(values)
@@ -57,12 +57,12 @@ def pods(draw: st.DrawFn) -> Obj:
         more["nodeSelector"] = draw(st.dictionaries(KEYS, VALUES, min_size=1))
     affinity: Obj = {}
     if draw(st.integers(0, 3)) == 0:
-        terms = [{"matchExpressions": one} for one in draw(st.lists(EXPRESSIONS, min_size=1, max_size=2))]
+        terms = [{"matchExpressions": expression} for expression in draw(st.lists(EXPRESSIONS, min_size=1, max_size=2))]
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
     if draw(st.integers(0, 2)) == 0:
         preferred = draw(st.lists(st.tuples(st.integers(1, 100), EXPRESSIONS), min_size=1, max_size=2))
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
-            {"weight": weight, "preference": {"matchExpressions": one}} for weight, one in preferred
+            {"weight": weight, "preference": {"matchExpressions": term}} for weight, term in preferred
         ]
     return pod_obj("template", affinity={"nodeAffinity": affinity}, **more)
 
@@ -139,7 +139,10 @@ def social_pods(draw: st.DrawFn) -> Obj:
         spec["affinity"] = affinity
     if draw(st.booleans()):
         unique = st.lists(
-            constraints(), min_size=1, max_size=2, unique_by=lambda one: (one["topologyKey"], one["whenUnsatisfiable"])
+            constraints(),
+            min_size=1,
+            max_size=2,
+            unique_by=lambda rule: (rule["topologyKey"], rule["whenUnsatisfiable"]),
         )
         spec["topologySpreadConstraints"] = draw(unique)
     if draw(st.integers(0, 3)) == 0:

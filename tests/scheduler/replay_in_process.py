@@ -75,7 +75,7 @@ class InProcess:
             "headers": [(b"host", b"127.0.0.1"), (b"content-type", content), (b"content-length", b"%d" % len(body))],
         }
         await self._application(scope, receive, send)
-        text = b"".join(one.get("body", b"") for one in sent[1:])
+        text = b"".join(event.get("body", b"") for event in sent[1:])
         return int(sent[0]["status"]), json.loads(text)
 
 
@@ -91,8 +91,8 @@ class Scores:
 
     def scores(self, pod: str) -> dict[str, dict[str, int]]:
         """Nothing is scored where one node alone passes the filters."""
-        told = self._told.get(pod, {})
-        return dict(sorted(told.items())) if len(told) > 1 else {}
+        scores = self._told.get(pod, {})
+        return dict(sorted(scores.items())) if len(scores) > 1 else {}
 
 
 @asynccontextmanager

@@ -51,7 +51,7 @@ def pod_obj(name: str = "w", *, priority: int = 0, **more: Any) -> Obj:
     resources = {"requests": requests, "limits": {key: requests[key] for key in ("test.dev/gpu",) if key in requests}}
     container = {"name": "app", "image": more.pop("image", "registry.test/app:1"), "resources": resources}
     if ports := more.pop("ports", None):
-        container["ports"] = [{"hostPort": one} if isinstance(one, int) else one for one in ports]
+        container["ports"] = [{"hostPort": port} if isinstance(port, int) else port for port in ports]
     labels = more.pop("labels", {})
     status = {"phase": "Pending"} | more.pop("status", {})
     spec = {"schedulerName": "default-scheduler", "priority": priority, "containers": [container]} | more
@@ -75,50 +75,50 @@ class Cluster:
         self.snapshot = Snapshot()
         self.runtime = ProfileRuntime.over(self.snapshot, Nominations(self.snapshot), profile or load().profiles[0])
         self.decider = self.runtime.decider
-        for one in nodes:
-            self.snapshot.set_node(one)
+        for node in nodes:
+            self.snapshot.set_node(node)
 
-    def requirements(self, one: Pod) -> PodRequirements:
-        return self.requirements_cache.of(one)
+    def requirements(self, pod: Pod) -> PodRequirements:
+        return self.requirements_cache.of(pod)
 
-    def request(self, one: Pod) -> SchedulingRequest:
+    def request(self, pod: Pod) -> SchedulingRequest:
         return SchedulingRequest(
-            self.requirements_cache.of(one), self.relations_cache.of(one), one.priority, one.metadata.uid
+            self.requirements_cache.of(pod), self.relations_cache.of(pod), pod.priority, pod.metadata.uid
         )
 
-    def place(self, one: Pod, node_name: str) -> None:
+    def place(self, pod: Pod, node_name: str) -> None:
         """The server says that the pod is there."""
-        on_node = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=node_name))
-        self.snapshot.place(on_node, self.requirements_cache.of(one), self.relations_cache.of(one))
+        on_node = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+        self.snapshot.place(on_node, self.requirements_cache.of(pod), self.relations_cache.of(pod))
 
-    def assume(self, one: Pod, row: int) -> None:
-        self.snapshot.assume(Placed(one, row, self.requirements_cache.of(one), self.relations_cache.of(one)))
+    def assume(self, pod: Pod, row: int) -> None:
+        self.snapshot.assume(Placed(pod, row, self.requirements_cache.of(pod), self.relations_cache.of(pod)))
 
-    def decide(self, one: Pod) -> Chosen | Unfit:
-        return self.decider.decide(self.request(one))
+    def decide(self, pod: Pod) -> Chosen | Unfit:
+        return self.decider.decide(self.request(pod))
 
-    def best(self, one: Pod) -> set[str]:
+    def best(self, pod: Pod) -> set[str]:
         """The nodes among which the lot decides."""
-        return {self.snapshot.names[row] for row in self.decider.best(self.request(one))}
+        return {self.snapshot.names[row] for row in self.decider.best(self.request(pod))}
 
-    def feasible(self, one: Pod) -> set[str]:
-        return {self.snapshot.names[row] for row in self.decider.feasible(self.request(one))}
+    def feasible(self, pod: Pod) -> set[str]:
+        return {self.snapshot.names[row] for row in self.decider.feasible(self.request(pod))}
 
-    def scores(self, one: Pod, plugin: str) -> dict[str, int]:
+    def scores(self, pod: Pod, plugin: str) -> dict[str, int]:
         """Node → weighted score of one plugin."""
-        return {name: told.get(plugin, 0) for name, told in self.decider.scores(self.request(one)).items()}
+        return {name: scores.get(plugin, 0) for name, scores in self.decider.scores(self.request(pod)).items()}
 
-    def preempt(self, one: Pod) -> Nominate | NoRoom:
+    def preempt(self, pod: Pod) -> Nominate | NoRoom:
         """What is done to make room for a pod that fits nowhere."""
-        decision = self.decide(one)
+        decision = self.decide(pod)
         assert isinstance(decision, Unfit)
-        return self.runtime.post_filter(one, self.request(one), decision.found)
+        return self.runtime.post_filter(pod, self.request(pod), decision.found)
 
-    def message(self, one: Pod, *, whole: bool = False) -> str:
+    def message(self, pod: Pod, *, whole: bool = False) -> str:
         """Why the pod fits nowhere; without what preemption says, unless the whole message is asked for."""
-        decision = self.decide(one)
+        decision = self.decide(pod)
         assert isinstance(decision, Unfit)
         if not whole:
             return decision.found.text("")
-        outcome = self.runtime.post_filter(one, self.request(one), decision.found)
+        outcome = self.runtime.post_filter(pod, self.request(pod), decision.found)
         return decision.found.text("" if isinstance(outcome, Nominate) else outcome.message)

@@ -43,7 +43,7 @@ class SlowNode:
     gone: list[Obj] = field(default_factory=list)
     come: list[Obj] = field(default_factory=list)
     #: Pods that wait for room here.
-    promised: list[Obj] = field(default_factory=list)
+    nominated: list[Obj] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -103,10 +103,10 @@ class SlowCluster:
 
 
 def is_tolerated(taint: Obj, pod: Obj) -> bool:
-    for one in pod["spec"].get("tolerations", []):
-        same_key = not one.get("key") or one["key"] == taint["key"]
-        same_effect = not one.get("effect") or one["effect"] == taint["effect"]
-        same_value = one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
+    for toleration in pod["spec"].get("tolerations", []):
+        same_key = not toleration.get("key") or toleration["key"] == taint["key"]
+        same_effect = not toleration.get("effect") or toleration["effect"] == taint["effect"]
+        same_value = toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")
         if same_key and same_effect and same_value:
             return True
     return False
@@ -123,7 +123,7 @@ def meets(expression: Obj, labels: Obj) -> bool:
 
 
 def meets_all(expressions: list[Obj], labels: Obj) -> bool:
-    return all(meets(one, labels) for one in expressions)
+    return all(meets(expression, labels) for expression in expressions)
 
 
 def selects(selector: Obj | None, labels: Obj) -> bool:

@@ -25,25 +25,25 @@ def required(pod: Obj, kind: str) -> list[Obj]:
 def preferred(pod: Obj) -> list[tuple[int, Obj]]:
     """The terms with their weights, which are negative for what it avoids."""
     affinity, key = pod["spec"].get("affinity", {}), "preferredDuringSchedulingIgnoredDuringExecution"
-    near = [(one["weight"], one["podAffinityTerm"]) for one in affinity.get("podAffinity", {}).get(key, [])]
-    apart = [(-one["weight"], one["podAffinityTerm"]) for one in affinity.get("podAntiAffinity", {}).get(key, [])]
+    near = [(term["weight"], term["podAffinityTerm"]) for term in affinity.get("podAffinity", {}).get(key, [])]
+    apart = [(-term["weight"], term["podAffinityTerm"]) for term in affinity.get("podAntiAffinity", {}).get(key, [])]
     return near + apart
 
 
-def means(term: Obj, owner: Obj, other: Obj, cluster: SlowCluster) -> bool:
+def means(term: Obj, owner: Obj, target: Obj, cluster: SlowCluster) -> bool:
     """Whether the owner's term is about the other pod."""
-    namespace = other["metadata"]["namespace"]
+    namespace = target["metadata"]["namespace"]
     named, selector = term.get("namespaces", []), term.get("namespaceSelector")
     if not named and selector is None:
         is_in = namespace == owner["metadata"]["namespace"]
     else:
         is_in = namespace in named or selects(selector, cluster.namespaces.get(namespace, {}))
-    return is_in and selects(term.get("labelSelector"), other["metadata"]["labels"])
+    return is_in and selects(term.get("labelSelector"), target["metadata"]["labels"])
 
 
-def is_near(term: Obj, one: SlowNode, other: SlowNode) -> bool:
+def is_near(term: Obj, node: SlowNode, peer: SlowNode) -> bool:
     key = term["topologyKey"]
-    return key in one.labels and key in other.labels and one.labels[key] == other.labels[key]
+    return key in node.labels and key in peer.labels and node.labels[key] == peer.labels[key]
 
 
 def affinity_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | None:
@@ -51,13 +51,13 @@ def affinity_reason(pod: Obj, node: SlowNode, cluster: SlowCluster) -> str | Non
     near = required(pod, "podAffinity")
     if near and not finds_company(pod, near, node, cluster):
         return NOT_NEAR
-    for where, other in cluster.placed():
+    for where, placed in cluster.placed():
         for term in required(pod, "podAntiAffinity"):
-            if is_near(term, node, where) and means(term, pod, other, cluster):
+            if is_near(term, node, where) and means(term, pod, placed, cluster):
                 return NOT_APART
-    for where, other in cluster.placed():
-        for term in required(other, "podAntiAffinity"):
-            if is_near(term, node, where) and means(term, other, pod, cluster):
+    for where, placed in cluster.placed():
+        for term in required(placed, "podAntiAffinity"):
+            if is_near(term, node, where) and means(term, placed, pod, cluster):
                 return OTHERS_APART
     return None
 
@@ -66,15 +66,15 @@ def finds_company(pod: Obj, terms: list[Obj], node: SlowNode, cluster: SlowClust
     """Pods that all terms mean are near by each term; or there are none anywhere, and it is such a pod itself."""
     if any(term["topologyKey"] not in node.labels for term in terms):
         return False
-    meant = [(where, other) for where, other in cluster.placed() if means_all(terms, pod, other, cluster)]
+    meant = [(where, placed) for where, placed in cluster.placed() if means_all(terms, pod, placed, cluster)]
     if all(any(is_near(term, node, where) for where, _ in meant) for term in terms):
         return True
     is_first = not any(term["topologyKey"] in where.labels for term in terms for where, _ in meant)
     return is_first and means_all(terms, pod, pod, cluster)
 
 
-def means_all(terms: list[Obj], owner: Obj, other: Obj, cluster: SlowCluster) -> bool:
-    return all(means(term, owner, other, cluster) for term in terms)
+def means_all(terms: list[Obj], owner: Obj, target: Obj, cluster: SlowCluster) -> bool:
+    return all(means(term, owner, target, cluster) for term in terms)
 
 
 def affinity_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> dict[str, int]:
@@ -88,12 +88,12 @@ def affinity_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) ->
 def pull(pod: Obj, node: SlowNode, cluster: SlowCluster) -> int:
     """What draws the pod to the node, less what repels it; what others require to be near counts 1."""
     total = 0
-    for where, other in cluster.placed():
-        theirs = preferred(other) + [(1, term) for term in required(other, "podAffinity")]
+    for where, placed in cluster.placed():
+        theirs = preferred(placed) + [(1, term) for term in required(placed, "podAffinity")]
         for weight, term in preferred(pod):
-            total += weight * (is_near(term, node, where) and means(term, pod, other, cluster))
+            total += weight * (is_near(term, node, where) and means(term, pod, placed, cluster))
         for weight, term in theirs:
-            total += weight * (is_near(term, node, where) and means(term, other, pod, cluster))
+            total += weight * (is_near(term, node, where) and means(term, placed, pod, cluster))
     return total
 
 
@@ -102,12 +102,12 @@ def pull(pod: Obj, node: SlowNode, cluster: SlowCluster) -> int:
 
 def constraints(pod: Obj, when: str) -> list[Obj]:
     listed = pod["spec"].get("topologySpreadConstraints", [])
-    return [one for one in listed if one["whenUnsatisfiable"] == when]
+    return [rule for rule in listed if rule["whenUnsatisfiable"] == when]
 
 
-def is_about(rule: Obj, pod: Obj, other: Obj) -> bool:
+def is_about(rule: Obj, pod: Obj, counted: Obj) -> bool:
     """Whether the rule of the pod means the other one."""
-    mine, theirs = pod["metadata"], other["metadata"]
+    mine, theirs = pod["metadata"], counted["metadata"]
     same = [key for key in rule.get("matchLabelKeys", []) if key in mine["labels"]]
     return (
         mine["namespace"] == theirs["namespace"]
@@ -116,18 +116,20 @@ def is_about(rule: Obj, pod: Obj, other: Obj) -> bool:
     )
 
 
-def counts(rule: Obj, pod: Obj, other: Obj) -> bool:
+def counts(rule: Obj, pod: Obj, counted: Obj) -> bool:
     """Whether the rule counts a pod that is there: not one that is going away, and nobody if it means everybody."""
     selector, labels = rule.get("labelSelector") or {}, pod["metadata"]["labels"]
     says_something = any(selector.values()) or any(key in labels for key in rule.get("matchLabelKeys", []))
-    return says_something and "deletionTimestamp" not in other["metadata"] and is_about(rule, pod, other)
+    return says_something and "deletionTimestamp" not in counted["metadata"] and is_about(rule, pod, counted)
 
 
 def counted_on(rule: Obj, pod: Obj, node: SlowNode) -> int:
     """Who is supposed to be there, or not to be, is counted or missed even if the rule would not count it."""
-    real = [*(one for one in node.pods if not any(one is other for other in node.come)), *node.gone]
-    supposed = sum(is_about(rule, pod, one) for one in node.come) - sum(is_about(rule, pod, one) for one in node.gone)
-    return sum(counts(rule, pod, one) for one in real) + supposed
+    real = [*(placed for placed in node.pods if not any(placed is arrived for arrived in node.come)), *node.gone]
+    supposed = sum(is_about(rule, pod, changed) for changed in node.come) - sum(
+        is_about(rule, pod, changed) for changed in node.gone
+    )
+    return sum(counts(rule, pod, placed) for placed in real) + supposed
 
 
 def has_labels(rules: list[Obj], node: SlowNode) -> bool:
@@ -186,7 +188,7 @@ def spread_scores(pod: Obj, feasible: list[SlowNode], cluster: SlowCluster) -> d
         return scores
     raw = {node.name: math.floor(amounts(pod, node, rules, scored, cluster) + 0.5) for node in scored}
     least, most = min(raw.values()), max(raw.values())
-    return scores | {name: 100 * (most + least - one) // most if most else 100 for name, one in raw.items()}
+    return scores | {name: 100 * (most + least - score) // most if most else 100 for name, score in raw.items()}
 
 
 def amounts(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], cluster: SlowCluster) -> float:
@@ -202,7 +204,7 @@ def amounts(pod: Obj, node: SlowNode, rules: list[Obj], scored: list[SlowNode], 
             size, count = len(scored), counted_on(rule, pod, node)
         else:
             needed = rules if pod["spec"].get("topologySpreadConstraints") else [rule]
-            size = len({one.labels.get(key) for one in scored})
+            size = len({score.labels.get(key) for score in scored})
             count = by_domain(rule, needed, pod, cluster).get(node.labels[key], 0)
         total += count * math.log(size + 2) + (rule["maxSkew"] - 1)
     return total

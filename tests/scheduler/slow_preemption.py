@@ -17,9 +17,9 @@ class SlowPlan:
 
     def rank(self) -> tuple[int, int, int, int, int]:
         """The lower the better. The last: the later the longest running of the most important started, the better."""
-        top = max(priority(one) for one in self.victims)
-        earliest = min(started(one) for one in self.victims if priority(one) == top)
-        total = sum(priority(one) + 2**31 for one in self.victims)
+        top = max(priority(victim) for victim in self.victims)
+        earliest = min(started(victim) for victim in self.victims if priority(victim) == top)
+        total = sum(priority(victim) + 2**31 for victim in self.victims)
         return self.violations, top, total, len(self.victims), -earliest
 
 
@@ -32,16 +32,16 @@ def plan(pod: Obj, name: str, cluster: SlowCluster, budgets: list[Obj]) -> SlowP
     """All lesser pods leave, then come back one by one as long as the pod fits; None if nothing helps."""
     if hopeless(pod, name, cluster):
         return None
-    victims = sorted(lesser(pod, cluster.nodes[name]), key=lambda one: (-priority(one), started(one)))
+    victims = sorted(lesser(pod, cluster.nodes[name]), key=lambda victim: (-priority(victim), started(victim)))
     violating = violating_budgets(victims, budgets)
     violations = 0
     out = list(victims)
-    for one in violating + [other for other in victims if other not in violating]:
-        still_out = [other for other in out if other is not one]
-        back = [other for other in victims if other not in still_out]
+    for victim in violating + [victim for victim in victims if victim not in violating]:
+        still_out = [leaver for leaver in out if leaver is not victim]
+        back = [spared for spared in victims if spared not in still_out]
         if not reasons(pod, name, cluster.without(name, victims).beside(name, back))[0]:
             out = still_out
-        elif one in violating:
+        elif victim in violating:
             violations += 1
     return SlowPlan(out, violations)
 
@@ -50,12 +50,12 @@ def violating_budgets(victims: list[Obj], budgets: list[Obj]) -> list[Obj]:
     """Those whose leaving would break a budget if all left in this order."""
     found = []
     allowed = [budget["status"]["disruptionsAllowed"] for budget in budgets]
-    for one in victims:
-        protecting = [index for index, budget in enumerate(budgets) if protects(budget, one)]
+    for victim in victims:
+        protecting = [index for index, budget in enumerate(budgets) if protects(budget, victim)]
         for index in protecting:
             allowed[index] -= 1
         if any(allowed[index] < 0 for index in protecting):
-            found.append(one)
+            found.append(victim)
     return found
 
 
@@ -74,11 +74,11 @@ def protects(budget: Obj, pod: Obj) -> bool:
 
 def plans(pod: Obj, cluster: SlowCluster, budgets: list[Obj]) -> dict[str, SlowPlan]:
     found = {name: plan(pod, name, cluster, budgets) for name in cluster.nodes}
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: plan for name, plan in found.items() if plan is not None}
 
 
 def best_plans(pod: Obj, cluster: SlowCluster, budgets: list[Obj]) -> dict[str, SlowPlan]:
     """The nodes among which the lot decides, with their victims."""
     found = plans(pod, cluster, budgets)
-    best = min((one.rank() for one in found.values()), default=None)
-    return {name: one for name, one in found.items() if one.rank() == best}
+    best = min((plan.rank() for plan in found.values()), default=None)
+    return {name: plan for name, plan in found.items() if plan.rank() == best}

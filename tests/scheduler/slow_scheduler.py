@@ -37,12 +37,12 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
 def reasons(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], bool]:
-    """Why the node will not do, and whether eviction might help; as if those were there whose promises count."""
+    """Why the node will not do, and whether eviction might help; as if those were there whose nominations count."""
     uid = pod["metadata"]["uid"]
-    others = [one for one in cluster.nodes[name].promised if one["metadata"]["uid"] != uid]
-    respected = [one for one in others if priority(one) >= priority(pod)]
-    told = reasons_now(pod, name, cluster.beside(name, respected))
-    return told if told[0] else reasons_now(pod, name, cluster)
+    rivals = [rival for rival in cluster.nodes[name].nominated if rival["metadata"]["uid"] != uid]
+    respected = [rival for rival in rivals if priority(rival) >= priority(pod)]
+    reasons = reasons_now(pod, name, cluster.beside(name, respected))
+    return reasons if reasons[0] else reasons_now(pod, name, cluster)
 
 
 def reasons_now(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], bool]:
@@ -77,14 +77,20 @@ def reasons_now(pod: Obj, name: str, cluster: SlowCluster) -> tuple[list[str], b
 
 def raw_scores(pod: Obj, node: SlowNode) -> dict[str, int]:
     asked = requests(pod)
-    unwelcoming = [one for one in node.taints if one["effect"] == "PreferNoSchedule" and not is_tolerated(one, pod)]
+    unwelcoming = [
+        taint for taint in node.taints if taint["effect"] == "PreferNoSchedule" and not is_tolerated(taint, pod)
+    ]
     preferred = (
         pod["spec"]
         .get("affinity", {})
         .get("nodeAffinity", {})
         .get("preferredDuringSchedulingIgnoredDuringExecution", [])
     )
-    matched = [one["weight"] for one in preferred if meets_all(one["preference"]["matchExpressions"], node.labels)]
+    matched = [
+        preference["weight"]
+        for preference in preferred
+        if meets_all(preference["preference"]["matchExpressions"], node.labels)
+    ]
     scores = {
         "TaintToleration": len(unwelcoming),
         "NodeAffinity": sum(matched),
@@ -109,9 +115,9 @@ def least_allocated(asked: dict[str, Fraction], node: SlowNode) -> int:
 def balance(node: SlowNode, asked: dict[str, Fraction]) -> int:
     """Upstream computes with float64, so this does too."""
     fractions = [
-        min(float(node.requested(one) + asked.get(one, 0)) / float(node.allocatable(one)), 1.0)
-        for one in ("cpu", "memory")
-        if node.allocatable(one)
+        min(float(node.requested(resource) + asked.get(resource, 0)) / float(node.allocatable(resource)), 1.0)
+        for resource in ("cpu", "memory")
+        if node.allocatable(resource)
     ]
     deviation = abs((fractions[0] - fractions[1]) / 2) if len(fractions) == 2 else 0.0
     return int((1 - deviation) * 100.0)
@@ -140,7 +146,7 @@ def best(pod: Obj, cluster: SlowCluster) -> set[str]:
 
 def lesser(pod: Obj, node: SlowNode) -> list[Obj]:
     """The pods that would have to give way."""
-    return [other for other in node.pods if priority(other) < priority(pod)]
+    return [placed for placed in node.pods if priority(placed) < priority(pod)]
 
 
 def hopeless(pod: Obj, name: str, cluster: SlowCluster) -> list[str]:

@@ -34,13 +34,13 @@ def live(data: st.DataObject, make_node: Callable[[str], st.SearchStrategy[Obj]]
             pair.remove_node(data.draw(st.sampled_from(sorted(pair.slow.nodes))))
         elif action == "pod":
             pair.decide(named(data.draw(st.sampled_from(kinds)), f"p{step}"))
-        elif action == "promise" and pair.slow.nodes:
-            promised = named(data.draw(st.sampled_from(kinds)), f"p{step}", priority=data.draw(st.integers(-1, 1)))
-            pair.promise(unreserved(promised), data.draw(st.sampled_from(sorted(pair.slow.nodes))))
-        elif action == "promise kept":
-            promises = [one for node in pair.slow.nodes.values() for one in node.promised]
-            if promises:
-                pair.decide(data.draw(st.sampled_from(promises)))
+        elif action == "nominate" and pair.slow.nodes:
+            nominated = named(data.draw(st.sampled_from(kinds)), f"p{step}", priority=data.draw(st.integers(-1, 1)))
+            pair.nominate(unreserved(nominated), data.draw(st.sampled_from(sorted(pair.slow.nodes))))
+        elif action == "nominated pod tried":
+            nominated_pods = [rival for node in pair.slow.nodes.values() for rival in node.nominated]
+            if nominated_pods:
+                pair.decide(data.draw(st.sampled_from(nominated_pods)))
         elif action == "service":
             pair.add_service(data.draw(services(f"s{step}")))
         elif action == "namespace":
@@ -70,7 +70,7 @@ def test_decisions_about_other_pods_agree_after_any_history(data: st.DataObject)
 
 @settings(max_examples=150)
 @given(st.data())
-def test_decisions_beside_promises_agree_after_any_history(data: st.DataObject) -> None:
-    """S3-24: what is promised counts as taken for pods of lower and of equal priority."""
+def test_decisions_beside_nominated_pods_agree_after_any_history(data: st.DataObject) -> None:
+    """S3-24: the room of nominated pods counts as taken for pods of lower and of equal priority."""
     kinds = data.draw(st.lists(pods() | social_pods(), min_size=1, max_size=4))
-    live(data, roomy_nodes, kinds, "promise", "promise", "promise kept")
+    live(data, roomy_nodes, kinds, "nominate", "nominate", "nominated pod tried")

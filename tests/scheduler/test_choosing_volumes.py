@@ -38,9 +38,9 @@ def volumes(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def claims(draw: st.DrawFn) -> dict[str, Any]:
-    told = draw(st.sampled_from([None, None, None, *NODES]))
+    node = draw(st.sampled_from([None, None, None, *NODES]))
     return {
-        "metadata": {"annotations": {SELECTED: told} if told else {}},
+        "metadata": {"annotations": {SELECTED: node} if node else {}},
         "spec": {
             "storageClassName": draw(st.sampled_from(["local", "made"])),
             "accessModes": draw(modes),
@@ -60,12 +60,12 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
         made = {"metadata": {"name": name}, "provisioner": provisioner, "allowedTopologies": there}
         known.classes[name] = encoded(made).view(StorageClass)
-    for number, one in enumerate(drawn):
-        known.set_volume(None, encoded({"metadata": {"name": f"v{number}"}} | one).view(PersistentVolume))
+    for number, volume in enumerate(drawn):
+        known.set_volume(None, encoded({"metadata": {"name": f"v{number}"}} | volume).view(PersistentVolume))
     found = []
-    for number, one in enumerate(asked):
-        meta = one["metadata"] | {"name": f"c{number}", "namespace": "default", "uid": f"u{number}"}
-        found.append(encoded(one | {"metadata": meta}).view(PersistentVolumeClaim))
+    for number, claim in enumerate(asked):
+        meta = claim["metadata"] | {"name": f"c{number}", "namespace": "default", "uid": f"u{number}"}
+        found.append(encoded(claim | {"metadata": meta}).view(PersistentVolumeClaim))
     rows = cluster.snapshot.rows()
     possible = choose(found, cluster.snapshot, rows).possible
     for index, row in enumerate(rows.tolist()):
@@ -74,9 +74,9 @@ def test_all_nodes_at_once_and_one_by_one_choose_the_same(
         assert bool(possible[index]) == (wanted is not None)
         if wanted is not None:
             plan = plan_for(found, cluster.snapshot, row)
-            told = {claim.metadata.name: volume.metadata.name for claim, volume in plan.bindings}
-            told |= dict.fromkeys((claim.metadata.name for claim in plan.provisions), "")
-            assert told == wanted
+            bound = {claim.metadata.name: volume.metadata.name for claim, volume in plan.bindings}
+            bound |= dict.fromkeys((claim.metadata.name for claim in plan.provisions), "")
+            assert bound == wanted
 
 
 def plainly(
@@ -84,7 +84,7 @@ def plainly(
 ) -> dict[str, str] | None:
     """Claim → volume, empty where one is made; None where some claim gets nothing."""
     given_away: dict[str, str] = {}
-    for claim in sorted(asked, key=lambda one: one.requested):
+    for claim in sorted(asked, key=lambda claim: claim.requested):
         selected = claim.metadata.annotations.get(SELECTED)
         if selected is not None and selected != name:
             return None
@@ -97,8 +97,8 @@ def plainly(
 
 def _best(claim: PersistentVolumeClaim, drawn: list[dict[str, Any]], name: str, taken: set[str]) -> str | None:
     free = []
-    for number, one in enumerate(drawn):
-        spec = one["spec"]
+    for number, volume in enumerate(drawn):
+        spec = volume["spec"]
         size = int(spec["capacity"]["storage"][:-2])
         kept = spec.get("claimRef", {}).get("name")
         if (
@@ -114,7 +114,7 @@ def _best(claim: PersistentVolumeClaim, drawn: list[dict[str, Any]], name: str, 
         if kept:  # of several, the smallest
             free.append((0, size, number, reaches))
         elif (
-            one["status"]["phase"] == "Available"
+            volume["status"]["phase"] == "Available"
             and reaches
             and set(claim.spec.access_modes or ()) <= set(spec["accessModes"])
         ):

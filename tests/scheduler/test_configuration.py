@@ -39,8 +39,8 @@ def listed(*names: str) -> list[Obj]:
     return [{"name": name} for name in names]
 
 
-def extenders(*said: Obj) -> Obj:
-    return {"extenders": [{"urlPrefix": "http://x"} | one for one in said]}
+def extenders(*settings: Obj) -> Obj:
+    return {"extenders": [{"urlPrefix": "http://x"} | setting for setting in settings]}
 
 
 def places(found: Profile) -> list[Weighted | WeightedRelationPlugin]:
@@ -81,7 +81,7 @@ def test_an_unknown_field_is_refused_with_its_path(document: Obj, path: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         ({"kind": "Pod"}, 'no kind "Pod" is registered for version "kubescheduler.config.k8s.io/v1"'),
         ({"apiVersion": "v1"}, 'no kind "KubeSchedulerConfiguration" is registered for version "v1"'),
@@ -124,12 +124,12 @@ def test_an_unknown_field_is_refused_with_its_path(document: Obj, path: str) -> 
         ),
     ],
 )
-def test_a_document_that_makes_no_sense_is_refused(document: Obj, said: str) -> None:
-    assert refusal(document) == said
+def test_a_document_that_makes_no_sense_is_refused(document: Obj, message: str) -> None:
+    assert refusal(document) == message
 
 
 @pytest.mark.parametrize(
-    ("first", "longest", "said"),
+    ("first", "longest", "message"),
     [
         (0, 10, "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0"),
         (-1, 10, "podInitialBackoffSeconds: Invalid value: -1: must be greater than 0"),
@@ -140,19 +140,19 @@ def test_a_document_that_makes_no_sense_is_refused(document: Obj, said: str) -> 
         ),
     ],
 )
-def test_back_off_starts_above_nothing_and_does_not_shrink(first: int, longest: int, said: str) -> None:
+def test_back_off_starts_above_nothing_and_does_not_shrink(first: int, longest: int, message: str) -> None:
     """S3-11."""
-    assert refusal({"podInitialBackoffSeconds": first, "podMaxBackoffSeconds": longest}) == said
+    assert refusal({"podInitialBackoffSeconds": first, "podMaxBackoffSeconds": longest}) == message
 
 
 def test_back_off_may_stay_the_same() -> None:
-    said = load({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 3}).settings
-    assert (said.pod_initial_backoff_seconds, said.pod_max_backoff_seconds) == (3, 3)
+    settings = load({"podInitialBackoffSeconds": 3, "podMaxBackoffSeconds": 3}).settings
+    assert (settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds) == (3, 3)
     assert (load().settings.pod_initial_backoff_seconds, load().settings.pod_max_backoff_seconds) == (1, 10)
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "said"),
+    ("name", "args", "message"),
     [
         (
             AFFINITY,
@@ -237,12 +237,12 @@ def test_back_off_may_stay_the_same() -> None:
         ),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(name: str, args: Obj, said: str) -> None:
-    assert refusal(with_args(name, args)).endswith(said)
+def test_arguments_that_make_no_sense_are_refused(name: str, args: Obj, message: str) -> None:
+    assert refusal(with_args(name, args)).endswith(message)
 
 
 @pytest.mark.parametrize(
-    ("points", "said"),
+    ("points", "message"),
     [
         ([], f"{RATIO}: Required value: at least one point must be specified"),
         ([(101, 5)], f"{RATIO}[0].utilization: Invalid value: 101: not in valid range [0, 100]"),
@@ -253,10 +253,10 @@ def test_arguments_that_make_no_sense_are_refused(name: str, args: Obj, said: st
         ),
     ],
 )
-def test_the_points_of_a_ratio_form_a_line(points: list[tuple[int, int]], said: str) -> None:
+def test_the_points_of_a_ratio_form_a_line(points: list[tuple[int, int]], message: str) -> None:
     shape = [{"utilization": utilisation, "score": score} for utilisation, score in points]
     strategy = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": shape}}
-    assert refusal(with_args(FIT, {"scoringStrategy": strategy})).endswith(said)
+    assert refusal(with_args(FIT, {"scoringStrategy": strategy})).endswith(message)
 
 
 # --- what becomes of the default profile ----------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_the_points_of_a_ratio_form_a_line(points: list[tuple[int, int]], said: 
 
 def test_nothing_said_is_the_default_profile() -> None:
     """getDefaultPlugins."""
-    assert [one.name for one in load({"profiles": []}).profiles] == ["default-scheduler"]
+    assert [profile.name for profile in load({"profiles": []}).profiles] == ["default-scheduler"]
     found = load().profiles[0]
     assert found.name == "default-scheduler"
     assert [plugin.name for plugin in found.post_filters] == ["DynamicResources", "DefaultPreemption"]
@@ -276,11 +276,11 @@ def test_nothing_said_is_the_default_profile() -> None:
 
 def test_every_profile_has_its_own_plugins() -> None:
     plugins = {"filter": {"disabled": listed("NodePorts")}}
-    one, two = load(
+    default, packing = load(
         {"profiles": [{"schedulerName": "default-scheduler"}, {"schedulerName": "portless", "plugins": plugins}]}
     ).profiles
-    assert [one.name, two.name] == ["default-scheduler", "portless"]
-    assert filtering(one) - filtering(two) == {"NodePorts"}
+    assert [default.name, packing.name] == ["default-scheduler", "portless"]
+    assert filtering(default) - filtering(packing) == {"NodePorts"}
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_weights_count_in_the_choice() -> None:
     cluster = Cluster(node("n1"), node("n2"), profile=profile())
     preferred = [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "In",
                   "values": ["n2"]}]}}]  # fmt: skip
-    one = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}})
-    assert cluster.scores(one, "NodeAffinity") == {"n1": 0, "n2": 200}
+    newcomer = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}})
+    assert cluster.scores(newcomer, "NodeAffinity") == {"n1": 0, "n2": 200}
     plugins = {"score": {"enabled": [{"name": "NodeAffinity", "weight": 10}]}}
     heavier = Cluster(node("n1"), node("n2"), profile=profile(plugins=plugins))
-    assert heavier.scores(one, "NodeAffinity") == {"n1": 0, "n2": 1000}
+    assert heavier.scores(newcomer, "NodeAffinity") == {"n1": 0, "n2": 1000}
 
 
 def test_a_plugin_is_disabled_for_one_point_alone() -> None:
@@ -324,7 +324,7 @@ def test_a_plugin_is_disabled_for_one_point_alone() -> None:
 
 def test_a_plugin_is_disabled_everywhere() -> None:
     found = profile(plugins={"multiPoint": {"disabled": listed("TaintToleration")}})
-    assert "TaintToleration" not in {one.name for one in found.all}
+    assert "TaintToleration" not in {plugin.name for plugin in found.all}
 
 
 def test_a_star_disables_all_but_those_that_are_enabled() -> None:
@@ -332,7 +332,7 @@ def test_a_star_disables_all_but_those_that_are_enabled() -> None:
     assert scoring(scores) == {FIT: 4}
     assert filtering(scores) == filtering(profile())
     everywhere = profile(plugins={"multiPoint": {"disabled": listed("*"), "enabled": listed(FIT, "NodePorts", BINDER)}})
-    assert [one.name for one in everywhere.all] == [FIT, "NodePorts", BINDER]
+    assert [plugin.name for plugin in everywhere.all] == [FIT, "NodePorts", BINDER]
     assert scoring(everywhere)[FIT] == 1
 
 
@@ -354,7 +354,7 @@ def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugins", "said"),
+    ("plugins", "reason"),
     [
         ({}, "node(s) were unschedulable"),
         ({"filter": {"enabled": listed(FIT)}}, "Too many pods"),
@@ -366,11 +366,11 @@ def test_preemption_is_a_plugin_too(plugins: Obj, preempts: bool) -> None:
         ({"multiPoint": {"disabled": listed("NodeUnschedulable"), "enabled": listed("NodeUnschedulable")}}, "ports"),
     ],
 )
-def test_filters_that_are_listed_are_asked_first(plugins: Obj, said: str) -> None:
+def test_filters_that_are_listed_are_asked_first(plugins: Obj, reason: str) -> None:
     """The node is cordoned, and has neither the port nor room for a pod."""
     cluster = Cluster(node(pods=1, unschedulable=True), profile=profile(plugins=plugins))
     cluster.place(pod("old", ports=[80]), "n1")
-    assert said in cluster.message(pod(ports=[80]))
+    assert reason in cluster.message(pod(ports=[80]))
 
 
 @pytest.mark.parametrize(
@@ -428,8 +428,8 @@ def test_preferences_of_existing_pods_may_be_ignored_for_pods_without_their_own(
 
 
 def test_an_extender_says_https_as_kubernetes_spells_it() -> None:
-    (said,) = load({"extenders": [{"urlPrefix": "https://x", "enableHTTPS": True}]}).settings.extenders
-    assert said.enable_https
+    (extender,) = load({"extenders": [{"urlPrefix": "https://x", "enableHTTPS": True}]}).settings.extenders
+    assert extender.enable_https
 
 
 def test_resources_that_an_extender_counts_need_not_fit() -> None:

@@ -46,8 +46,8 @@ class World:
         raise AssertionError("the watch ended")
 
     async def add(self, *nodes: Obj) -> None:
-        for one in nodes:
-            await self.api.put(builtin.NODES, one)
+        for node in nodes:
+            await self.api.put(builtin.NODES, node)
 
     async def place(self, name: str, **more: Any) -> str:
         await self.api.put(builtin.PODS, pod_obj(name, **more))
@@ -63,8 +63,8 @@ class World:
 
     async def start(self, stack: AsyncExitStack, config: Obj, *, is_up: bool = True) -> None:
         port = await self._serve(stack) if is_up else 9
-        said = {f"{verb}Verb": verb for verb in self._verbs} | config
-        extender = {"urlPrefix": f"http{'s' if self._tls else ''}://127.0.0.1:{port}", "httpTimeout": "2s"} | said
+        settings = {f"{verb}Verb": verb for verb in self._verbs} | config
+        extender = {"urlPrefix": f"http{'s' if self._tls else ''}://127.0.0.1:{port}", "httpTimeout": "2s"} | settings
         await stack.enter_async_context(self.api)
         informers = Informers(self.api)
         scheduler = Scheduler(self.api, ClusterModel(informers, load({"extenders": [extender]})))
@@ -106,8 +106,8 @@ def scene(world: World, config: Obj, act: Callable[[World], Awaitable[None]], *,
 
 def only(name: str) -> Answer:
     def answer(body: Obj) -> Obj:
-        failed = {one: "too far away" for one in body["NodeNames"] if one != name}
-        return {"NodeNames": [one for one in body["NodeNames"] if one == name], "FailedNodes": failed}
+        failed = {name: "too far away" for name in body["NodeNames"] if name != name}
+        return {"NodeNames": [name for name in body["NodeNames"] if name == name], "FailedNodes": failed}
 
     return answer
 
@@ -125,7 +125,7 @@ def test_a_filter_leaves_the_nodes_that_it_likes() -> None:
 
 def test_what_it_says_of_nodes_is_told_and_whole_nodes_are_sent_to_who_does_not_know_them() -> None:
     def nothing(body: Obj) -> Obj:
-        names = [one["metadata"]["name"] for one in body["Nodes"]["items"]]
+        names = [node["metadata"]["name"] for node in body["Nodes"]["items"]]
         return {"Nodes": {"items": []}, "FailedNodes": dict.fromkeys(names, "too far away")}
 
     async def act(world: World) -> None:
@@ -179,9 +179,9 @@ def test_it_must_not_name_nodes_that_it_was_not_asked_about() -> None:
     async def act(world: World) -> None:
         await world.add(node_obj("n1"))
         condition = await world.refuse("w", cpu=1)
-        said = 'claims a filtered node "n9" which is not found in the input node list'
+        message = 'claims a filtered node "n9" which is not found in the input node list'
         assert condition["reason"] == "SchedulerError"
-        assert condition["message"].endswith(said)
+        assert condition["message"].endswith(message)
 
     scene(World(filter=lambda body: {"NodeNames": ["n9"]}), {"nodeCacheCapable": True}, act)
 

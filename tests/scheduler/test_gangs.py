@@ -49,16 +49,16 @@ class World:
 
     async def pods(self, group: str, *numbers: int, cpu: int = 1, metadata: Obj | None = None, **spec: Any) -> None:
         for number in numbers:
-            one = pod_obj(f"{group}-{number}", cpu=cpu, **spec)
-            one["metadata"] |= {"labels": {GROUP_LABEL: group}} | (metadata or {})
-            await self.api.put(builtin.PODS, one)
+            pod = pod_obj(f"{group}-{number}", cpu=cpu, **spec)
+            pod["metadata"] |= {"labels": {GROUP_LABEL: group}} | (metadata or {})
+            await self.api.put(builtin.PODS, pod)
 
     async def placed(self) -> dict[str, int]:
         """How many pods of each group have a node, some time later."""
         await asyncio.sleep(30)
         found: dict[str, int] = {}
-        for one in (await self.api.list(builtin.PODS)).items:
-            pod = one.obj()
+        for item in (await self.api.list(builtin.PODS)).items:
+            pod = item.obj()
             if "nodeName" in pod["spec"]:
                 group = pod["metadata"]["labels"][GROUP_LABEL]
                 found[group] = found.get(group, 0) + 1
@@ -155,7 +155,7 @@ async def test_who_comes_while_the_others_are_being_bound_belongs_to_them(world:
     assert await world.placed() == {"train": 3}
     query = WatchQuery(fields="metadata.name=train-2", resource_version=began, timeout_seconds=1)
     seen = [event.object.obj()["status"] async for event in world.api.watch(builtin.PODS, "default", query)]
-    assert [one["status"] for status in seen for one in status.get("conditions", ())] == ["True"]
+    assert [condition["status"] for status in seen for condition in status.get("conditions", ())] == ["True"]
 
 
 @played(scene)

@@ -96,15 +96,15 @@ class Life(RuleBasedStateMachine):
 
     def goes_where_it_may(self, obj: Obj) -> None:
         """Every rule of the pod's and of the others' holds at that moment; if there is no such node, room is made."""
-        one, pair = encoded(obj).view(Pod), self.pair
-        decision = pair.real.decide(one)
+        newcomer, pair = encoded(obj).view(Pod), self.pair
+        decision = pair.real.decide(newcomer)
         allowed = {name for name in pair.slow.nodes if not reasons(obj, name, pair.slow)[0]}
         if isinstance(decision, Chosen):
             assert decision.node in allowed
             pair.place(obj, decision.node)
             return
         assert not allowed
-        found = pair.real.preempt(one)
+        found = pair.real.preempt(newcomer)
         if isinstance(found, Nominate):
             for victim in found.victims:
                 assert victim.pod.priority < priority(obj)
@@ -132,8 +132,11 @@ class Life(RuleBasedStateMachine):
         for where, pod in placed:
             for term in pod["spec"].get("affinity", {}).get("podAntiAffinity", {}).get(REQUIRED, []):
                 place = where.labels.get(term["topologyKey"])
-                for there, other in placed:
-                    is_meant = other is not pod and other["metadata"]["labels"] == term["labelSelector"]["matchLabels"]
+                for there, placed_pod in placed:
+                    is_meant = (
+                        placed_pod is not pod
+                        and placed_pod["metadata"]["labels"] == term["labelSelector"]["matchLabels"]
+                    )
                     assert not is_meant or place is None or there.labels.get(term["topologyKey"]) != place
 
 

@@ -75,10 +75,10 @@ class Running:
 
     async def events(self) -> list[Obj]:
         await self.recorder.flushed()
-        return [one.obj() for one in (await self.api.list(builtin.EVENTS)).items]
+        return [event.obj() for event in (await self.api.list(builtin.EVENTS)).items]
 
     async def placements(self) -> dict[str, str]:
-        pods = [one.obj() for one in (await self.api.list(builtin.PODS)).items]
+        pods = [pod.obj() for pod in (await self.api.list(builtin.PODS)).items]
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"]}
 
 
@@ -90,7 +90,7 @@ def in_cluster(story: Callable[[Running], Awaitable[None]], *, refusals: int = 0
         async with FlakyApi(refusals) as api:
             running = Running(api)
             parts = (running.informers.run(), running.recorder.run(), running.scheduler.run())
-            tasks = [asyncio.create_task(one) for one in parts]
+            tasks = [asyncio.create_task(part) for part in parts]
             await story(running)
             for task in tasks:
                 task.cancel()
@@ -261,15 +261,15 @@ NONE = {"nodeSelector": {"disk": "ssd"}}
 
 
 @pytest.mark.parametrize("ends", ["taken back", "deleted", "moved"])
-def test_a_promise_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
-    """The promise is somebody else's: what the status says is believed. Who is more important sleeps on."""
+def test_a_nomination_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
+    """The nomination is somebody else's: what the status says is believed. Who is more important sleeps on."""
 
     async def story(cluster: Running) -> None:
         await cluster.add_node(cpu=1)
         await cluster.add_pod("p", priority=5, cpu=1, **NONE)
         await asyncio.sleep(1)
-        promised: Obj = {"status": {"nominatedNodeName": "n1"}}
-        await cluster.api.patch(builtin.PODS, "p", "default", promised, PatchType.STRATEGIC, subresource="status")
+        nominated: Obj = {"status": {"nominatedNodeName": "n1"}}
+        await cluster.api.patch(builtin.PODS, "p", "default", nominated, PatchType.STRATEGIC, subresource="status")
         for name, priority in (("vip", 6), ("equal", 5)):
             await cluster.add_pod(name, priority=priority, cpu=2 if name == "vip" else 1)
         await asyncio.sleep(20)
@@ -277,8 +277,8 @@ def test_a_promise_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
         if ends == "deleted":
             await cluster.api.delete(builtin.PODS, "p", "default")
         else:
-            promised["status"]["nominatedNodeName"] = "n2" if ends == "moved" else None
-            await cluster.api.patch(builtin.PODS, "p", "default", promised, PatchType.STRATEGIC, subresource="status")
+            nominated["status"]["nominatedNodeName"] = "n2" if ends == "moved" else None
+            await cluster.api.patch(builtin.PODS, "p", "default", nominated, PatchType.STRATEGIC, subresource="status")
         await asyncio.sleep(0.1)
         assert await cluster.placements() == {"equal": "n1"}
         vip = cluster.scheduler.queue.get("default/vip")
@@ -289,7 +289,7 @@ def test_a_promise_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> None:
 
 
 @pytest.mark.parametrize("has_node", [True, False])
-def test_a_promise_is_void_when_binding_fails_or_no_node_is_left(has_node: bool) -> None:
+def test_a_nomination_is_void_when_binding_fails_or_no_node_is_left(has_node: bool) -> None:
     async def story(cluster: Running) -> None:
         if has_node:
             await cluster.add_node()

@@ -165,8 +165,8 @@ def test_whoever_leaves_takes_a_host_port_along_that_another_holds_too() -> None
     """Until that one is heard of again, as upstream: ports are a set, and an update removes and adds the pod."""
     cluster, seeker = Cluster(node()), pod(ports=[80])
     first = pod("a", ports=[80])
-    for one in (first, pod("b", ports=[80])):
-        cluster.place(one, "n1")
+    for holder in (first, pod("b", ports=[80])):
+        cluster.place(holder, "n1")
     assert cluster.feasible(seeker) == set()
     cluster.snapshot.remove("default/b")
     assert cluster.feasible(seeker) == {"n1"}
@@ -188,15 +188,15 @@ EPHEMERAL = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 
 @pytest.mark.parametrize(
-    ("volume", "said"),
+    ("volume", "reason"),
     [
         ({"name": "v", "persistentVolumeClaim": {"claimName": "w-v"}}, 'persistentvolumeclaim "w-v" not found'),
         (EPHEMERAL, 'waiting for ephemeral volume controller to create the persistentvolumeclaim "w-v"'),
     ],
 )
-def test_a_claim_that_is_not_there_is_missed_or_awaited(volume: Any, said: str) -> None:
+def test_a_claim_that_is_not_there_is_missed_or_awaited(volume: Any, reason: str) -> None:
     cluster, seeker = Cluster(node()), pod("w", volumes=[volume])
-    assert cluster.message(seeker, whole=True) == f"0/1 nodes are available: {said}. not found"
+    assert cluster.message(seeker, whole=True) == f"0/1 nodes are available: {reason}. not found"
 
 
 def claim(name: str, volume: str = "", *, owner: str = "", is_bound: bool = True, **more: Any) -> PersistentVolumeClaim:
@@ -225,8 +225,8 @@ def test_a_claim_that_is_made_for_a_pod_must_be_its_own(owner: str, fits: bool) 
     if fits:
         assert cluster.feasible(seeker) == {"n1"}
     else:
-        said = "PVC default/w-v was not created for pod default/w (pod is not owner)"
-        assert cluster.message(seeker) == f"0/1 nodes are available: {said}."
+        reason = "PVC default/w-v was not created for pod default/w (pod is not owner)"
+        assert cluster.message(seeker) == f"0/1 nodes are available: {reason}."
 
 
 def test_the_first_claim_that_a_node_fails_speaks() -> None:
@@ -245,8 +245,8 @@ def test_a_claim_that_names_its_volume_waits_for_no_consumer() -> None:
     late = {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
     cluster.snapshot.volumes.classes["late"] = encoded(late).view(StorageClass)
     cluster.snapshot.volumes.claims["default/a"] = claim("a", "pv", is_bound=False, storageClassName="late")
-    said = "pod has unbound immediate PersistentVolumeClaims"
-    assert cluster.message(claiming("a")) == f"0/1 nodes are available: {said}."
+    reason = "pod has unbound immediate PersistentVolumeClaims"
+    assert cluster.message(claiming("a")) == f"0/1 nodes are available: {reason}."
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_a_plugin_that_is_not_installed_does_not_exist() -> None:
 def test_it_takes_less_than_thirty_lines() -> None:
     """Without its description, imports and blank lines."""
     tree = ast.parse((EXAMPLE / "thrifty.py").read_text())
-    classes = [one for one in tree.body if isinstance(one, ast.ClassDef)]
-    assert sum((one.end_lineno or 0) - one.lineno + 1 for one in classes) <= 30
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert sum((definition.end_lineno or 0) - definition.lineno + 1 for definition in classes) <= 30
 
 
 class ShortestFirst(Plugin):
@@ -76,14 +76,14 @@ class ShortestFirst(Plugin):
     name = "ShortestFirst"
 
     def rank(self, pod: Pod, since: float) -> tuple[float, ...]:
-        return float(sum(len(one.resources.requests or ()) for one in pod.spec.containers)), since
+        return float(sum(len(container.resources.requests or ()) for container in pod.spec.containers)), since
 
 
 def test_a_plugin_may_order_the_queue() -> None:
     profile = Profile((Weighted(ShortestFirst()),))
     queue = SchedulingQueue(profile.events)
     for name, more in (("large", {"cpu": "1", "memory": "1Gi"}), ("small", {"cpu": "1"})):
-        one = pod(name, **more)
-        queue.add(one, Cluster().request(one), profile, now=100.0)
+        newcomer = pod(name, **more)
+        queue.add(newcomer, Cluster().request(newcomer), profile, now=100.0)
     order = [queue.pop(), queue.pop()]
-    assert [one.pod.metadata.name for one in order if one is not None] == ["small", "large"]
+    assert [queued.pod.metadata.name for queued in order if queued is not None] == ["small", "large"]

@@ -48,7 +48,7 @@ def apart(*terms: Obj) -> Obj:
 
 
 def prefers(kind: str, *weighted: tuple[int, Obj]) -> Obj:
-    return {kind: {PREFERRED: [{"weight": weight, "podAffinityTerm": one} for weight, one in weighted]}}
+    return {kind: {PREFERRED: [{"weight": weight, "podAffinityTerm": term} for weight, term in weighted]}}
 
 
 def in_namespace(namespace: str, name: str, **more: Any) -> Pod:
@@ -142,8 +142,8 @@ def test_a_namespace_that_is_labelled_anew_is_meant_anew() -> None:
 def test_a_term_without_selector_means_nobody_and_an_empty_one_everybody(selector: Any, feasible: set[str]) -> None:
     cluster = zoned("a1", "b1")
     cluster.place(pod("web", labels=WEB), "a1")
-    one = {"topologyKey": ZONE} | ({} if selector is None else {"labelSelector": selector})
-    assert cluster.feasible(pod(affinity=near(one))) == feasible
+    term = {"topologyKey": ZONE} | ({} if selector is None else {"labelSelector": selector})
+    assert cluster.feasible(pod(affinity=near(term))) == feasible
 
 
 def test_pods_stay_apart_from_those_that_their_terms_mean() -> None:
@@ -172,7 +172,7 @@ def test_pods_that_are_going_away_still_are_company() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "reason"),
     [
         ({"affinity": near(term({"app": "db"}))}, f"2 {NOT_NEAR}."),
         ({"affinity": apart(term())}, f"2 {NOT_APART}."),
@@ -182,10 +182,10 @@ def test_pods_that_are_going_away_still_are_company() -> None:
         ({"cpu": 5, "affinity": apart(term())}, "2 Insufficient cpu."),
     ],
 )
-def test_each_node_tells_the_first_rule_that_it_breaks(wanted: Obj, said: str) -> None:
+def test_each_node_tells_the_first_rule_that_it_breaks(wanted: Obj, reason: str) -> None:
     cluster = zoned("a1", "a2")
     cluster.place(pod("web", labels=WEB, affinity=apart(term({"app": "loud"}))), "a1")
-    assert cluster.message(pod(**wanted)) == f"0/2 nodes are available: {said}"
+    assert cluster.message(pod(**wanted)) == f"0/2 nodes are available: {reason}"
 
 
 def test_only_affinity_cannot_be_helped_by_driving_pods_away() -> None:
@@ -257,7 +257,9 @@ def test_a_pod_wakes_whom_all_terms_of_the_waiting_one_mean(
 ) -> None:
     """As upstream asks, without the labels of namespaces."""
     cluster = Cluster()
-    before, after = (None if one is None else cluster.request(pod("old", labels=one)).relations for one in (old, new))
+    before, after = (
+        None if labels is None else cluster.request(pod("old", labels=labels)).relations for labels in (old, new)
+    )
     event = ClusterEvent(EventKind.POD_LABELS, old_relations=before, new_relations=after)
     assert InterPodAffinity().helps(event, cluster.request(pod(affinity=wanted))) is helps
 
@@ -521,7 +523,9 @@ def test_other_taints_of_a_node_wake_whom_its_place_may_help(labels: Obj, helps:
 def test_a_pod_wakes_whom_it_counts_for_now_or_no_longer(old: Obj | None, new: Obj | None, helps: bool) -> None:
     cluster = Cluster()
     hard_and_soft = spread(rule(), rule(key="rack", when="ScheduleAnyway", labelSelector={}))
-    before, after = (None if one is None else cluster.request(pod("old", labels=one)).relations for one in (old, new))
+    before, after = (
+        None if labels is None else cluster.request(pod("old", labels=labels)).relations for labels in (old, new)
+    )
     event = ClusterEvent(EventKind.POD_LABELS, old_relations=before, new_relations=after)
     assert PodTopologySpread().helps(event, cluster.request(hard_and_soft)) is helps
 
@@ -547,7 +551,7 @@ def test_fuller_domains_score_less(rules: list[Obj], scores: dict[str, int]) -> 
     """Three on a1, one on b1, none on a2 and c1; the weight is 2."""
     cluster = zoned("a1", "a2", "b1", "c1")
     pod_index(cluster, a1=3, b1=1)
-    soft = [one | {"whenUnsatisfiable": "ScheduleAnyway"} for one in rules]
+    soft = [constraint | {"whenUnsatisfiable": "ScheduleAnyway"} for constraint in rules]
     assert cluster.scores(spread(*soft), SPREAD) == scores
 
 

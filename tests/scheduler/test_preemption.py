@@ -35,20 +35,20 @@ def laid_out(layout: Layout, **more: Any) -> Cluster:
     return cluster
 
 
-def outcome(cluster: Cluster, one: Pod) -> tuple[str, set[str]]:
+def outcome(cluster: Cluster, preemptor: Pod) -> tuple[str, set[str]]:
     """The node, and who has to leave it; nothing if nobody has."""
-    found = cluster.preempt(one)
+    found = cluster.preempt(preemptor)
     return (found.node, names_of(found)) if isinstance(found, Nominate) else ("", set())
 
 
 def names_of(found: Nominate) -> set[str]:
-    return {one.pod.metadata.name for one in found.victims}
+    return {victim.pod.metadata.name for victim in found.victims}
 
 
-def advice(cluster: Cluster, one: Pod, nominated: str = "") -> str:
+def advice(cluster: Cluster, preemptor: Pod, nominated: str = "") -> str:
     """Why nobody is driven away."""
-    request = replace(cluster.request(one), nominated=nominated)
-    found = cluster.runtime.post_filter(one, request, cluster.decider.diagnose(request))
+    request = replace(cluster.request(preemptor), nominated=nominated)
+    found = cluster.runtime.post_filter(preemptor, request, cluster.decider.diagnose(request))
     assert isinstance(found, NoRoom)
     return found.message
 
@@ -146,8 +146,8 @@ def test_who_makes_the_domain_too_full_leaves() -> None:
     for index in range(2):
         cluster.place(pod(f"w{index}", labels={"app": "web"}, status=minute(index)), "a1")
     rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app("web")}
-    one = pod(priority=5, cpu=2, labels={"app": "web"}, topologySpreadConstraints=[rule])
-    assert outcome(cluster, one) == ("a1", {"w0", "w1"})
+    preemptor = pod(priority=5, cpu=2, labels={"app": "web"}, topologySpreadConstraints=[rule])
+    assert outcome(cluster, preemptor) == ("a1", {"w0", "w1"})
 
 
 def test_who_goes_away_anyway_makes_a_domain_less_full_once_more_when_it_leaves() -> None:
@@ -158,19 +158,19 @@ def test_who_goes_away_anyway_makes_a_domain_less_full_once_more_when_it_leaves(
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     cluster.place(encoded(going).view(Pod), "a1")
     rule = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app("web")}
-    one = pod(priority=5, cpu=2, labels={"app": "web"}, topologySpreadConstraints=[rule])
-    assert outcome(cluster, one) == ("a1", {"going"})
-    assert cluster.feasible(one) == set()
+    preemptor = pod(priority=5, cpu=2, labels={"app": "web"}, topologySpreadConstraints=[rule])
+    assert outcome(cluster, preemptor) == ("a1", {"going"})
+    assert cluster.feasible(preemptor) == set()
 
 
 def test_what_was_found_for_a_node_is_found_anew_when_it_changes() -> None:
     """Plans are kept for the next preemptor of the kind."""
-    cluster, one = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}}), pod(priority=5, cpu=3)
-    assert outcome(cluster, one) == ("n1", {"a", "b"})
+    cluster, preemptor = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}}), pod(priority=5, cpu=3)
+    assert outcome(cluster, preemptor) == ("n1", {"a", "b"})
     cluster.snapshot.set_node(node("n1", cpu=5))
-    assert outcome(cluster, one) == ("n1", {"a"})
+    assert outcome(cluster, preemptor) == ("n1", {"a"})
     cluster.place(pod("c", priority=2, cpu=1), "n1")
-    assert outcome(cluster, one) == ("n1", {"a", "b"})
+    assert outcome(cluster, preemptor) == ("n1", {"a", "b"})
 
 
 # --- which node -----------------------------------------------------------------------------------------------------
@@ -222,11 +222,11 @@ def test_where_the_longest_running_started_latest_is_chosen() -> None:
 def test_nodes_that_no_leaving_can_help_are_no_candidates(wanted: Obj, node_name: str, head: str) -> None:
     """S3-20."""
     cluster = laid_out({"n1": {"a": (0, 4)}, "n2": {"b": (1, 4)}})
-    one = pod(priority=5, **wanted)
-    assert outcome(cluster, one)[0] == node_name
-    assert cluster.message(one).startswith(f"0/2 nodes are available: {head}")
+    preemptor = pod(priority=5, **wanted)
+    assert outcome(cluster, preemptor)[0] == node_name
+    assert cluster.message(preemptor).startswith(f"0/2 nodes are available: {head}")
     if not node_name:
-        assert advice(cluster, one) == (
+        assert advice(cluster, preemptor) == (
             f"{ADVICE} 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
         )
 
@@ -242,15 +242,15 @@ def test_nobody_leaves_for_a_pod_that_is_kept_away_from_another_node() -> None:
     labels = {ZONE: "z"}
     cluster = Cluster(node("n1", labels=labels | {"for": "p"}), node("n2", labels=labels))
     cluster.place(pod("q", labels={"app": "q"}), "n2")
-    one = pod("p", priority=5, nodeSelector={"for": "p"}, affinity=apart({"app": "q"}, ZONE))
-    assert cluster.message(one, whole=True) == (
+    preemptor = pod("p", priority=5, nodeSelector={"for": "p"}, affinity=apart({"app": "q"}, ZONE))
+    assert cluster.message(preemptor, whole=True) == (
         "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
         "1 node(s) didn't match pod anti-affinity rules. "
         f"{ADVICE} 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
         "1 Preemption is not helpful for scheduling."
     )
     cluster.snapshot.remove("default/q")
-    assert cluster.feasible(one) == {"n1"}
+    assert cluster.feasible(preemptor) == {"n1"}
 
 
 @pytest.mark.parametrize(
@@ -281,8 +281,8 @@ def test_nobody_leaves_for_a_pod_going_away_that_would_stay_one_too_many(
         "new", labels={"app": "q"}, topologySpreadConstraints=[rule | {"labelSelector": app("q")}], **wanted
     )
     for metadata in ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
-        one = encoded(going | {"metadata": going["metadata"] | metadata}).view(Pod)
-        assert cluster.message(one, whole=True) == (
+        leaver = encoded(going | {"metadata": going["metadata"] | metadata}).view(Pod)
+        assert cluster.message(leaver, whole=True) == (
             f"0/1 nodes are available: 1 {refused}. {ADVICE} 0/1 nodes are available: 1 {lacking}."
         )
 
@@ -325,12 +325,14 @@ def test_nobody_else_leaves_while_earlier_victims_are_going(
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     cluster.place(encoded(going).view(Pod), "n1")
     cluster.place(pod("low", cpu=2), "n1")
-    one = pod(priority=5, cpu=2)
-    request = replace(cluster.request(one), nominated=nominated)
-    found = cluster.runtime.post_filter(one, request, cluster.decider.diagnose(request))
+    preemptor = pod(priority=5, cpu=2)
+    request = replace(cluster.request(preemptor), nominated=nominated)
+    found = cluster.runtime.post_filter(preemptor, request, cluster.decider.diagnose(request))
     assert isinstance(found, NoRoom) is waits
     if waits:
-        assert advice(cluster, one, "n1") == f"{ADVICE} not eligible due to a terminating pod on the nominated node."
+        assert (
+            advice(cluster, preemptor, "n1") == f"{ADVICE} not eligible due to a terminating pod on the nominated node."
+        )
 
 
 # --- budgets --------------------------------------------------------------------------------------------------------
@@ -343,8 +345,8 @@ def guarded(*budgets: Obj, layout: dict[str, list[tuple[str, int, Obj]]] | None 
     for name, pods in chosen.items():
         for key, priority, labels in pods:
             cluster.place(pod(key, priority=priority, cpu=4 // len(pods), labels=labels), name)
-    for one in budgets:
-        cluster.snapshot.budgets.set(None, encoded(one).view(PodDisruptionBudget))
+    for limit in budgets:
+        cluster.snapshot.budgets.set(None, encoded(limit).view(PodDisruptionBudget))
     return cluster
 
 
@@ -370,9 +372,9 @@ def test_fewest_violated_budgets_come_first_and_none_protects_for_good(budgets: 
 def test_who_is_protected_gets_room_back_before_who_is_more_important() -> None:
     """S3-19."""
     layout = {"n1": [("a", 0, {"app": "a"}), ("b", 1, {"app": "b"})]}
-    one = pod(priority=5, cpu=2)
-    assert outcome(guarded(layout=layout), one) == ("n1", {"a"})
-    assert outcome(guarded(budget("x", 0, app("a")), layout=layout), one) == ("n1", {"b"})
+    preemptor = pod(priority=5, cpu=2)
+    assert outcome(guarded(layout=layout), preemptor) == ("n1", {"a"})
+    assert outcome(guarded(budget("x", 0, app("a")), layout=layout), preemptor) == ("n1", {"b"})
 
 
 def test_a_budget_allows_so_many_the_most_important_first() -> None:
@@ -382,28 +384,28 @@ def test_a_budget_allows_so_many_the_most_important_first() -> None:
 
 
 def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
-    cluster, one = guarded(), pod(priority=5, cpu=4)
+    cluster, preemptor = guarded(), pod(priority=5, cpu=4)
     strict, lax = (encoded(budget("x", allowed, app("a"))).view(PodDisruptionBudget) for allowed in (0, 1))
-    nodes = [outcome(cluster, one)[0]]
+    nodes = [outcome(cluster, preemptor)[0]]
     for old, new in ((None, strict), (strict, lax), (lax, strict), (strict, None)):
         cluster.snapshot.budgets.set(old, new)
-        nodes.append(outcome(cluster, one)[0])
+        nodes.append(outcome(cluster, preemptor)[0])
     assert nodes == ["n1", "n2", "n1", "n2", "n1"]
 
 
-# --- promises -------------------------------------------------------------------------------------------------------
+# --- nominations ------------------------------------------------------------------------------------------------------
 
 
-def promise(cluster: Cluster, one: Pod, node_name: str) -> None:
-    request = cluster.request(one)
-    cluster.decider.nominations.set(one, request.requirements, request.relations, node_name)
+def nominate(cluster: Cluster, nominated: Pod, node_name: str) -> None:
+    request = cluster.request(nominated)
+    cluster.decider.nominations.set(nominated, request.requirements, request.relations, node_name)
 
 
 @pytest.mark.parametrize(("priority", "feasible"), [(4, {"n2"}), (5, {"n2"}), (6, {"n1", "n2"})])
-def test_a_promise_holds_against_who_is_not_more_important(priority: int, feasible: set[str]) -> None:
+def test_a_nomination_holds_against_who_is_not_more_important(priority: int, feasible: set[str]) -> None:
     """S3-24, S3-26."""
     cluster = Cluster(node("n1"), node("n2"))
-    promise(cluster, pod("waits", priority=5, cpu=3), "n1")
+    nominate(cluster, pod("waits", priority=5, cpu=3), "n1")
     assert cluster.feasible(pod(priority=priority, cpu=2)) == feasible
     assert cluster.feasible(pod(priority=priority, cpu=1)) == {"n1", "n2"}
     cluster.decider.nominations.drop("uid-waits")
@@ -411,34 +413,34 @@ def test_a_promise_holds_against_who_is_not_more_important(priority: int, feasib
 
 
 @pytest.mark.parametrize(
-    ("promised", "wanted"),
+    ("nominated", "wanted"),
     [
         ({"ports": [80]}, {"ports": [80]}),
         ({"labels": {"app": "web"}}, {"affinity": apart({"app": "web"})}),
     ],
 )
-def test_a_promise_counts_in_every_respect(promised: Obj, wanted: Obj) -> None:
+def test_a_nomination_counts_in_every_respect(nominated: Obj, wanted: Obj) -> None:
     cluster = Cluster(node("n1"), node("n2"))
-    promise(cluster, pod("waits", priority=5, **promised), "n1")
+    nominate(cluster, pod("waits", priority=5, **nominated), "n1")
     assert cluster.feasible(pod(priority=5, **wanted)) == {"n2"}
     assert cluster.feasible(pod(priority=6, **wanted)) == {"n1", "n2"}
 
 
-def test_a_promised_pod_is_nobody_to_be_near_to() -> None:
+def test_a_nominated_pod_is_nobody_to_be_near_to() -> None:
     """It is not there yet: affinity to it must hold without it, too."""
     cluster = Cluster(node("n1"))
-    promise(cluster, pod("waits", priority=5, labels={"app": "web"}), "n1")
+    nominate(cluster, pod("waits", priority=5, labels={"app": "web"}), "n1")
     near = {"podAffinity": {REQUIRED: [{"topologyKey": HOST, "labelSelector": app("web")}]}}
     assert cluster.feasible(pod(affinity=near)) == set()
 
 
-def test_a_promise_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
+def test_a_nomination_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
     """S3-25: but where it no longer fits, another node will do."""
     cluster = Cluster(node("n1"), node("n2", cpu=64, memory="64Gi"))
-    one = pod("waits", priority=5, cpu=3)
-    promise(cluster, one, "n1")
-    request = replace(cluster.request(one), nominated="n1")
-    assert cluster.feasible(one) == {"n1", "n2"}
+    preemptor = pod("waits", priority=5, cpu=3)
+    nominate(cluster, preemptor, "n1")
+    request = replace(cluster.request(preemptor), nominated="n1")
+    assert cluster.feasible(preemptor) == {"n1", "n2"}
     decision = cluster.decider.decide(request)
     assert isinstance(decision, Chosen)
     assert decision.node == "n1"
@@ -448,9 +450,9 @@ def test_a_promise_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
     assert decision.node == "n2"
 
 
-def test_more_have_to_leave_where_room_is_promised() -> None:
+def test_more_have_to_leave_where_others_are_nominated() -> None:
     cluster = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}})
-    promise(cluster, pod("waits", priority=5, cpu=2), "n1")
+    nominate(cluster, pod("waits", priority=5, cpu=2), "n1")
     assert outcome(cluster, pod("late", priority=5, cpu=2)) == ("n1", {"a", "b"})
     assert outcome(cluster, pod("vip", priority=6, cpu=2)) == ("n1", {"a"})
 
@@ -488,7 +490,7 @@ def budgets(draw: st.DrawFn, name: str) -> Obj:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Pair:
-    """A few nodes with pods on them, budgets, and promises."""
+    """A few nodes with pods on them, budgets, and nominated pods."""
     pair = Pair()
     names = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
     for name in names:
@@ -498,7 +500,7 @@ def worlds(draw: st.DrawFn) -> Pair:
     for index in range(draw(st.integers(0, 2))):
         pair.add_budget(draw(budgets(f"b{index}")))
     for index in range(draw(st.integers(0, 1))):
-        pair.promise(unreserved(named(draw(residents()), f"q{index}")), draw(st.sampled_from(names)))
+        pair.nominate(unreserved(named(draw(residents()), f"q{index}")), draw(st.sampled_from(names)))
     return pair
 
 
@@ -508,14 +510,14 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
     """S3-18, S3-19; after they have left the pod fits there, and if any of them stayed it would not."""
     for index, template in enumerate(newcomers):
         obj = named(template, f"new{index}")
-        one = encoded(obj).view(Pod)
-        if pair.real.feasible(one):
+        preemptor = encoded(obj).view(Pod)
+        if pair.real.feasible(preemptor):
             continue
         found = pair.make_room(obj)
         if not isinstance(found, Nominate):
             continue
         assert found.victims
-        assert all(victim.pod.priority < one.priority for victim in found.victims)
+        assert all(victim.pod.priority < preemptor.priority for victim in found.victims)
         leaving = [pod for pod in pair.slow.nodes[found.node].pods if key_of(pod) in {v.key for v in found.victims}]
         for spared in leaving:
             spare = pair.slow.without(found.node, leaving).beside(found.node, [spared])
@@ -523,7 +525,7 @@ def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: 
         for victim in found.victims:
             pair.remove_pod(victim.key)
         if not any(victim.relations.is_terminating for victim in found.victims):  # those were not counted anyway
-            assert found.node in pair.real.feasible(one)
+            assert found.node in pair.real.feasible(preemptor)
         pair.decide(obj)
 
 

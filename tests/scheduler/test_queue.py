@@ -21,8 +21,8 @@ PROFILE = load().profiles[0]
 FIT = frozenset({"NodeResourcesFit"})
 
 
-def task_of(one: Pod) -> SchedulingRequest:
-    return SchedulingRequest(requirements_of(one), relations_of(one), one.priority, one.metadata.uid)
+def task_of(pod: Pod) -> SchedulingRequest:
+    return SchedulingRequest(requirements_of(pod), relations_of(pod), pod.priority, pod.metadata.uid)
 
 
 class Line:
@@ -32,8 +32,8 @@ class Line:
         self.queue = SchedulingQueue(PROFILE.events)
 
     def add(self, name: str, now: float, **more: Any) -> None:
-        one = pod(name, **more)
-        self.queue.add(one, task_of(one), PROFILE, now)
+        newcomer = pod(name, **more)
+        self.queue.add(newcomer, task_of(newcomer), PROFILE, now)
 
     def pop(self) -> QueuedPod:
         found = self.queue.pop()
@@ -43,16 +43,16 @@ class Line:
     def names(self) -> list[str]:
         """Everybody who can be tried now, in order."""
         names = []
-        while (one := self.queue.pop()) is not None:
-            names.append(one.pod.metadata.name)
+        while (queued := self.queue.pop()) is not None:
+            names.append(queued.pod.metadata.name)
         return names
 
     def refuse_all(self, now: float, plugins: frozenset[str] = FIT) -> None:
         waiting = []
-        while (one := self.queue.pop()) is not None:
-            waiting.append(one)
-        for one in waiting:
-            self.queue.refused(one, plugins, now)
+        while (queued := self.queue.pop()) is not None:
+            waiting.append(queued)
+        for queued in waiting:
+            self.queue.refused(queued, plugins, now)
 
 
 def test_higher_priority_goes_first_then_who_waits_longer() -> None:
@@ -117,9 +117,9 @@ def test_back_off_doubles_from_one_to_ten_seconds() -> None:
     line, now, waits = Line(), 100.0, []
     line.add("w", now=now, cpu=2)
     for _ in range(6):
-        one = line.pop()
-        line.queue.refused(one, FIT, now)
-        waits.append(one.backoff_until - now)
+        queued = line.pop()
+        line.queue.refused(queued, FIT, now)
+        waits.append(queued.backoff_until - now)
         now += 20.0
         line.queue.on_cluster_event(node_changed(None, node(cpu=2)), now)
     assert waits == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -194,12 +194,12 @@ def test_a_pod_that_is_tried_again_and_again_takes_no_more_room_than_one(is_erro
     tracemalloc.start()
     try:
         for _ in range(10_000):
-            one = line.pop()
+            queued = line.pop()
             if is_error:
-                line.queue.failed(one, 100.0)
+                line.queue.failed(queued, 100.0)
                 line.queue.tick(200.0)
             else:
-                line.queue.refused(one, FIT, 100.0)
+                line.queue.refused(queued, FIT, 100.0)
                 line.queue.on_cluster_event(helping, 100.0)
         assert tracemalloc.get_traced_memory()[0] < 1 << 20
     finally:

@@ -43,10 +43,10 @@ def test_what_others_add_to_a_refusal_is_not_told_of_the_next_pod() -> None:
     """The reasons are worked out once for as long as nothing changes; extenders add theirs for one pod."""
     cluster = Cluster(node("n1", cpu=1), node("n2", cpu=1))
     wanted = cluster.request(pod(cpu=2))
-    told = "0/2 nodes are available: 2 Insufficient cpu."
+    message = "0/2 nodes are available: 2 Insufficient cpu."
     found = cluster.decider.diagnose(wanted)
     found.add_failed(cluster.snapshot, {"n1": "no licence"}, {})
-    assert cluster.decider.diagnose(wanted).text("") == told
+    assert cluster.decider.diagnose(wanted).text("") == message
     cluster.snapshot.set_node(node("n3", cpu=1))
     assert cluster.decider.diagnose(wanted).text("") == "0/3 nodes are available: 3 Insufficient cpu."
 

@@ -87,6 +87,6 @@ def test_pods_of_one_template_share_a_shape() -> None:
     """Names, environments and token volumes differ; what decides does not."""
     cluster = Cluster()
     template = {"cpu": 1, "volumes": [{"name": "kube-api-access-abcde"}], "hostname": "x"}
-    one, other = pod("a", **template), pod("b", **template | {"volumes": [{"name": "kube-api-access-vwxyz"}]})
-    assert cluster.requirements(one) is cluster.requirements(other)
-    assert cluster.requirements(one) is not cluster.requirements(pod("c", cpu=2))
+    first, second = pod("a", **template), pod("b", **template | {"volumes": [{"name": "kube-api-access-vwxyz"}]})
+    assert cluster.requirements(first) is cluster.requirements(second)
+    assert cluster.requirements(first) is not cluster.requirements(pod("c", cpu=2))

@@ -63,7 +63,7 @@ def local_volume(name: str, node: str, size: str = "1Gi", of: str = "local") -> 
 
 
 def pod(name: str, *claims: str, **spec: Any) -> Obj:
-    volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
+    volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
     return {
         "metadata": {"name": name},
         "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes} | spec,
@@ -81,7 +81,7 @@ async def seen(api: Api, resource: Any, name: str) -> Obj:
 
 async def why(api: Api, name: str) -> str:
     conditions = (await seen(api, PODS, name))["status"].get("conditions", ())
-    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+    return next((condition.get("message", "") for condition in conditions if condition["type"] == "PodScheduled"), "")
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
@@ -124,8 +124,8 @@ def test_a_database_gets_its_disks() -> None:
         await asyncio.sleep(60)
         assert await is_running(api, "db-0")
         assert (await seen(api, CLAIMS, "data-db-0"))["spec"] == before["spec"]
-        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
-        assert not [one["message"] for one in told if one["reason"] == "FailedScheduling"]
+        events = [event.obj() for event in (await api.list(EVENTS, "default")).items]
+        assert not [event["message"] for event in events if event["reason"] == "FailedScheduling"]
         assert len((await api.list(VOLUMES, "")).items) == 3
 
     live(check)
@@ -183,8 +183,8 @@ def test_a_pod_may_use_a_claim_twice() -> None:
         await made(api, (CLAIMS, claim("a")), (PODS, twice))
         await asyncio.sleep(5)
         assert await is_running(api, "p")
-        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
-        assert not [one["message"] for one in told if one["reason"] == "FailedScheduling"]
+        events = [event.obj() for event in (await api.list(EVENTS, "default")).items]
+        assert not [event["message"] for event in events if event["reason"] == "FailedScheduling"]
 
     live(check)
 
@@ -233,8 +233,8 @@ def test_a_claim_that_is_bound_at_once_is_waited_for() -> None:
         now = storage_class("now", "example.com/disks", volumeBindingMode="Immediate")
         await made(api, (STORAGE_CLASSES, now), (CLAIMS, claim("a", "now")), (PODS, pod("p", "a")))
         await asyncio.sleep(5)
-        said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
-        assert (await why(api, "p")).startswith(said)
+        message = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+        assert (await why(api, "p")).startswith(message)
         provisioned = local_volume("v", "node-2", of="now")
         provisioned["spec"]["claimRef"] = {"namespace": "default", "name": "a"}
         await made(api, (VOLUMES, provisioned))
@@ -295,8 +295,8 @@ def test_waiting_for_a_volume_ends() -> None:
         await asyncio.sleep(49)
         assert await why(api, "p") == ""
         await asyncio.sleep(2)
-        said = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
-        assert await why(api, "p") == said
+        message = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+        assert await why(api, "p") == message
         node = (await seen(api, CLAIMS, "a"))["metadata"]["annotations"][SELECTED]
         await asyncio.sleep(200)
         assert (await seen(api, CLAIMS, "a"))["metadata"]["annotations"][SELECTED] == node
@@ -323,16 +323,16 @@ def test_a_pod_that_is_deleted_while_it_waits_leaves_its_room_and_its_claim() ->
 
 
 def test_the_same_seed_gives_the_same_volumes() -> None:
-    told: list[list[tuple[str, str]]] = []
+    recorded: list[list[tuple[str, str]]] = []
 
     async def check(api: Api) -> None:
         for number in range(5):
             await made(api, (CLAIMS, claim(f"c-{number}")), (PODS, pod(f"p-{number}", f"c-{number}")))
         await asyncio.sleep(30)
-        found = [one.obj() for one in (await api.list(VOLUMES, "")).items]
-        told.append([(one["metadata"]["name"], one["spec"]["claimRef"]["name"]) for one in found])
+        found = [volume.obj() for volume in (await api.list(VOLUMES, "")).items]
+        recorded.append([(volume["metadata"]["name"], volume["spec"]["claimRef"]["name"]) for volume in found])
 
     live(check)
     live(check)
-    assert told[0] == told[1]
-    assert len(told[0]) == 5
+    assert recorded[0] == recorded[1]
+    assert len(recorded[0]) == 5

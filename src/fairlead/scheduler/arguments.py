@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -14,11 +14,12 @@ class ConfigurationError(ValueError):
     """What is wrong with a configuration, and where in it."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Strict(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """Base of everything that is read from a configuration."""
+    """Base of everything that is read from a configuration. Subclasses inherit all of these options but `kw_only`."""
 
 
-class Arguments(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class Arguments(Strict):
     """Base of a plugin's arguments: what every `args` may hold."""
 
     api_version: str = ""

@@ -25,12 +25,12 @@ API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
 
 
-class EnabledPlugin(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class EnabledPlugin(Strict):
     name: str
     weight: int = 0
 
 
-class PluginSet(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class PluginSet(Strict):
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[EnabledPlugin, ...] = ()
 
@@ -38,12 +38,12 @@ class PluginSet(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknow
         return any(plugin.name in (name, "*") for plugin in self.disabled)
 
 
-class PluginConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class PluginConfig(Strict):
     name: str
     args: dict[str, Any] = {}
 
 
-class Plugins(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class Plugins(Strict):
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
     pre_filter: PluginSet = PluginSet()
@@ -59,7 +59,7 @@ class Plugins(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_
     multi_point: PluginSet = PluginSet()
 
 
-class ProfileConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ProfileConfig(Strict):
     #: One profile alone need not say it.
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None
@@ -67,12 +67,12 @@ class ProfileConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_un
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
-class ManagedResource(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ManagedResource(Strict):
     name: str
     ignored_by_scheduler: bool = False
 
 
-class ExtenderConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ExtenderConfig(Strict):
     """An HTTP extender; the URL of a verb is `urlPrefix/VERB`, and an empty verb is not called."""
 
     url_prefix: str
@@ -89,7 +89,7 @@ class ExtenderConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_u
     ignorable: bool = False
 
 
-class LeaderElectionConfig(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class LeaderElectionConfig(Strict):
     leader_elect: bool = True
     lease_duration: str = "15s"
     renew_deadline: str = "10s"
@@ -99,7 +99,7 @@ class LeaderElectionConfig(Strict, frozen=True, rename="camel", kw_only=True, fo
     resource_namespace: str = "kube-system"
 
 
-class ClientConnection(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ClientConnection(Strict):
     kubeconfig: str = ""
     accept_content_types: str = ""
     content_type: str = ""
@@ -107,7 +107,7 @@ class ClientConnection(Strict, frozen=True, rename="camel", kw_only=True, forbid
     burst: int = 100
 
 
-class KubeSchedulerConfiguration(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class KubeSchedulerConfiguration(Strict):
     """What a file says. What concerns kube-scheduler's own machinery (`parallelism`, sampling) is read and unused."""
 
     api_version: str = API_VERSION

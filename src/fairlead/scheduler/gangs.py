@@ -32,7 +32,7 @@ class PodGroup(Object):
     spec: PodGroupSpec = PodGroupSpec()
 
 
-class GangArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class GangArguments(Arguments):
     """Of scheduler-plugins; nothing is held here while a group waits, so there is no waiting to limit."""
 
     permit_waiting_time_seconds: int = 60

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairlead.scheduler.profile_runtime import ProfileRuntime
 
 
-class PreemptionArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class PreemptionArguments(Arguments):
     """How many candidates to look at: read and unused, for all of them are."""
 
     min_candidate_nodes_percentage: int = 10

@@ -18,7 +18,7 @@ NO_CLAIMS: Final = "no new claims to deallocate"
 NOT_FOUND: Final = "not found"
 
 
-class DynamicResourcesArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class DynamicResourcesArguments(Arguments):
     filter_timeout: str = "10s"
     binding_timeout: str = "600s"
 

@@ -34,7 +34,7 @@ from fairlead.scheduler.snapshot import Snapshot
 ENFORCED: Final = "node(s) didn't match scheduler-enforced node affinity"
 
 
-class AffinityArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class AffinityArguments(Arguments):
     added_affinity: NodeAffinityTerms | None = None
 
 

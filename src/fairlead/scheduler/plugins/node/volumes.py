@@ -29,7 +29,7 @@ NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 
 
-class VolumeBindingArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class VolumeBindingArguments(Arguments):
     """How long to wait for the volumes of a pod that has got its node."""
 
     bind_timeout_seconds: int = 600

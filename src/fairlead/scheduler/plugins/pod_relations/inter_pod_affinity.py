@@ -26,7 +26,7 @@ NOT_APART = "node(s) didn't match pod anti-affinity rules"
 OTHERS_APART = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-class InterPodArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class InterPodArguments(Arguments):
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 

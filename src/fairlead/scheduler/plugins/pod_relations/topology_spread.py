@@ -57,7 +57,7 @@ class Spread:
         return int(self.selector is not None and self.selector.matches(relations.labels))
 
 
-class SpreadArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class SpreadArguments(Arguments):
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
 

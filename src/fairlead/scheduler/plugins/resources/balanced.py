@@ -25,7 +25,7 @@ _HALF, _TWO = np.array(MAX_NODE_SCORE // 2), np.array(2)
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-class BalancedArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class BalancedArguments(Arguments):
     resources: tuple[ResourceSpec, ...] = ()
 
 

@@ -31,22 +31,22 @@ from fairlead.scheduler.snapshot import Snapshot, allocatable_of, allowed_pods_o
 TOO_MANY_PODS = "Too many pods"
 
 
-class ShapePoint(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ShapePoint(Strict):
     utilization: int = 0
     score: int = 0
 
 
-class Ratio(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class Ratio(Strict):
     shape: tuple[ShapePoint, ...] = ()
 
 
-class ScoringStrategy(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ScoringStrategy(Strict):
     type: str = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = ()
     requested_to_capacity_ratio: Ratio | None = None
 
 
-class FitArguments(Arguments, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class FitArguments(Arguments):
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     scoring_strategy: ScoringStrategy = ScoringStrategy()

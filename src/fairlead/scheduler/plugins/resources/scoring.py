@@ -87,7 +87,7 @@ def _on_line(line: Sequence[tuple[int, int]], used: Ints) -> Ints:
     return np.where(used <= line[0][0], line[0][1], found)
 
 
-class ResourceSpec(Strict, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+class ResourceSpec(Strict):
     """A resource that scores."""
 
     name: str
