@@ -193,6 +193,15 @@ def test_a_flag_of_former_times_is_refused_with_what_to_write_today(legacy: str)
     assert found.hint == LEGACY[legacy]
 
 
+def test_a_flag_that_has_no_use_here_is_refused_as_such() -> None:
+    assert refusal({}, "--kubeconfig=/etc/kubeconfig").hint == "a kubelet has it, but it says nothing of resources"
+
+
+def test_an_option_may_have_commas() -> None:
+    flags = ("--cpu-manager-policy-options=a=1,2", "--cpu-manager-policy-options=b=3")
+    assert of({}, *flags).cpu_manager_policy_options == {"a": "1,2", "b": "3"}
+
+
 def test_arguments_that_are_no_flags_are_refused() -> None:
     assert str(refusal({}, "serve")) == "unknown command serve"
 

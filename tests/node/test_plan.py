@@ -60,6 +60,11 @@ def test_nobody_is_promised_more_than_there_is(memory_gi: int, storage_gi: int) 
         assert all(amount.nanos >= 0 for amount in plan(*flags).allocatable.values())
 
 
+def test_thresholds_can_be_left_out_of_what_is_reserved() -> None:
+    """X-15: a flag of former times that kubelet 1.36 still has."""
+    assert plan("--experimental-allocatable-ignore-eviction").allocatable["memory"].units == 8 * GI
+
+
 def test_huge_pages_are_no_memory_any_more() -> None:
     machine = Machine(4, 8 * GI, 100 * GI, 32768, {"2Mi": 512, "1Gi": 0})
     found = plan("--eviction-hard=", machine=machine)

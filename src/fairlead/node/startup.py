@@ -33,7 +33,8 @@ def start_settings(config: KubeletConfiguration, cpus: int) -> StartSettings:
     """On a machine of so many CPUs; StartupError for the first text that cannot be read."""
     try:
         reservations = reservations_of(config, cpus)
-        hard = parse_thresholds(config.eviction_hard, {}, {}, {}, enforces_pods=False)
+        counted = {} if config.allocatable_ignores_eviction else config.eviction_hard
+        hard = parse_thresholds(counted, {}, {}, {}, enforces_pods=False)
         percent = read_flag("--qos-reserved", parse_qos_reserved, config.qos_reserved)
         eviction = eviction_settings(config)
         driver = _cgroup_driver(config.cgroup_driver)

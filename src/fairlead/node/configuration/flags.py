@@ -17,10 +17,20 @@ LEGACY: Final[Mapping[str, str]] = {
     "experimental-qos-reserved": "use --qos-reserved, with --feature-gates=QOSReserved=true",
     "experimental-kernel-memcg-notification": "use --kernel-memcg-notification",
     "experimental-cgroups-per-qos": "use --cgroups-per-qos",
-    "experimental-allocatable-ignore-eviction": "hard eviction thresholds always lower the allocatable; leave them out",
     "experimental-fail-swap-on": "use --fail-swap-on",
     "experimental-allowed-unsafe-sysctls": "use --allowed-unsafe-sysctls",
 }
+
+
+#: Flags of a kubelet that say how it reaches others and where its files are; nothing here has a use for them.
+_ELSEWHERE: Final = frozenset({
+    "bootstrap-kubeconfig", "cert-dir", "cloud-config", "cloud-provider", "config", "config-dir",
+    "exit-on-lock-contention", "hostname-override", "image-credential-provider-bin-dir",
+    "image-credential-provider-config", "kubeconfig", "lock-file", "log-flush-frequency", "logging-format",
+    "manifest-url-header", "maximum-dead-containers", "maximum-dead-containers-per-container",
+    "minimum-container-ttl-duration", "node-ip", "node-labels", "pod-infra-container-image", "register-with-taints",
+    "reserved-memory", "root-dir", "v", "vmodule",
+})  # fmt: skip
 
 
 class _Token(NamedTuple):
@@ -57,7 +67,7 @@ def _token(argument: str, remaining: list[str]) -> _Token:
         raise _refusal(f"bad flag syntax: {argument}")
     setting = FLAGS.get(name.replace("_", "-"))
     if setting is None:
-        raise _refusal(f"unknown flag: --{name}", LEGACY.get(name.replace("_", "-"), ""))
+        raise _refusal(f"unknown flag: --{name}", _hint(name.replace("_", "-")))
     if has_value:
         return _Token(setting, value)
     if setting.type.bare_flag is not None:
@@ -65,6 +75,10 @@ def _token(argument: str, remaining: list[str]) -> _Token:
     if not remaining:
         raise _refusal(f"flag needs an argument: {argument}")
     return _Token(setting, remaining.pop(0))
+
+
+def _hint(name: str) -> str:
+    return LEGACY.get(name, "a kubelet has it, but it says nothing of resources" if name in _ELSEWHERE else "")
 
 
 def _refusal(problem: str, hint: str = "") -> StartupError:

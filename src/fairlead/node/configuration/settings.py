@@ -23,6 +23,7 @@ from fairlead.node.configuration.value_types import (
     NOTHING,
     OBJECT,
     OBJECTS,
+    OPTIONS,
     STRING,
     STRING_MAP,
     STRINGS,
@@ -132,14 +133,18 @@ class KubeletConfiguration:
     cgroup_driver: str = setting("cgroupDriver", STRING, "cgroupfs", flag="cgroup-driver")
     cpu_manager_policy: str = setting("cpuManagerPolicy", STRING, "none", flag="cpu-manager-policy")
     single_process_oom_kill: bool | None = setting("singleProcessOOMKill", BOOL, None, is_pointer=True)
-    cpu_manager_policy_options: Mapping[str, str] = setting("cpuManagerPolicyOptions", STRING_MAP, NOTHING)
+    cpu_manager_policy_options: Mapping[str, str] = setting(
+        "cpuManagerPolicyOptions", OPTIONS, NOTHING, flag="cpu-manager-policy-options"
+    )
     cpu_manager_reconcile_period: float = setting(
         "cpuManagerReconcilePeriod", DURATION, 10.0, flag="cpu-manager-reconcile-period"
     )
     memory_manager_policy: str = setting("memoryManagerPolicy", STRING, "None", flag="memory-manager-policy")
     topology_manager_policy: str = setting("topologyManagerPolicy", STRING, "none", flag="topology-manager-policy")
     topology_manager_scope: str = setting("topologyManagerScope", STRING, "container", flag="topology-manager-scope")
-    topology_manager_policy_options: Mapping[str, str] = setting("topologyManagerPolicyOptions", STRING_MAP, NOTHING)
+    topology_manager_policy_options: Mapping[str, str] = setting(
+        "topologyManagerPolicyOptions", OPTIONS, NOTHING, flag="topology-manager-policy-options"
+    )
     qos_reserved: Mapping[str, str] = setting("qosReserved", STRING_MAP, NOTHING, flag="qos-reserved")
     runtime_request_timeout: float = setting("runtimeRequestTimeout", DURATION, 120.0, flag="runtime-request-timeout")
     hairpin_mode: str = setting("hairpinMode", STRING, "promiscuous-bridge", flag="hairpin-mode")
@@ -249,6 +254,8 @@ class KubeletConfiguration:
     fail_cgroup_v1: bool = setting("failCgroupV1", BOOL, True, is_pointer=True)
     user_namespace_ids_per_pod: int | None = setting("userNamespaces.idsPerPod", INT64, None, is_pointer=True)
     runtime_cgroups: str = setting("", STRING, "", flag="runtime-cgroups")
+    #: Deprecated for long, and still there: hard eviction thresholds do not lower what a node has to give.
+    allocatable_ignores_eviction: bool = setting("", BOOL, False, flag="experimental-allocatable-ignore-eviction")
 
     def is_single_process_oom_kill(self, cgroup_version: int) -> bool:
         """Whether only one process of a container dies that exceeds its limit; cgroup v1 knows no other way (S4-09)."""

@@ -87,9 +87,11 @@ def _parse_list(text: str, before: tuple[str, ...] | None) -> tuple[str, ...]:
     return (*(before or ()), *(next(csv.reader([text]), []) if text else ()))
 
 
-def _parse_map(separator: str, text: str, before: Mapping[str, str] | None) -> Mapping[str, str]:
+def _parse_map(
+    separator: str, text: str, before: Mapping[str, str] | None, *, is_split: bool = True
+) -> Mapping[str, str]:
     entries = dict(before or {})
-    for pair in filter(None, text.split(",")):
+    for pair in filter(None, text.split(",")) if is_split else (text,):
         name, found, value = pair.partition(separator)
         if not found:
             raise ValueError(f"malformed pair, expect string{separator}string")
@@ -123,6 +125,8 @@ FLOAT64: Final = ValueType(0.0, _decode_float, _parse_nothing)
 DURATION: Final = ValueType(0.0, _decode_duration, lambda text, _: parse_seconds(text))
 STRINGS: Final = ValueType(None, _decode_list, _parse_list)
 STRING_MAP: Final = ValueType(None, partial(_decode_map, "string", str), partial(_parse_map, "="))
+#: One pair each time that the flag is given: the values may have commas.
+OPTIONS: Final = ValueType(None, partial(_decode_map, "string", str), partial(_parse_map, "=", is_split=False))
 THRESHOLDS: Final = ValueType(None, partial(_decode_map, "string", str), partial(_parse_map, "<"))
 BOOL_MAP: Final = ValueType(None, partial(_decode_map, "bool", bool), _parse_bool_map)
 #: What is checked to be an object or a list, and kept as it is: nothing here reads it.
