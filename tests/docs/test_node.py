@@ -1,4 +1,4 @@
-"""The example of docs/node.md prints what the page says, and every module that it names is there."""
+"""The examples of docs/node.md print what the page says, and every module that it names is there."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def test_the_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> 
     example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     exec(example, {})
     assert capsys.readouterr().out.split() == re.findall(r"# (\w+):", example)
+
+
+def test_the_eviction_is_told_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    example = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
+    exec(example, {})
+    (text,) = re.findall(r"# (.+)", example)
+    assert capsys.readouterr().out.startswith(text)
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z_/]+(?:\.py|/))`", PAGE))))

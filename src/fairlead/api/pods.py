@@ -87,6 +87,8 @@ class PodSpec(View):
     raw_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="containers")
     raw_init_containers: msgspec.Raw = msgspec.field(default=ABSENT, name="initContainers")
     raw_tolerations: msgspec.Raw = msgspec.field(default=ABSENT, name="tolerations")
+    raw_node_selector: msgspec.Raw = msgspec.field(default=ABSENT, name="nodeSelector")
+    raw_os: msgspec.Raw = msgspec.field(default=ABSENT, name="os")
 
     @property
     def affinity(self) -> Affinity | None:

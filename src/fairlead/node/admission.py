@@ -58,15 +58,30 @@ def admit(
     pod: Obj, node: Obj, running: Sequence[Obj], conditions: Sequence[str] = (), overuse: Overuse | None = None
 ) -> Admission:
     """Ask the node whether it takes the pod; `conditions` are the pressures in force, `running` are its other pods."""
-    refusal = pressure_refusal(pod, conditions) or _overuse_refusal(pod, overuse) or _system_refusal(pod, node)
+    refusal = pressure_refusal(pod, conditions) or _overuse_refusal(pod, overuse)
     if refusal is not None:
         return Admission(refusal)
-    shortages = list(_allocation(node, running).shortages(requested_amounts(pod)))
-    mismatches = list(_mismatches(pod, node, running))
-    if is_critical(pod):
-        return Admission(mismatches[0]) if mismatches else _with_preemption(pod, running, shortages)
-    refusals = [*map(refusal_for, shortages), *mismatches]
-    return Admission(refusals[0] if refusals else None)
+    allocation = _allocation(node, running)
+    if not is_critical(pod):
+        return Admission(next(refusals(pod, node, allocation), None))
+    if (lasting := next(_lasting_refusals(pod, node, allocation), None)) is not None:
+        return Admission(lasting)
+    return _with_preemption(pod, running, list(allocation.shortages(requested_amounts(pod))))
+
+
+def refusals(pod: Obj, node: Obj, allocation: NodeAllocation) -> Iterator[Refusal]:
+    """Why the node does not take the pod, as it stands; only the first is told."""
+    if (refusal := _system_refusal(pod, node)) is not None:
+        yield refusal
+    yield from map(refusal_for, allocation.shortages(requested_amounts(pod)))
+    yield from _mismatches(pod, node, allocation)
+
+
+def _lasting_refusals(pod: Obj, node: Obj, allocation: NodeAllocation) -> Iterator[Refusal]:
+    """Those of them that no preemption could help."""
+    if (refusal := _system_refusal(pod, node)) is not None:
+        yield refusal
+    yield from _mismatches(pod, node, allocation)
 
 
 def pressure_refusal(pod: Obj, conditions: Sequence[str]) -> Refusal | None:
@@ -96,7 +111,7 @@ def _overuse_refusal(pod: Obj, overuse: Overuse | None) -> Refusal | None:
 
 
 def _system_refusal(pod: Obj, node: Obj) -> Refusal | None:
-    """What no preemption could help."""
+    """What the node is made for."""
     spec, system = pod["spec"], _operating_system(node)
     if ((pod["metadata"].get("labels") or {}).get(_OS_LABEL, system)) != system:
         message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"
@@ -119,11 +134,11 @@ def _operating_system(node: Obj) -> str:
 def _allocation(node: Obj, running: Iterable[Obj]) -> NodeAllocation:
     allocation = NodeAllocation(amounts((node.get("status") or {}).get("allocatable") or {}))
     for index, pod in enumerate(running):
-        allocation.hold(str(index), requested_amounts(pod))
+        allocation.hold(str(index), requested_amounts(pod), _host_ports(pod))
     return allocation
 
 
-def _mismatches(pod: Obj, node: Obj, running: Iterable[Obj]) -> Iterator[Refusal]:
+def _mismatches(pod: Obj, node: Obj, allocation: NodeAllocation) -> Iterator[Refusal]:
     """What is wrong besides resources."""
     spec, name, labels = pod["spec"], node["metadata"]["name"], node["metadata"].get("labels") or {}
     affinity = msgspec.convert(spec.get("affinity") or {}, Affinity).node_affinity
@@ -131,7 +146,7 @@ def _mismatches(pod: Obj, node: Obj, running: Iterable[Obj]) -> Iterator[Refusal
         yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if spec.get("nodeName", name) not in ("", name):
         yield _predicate("NodeName", "node(s) didn't match the requested node name")
-    if clash(_host_ports(pod), [port for other in running for port in _host_ports(other)]):
+    if clash(_host_ports(pod), allocation.taken_ports):
         yield _predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     taints = msgspec.convert((node.get("spec") or {}).get("taints") or (), tuple[Taint, ...])
     if not is_static(pod) and first_untolerated(taints, _tolerations(pod), _NO_EXECUTE) is not None:

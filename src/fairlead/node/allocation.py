@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairlead.api.host_ports import HostPort
 from fairlead.api.podresources import is_native
 from fairlead.api.quantity import Quantity, milli, units
 
@@ -41,6 +42,7 @@ class NodeAllocation:
     allocatable: dict[str, int]
     held: dict[str, dict[str, int]] = field(default_factory=dict)  # by pod uid
     _used: dict[str, int] = field(default_factory=dict)  # what they hold together
+    _ports: dict[str, Sequence[HostPort]] = field(default_factory=dict)  # by uid, of pods that have any
 
     def shortages(self, requests: Mapping[str, int]) -> Iterator[Shortage]:
         """What there is too little of for one more pod; a node knows nothing of extended resources that it lacks."""
@@ -55,14 +57,21 @@ class NodeAllocation:
             if requested > capacity - used:
                 yield Shortage(name, requested, used, capacity)
 
-    def hold(self, uid: str, requests: Mapping[str, int]) -> None:
+    @property
+    def taken_ports(self) -> list[HostPort]:
+        return [port for ports in self._ports.values() for port in ports]
+
+    def hold(self, uid: str, requests: Mapping[str, int], ports: Sequence[HostPort] = ()) -> None:
         """Enter a pod, fit or not."""
         self.release(uid)
         self.held[uid] = dict(requests)
+        if ports:
+            self._ports[uid] = ports
         for name, amount in requests.items():
             self._used[name] = self._used.get(name, 0) + amount
 
     def release(self, uid: str) -> None:
+        self._ports.pop(uid, None)
         for name, amount in self.held.pop(uid, {}).items():
             self._used[name] -= amount
 

@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from types import MappingProxyType
-
-import msgspec
 
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.podresources import pod_requests
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.caches import bounded_cache
 from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
-from fairlead.node.admission import refusal_for
-from fairlead.node.allocation import NodeAllocation, amounts, whole_amounts
+from fairlead.node.allocation import NodeAllocation, amounts
 from fairlead.node.starting import NOTHING
 from fairlead.node.status import Place
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
+from fairlead.sim.admission import host_ports_of, refusal_of, wants
 from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
 from fairlead.sim.sources import Sources
@@ -292,7 +287,7 @@ class Fleet:
         next_ = run.step(pod, self._place(pod, run), moment, found)
         self._sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.is_resized:
-            self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod))
+            self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod), host_ports_of(pod))
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())
@@ -314,15 +309,11 @@ class Fleet:
         allocation, uid = self._allocations[pod.spec.node_name], pod.metadata.uid
         if uid in allocation.held:
             return False
-        wanted = wants(pod)
-        if pod.status.phase == "Running":
-            allocation.hold(uid, wanted)
+        is_running = pod.status.phase == "Running"
+        refusal = None if is_running else refusal_of(pod, self._nodes.get(pod.spec.node_name), allocation)
+        if refusal is None:
+            allocation.hold(uid, wants(pod), host_ports_of(pod))
             return False
-        shortage = next(allocation.shortages(wanted), None)
-        if shortage is None:
-            allocation.hold(uid, wanted)
-            return False
-        refusal = refusal_for(shortage)
         if self._recorder:
             self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
@@ -361,20 +352,3 @@ class Fleet:
 def _allocatable(node: Obj) -> dict[str, int]:
     status = node.get("status") or {}
     return amounts(status.get("allocatable") or status.get("capacity") or {})
-
-
-def wants(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
-    spec = pod.spec
-    parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_overhead, spec.raw_resources)
-    return _wanted(b"\0".join(bytes(part) for part in parts))  # which no JSON holds
-
-
-@bounded_cache(maxsize=1024, longest=16_384)
-def _wanted(decisive: bytes) -> Mapping[str, int]:
-    """The same of the parts of a spec that decide, for many pods come from few templates."""
-    fields = ("containers", "initContainers", "overhead", "resources")
-    spec: Obj = {
-        field: msgspec.json.decode(part) for field, part in zip(fields, decisive.split(b"\0"), strict=True) if part
-    }
-    return MappingProxyType(whole_amounts(pod_requests(spec)))

@@ -14,7 +14,7 @@ from fairlead.api.pods import FINISHED, Pod
 from fairlead.client.informer import Informers
 from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
-from fairlead.sim.fleet import wants
+from fairlead.sim.admission import wants
 
 #: How many of the longest waits are told.
 LONGEST_WAITS = 10

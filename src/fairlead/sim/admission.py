@@ -1,0 +1,95 @@
+"""What a simulated node asks of a pod before it takes it: the kubelet's own check, with as little work as will do.
+
+Nearly all pods come from the scheduler and ask for amounts alone. Only those that say where they want to be, that take
+ports of the node, or that come to a node which drives pods away, are looked at as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from fairlead.api.host_ports import HostPort, host_ports
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import pod_requests
+from fairlead.api.pods import Pod
+from fairlead.api.scheduling import Container
+from fairlead.api.taints import NO_EXECUTE
+from fairlead.caches import bounded_cache
+from fairlead.node.admission import Refusal, refusal_for, refusals
+from fairlead.node.allocation import NodeAllocation, whole_amounts
+
+_OS_LABEL: Final = "kubernetes.io/os"
+#: What a specification contains that has such a field; hardly any has.
+_HOST_PORT: Final = b'"hostPort"'
+_NODE_AFFINITY: Final = b'"nodeAffinity"'
+
+_containers = msgspec.json.Decoder(tuple[Container, ...]).decode
+
+
+def refusal_of(pod: Pod, node: Node | None, allocation: NodeAllocation) -> Refusal | None:
+    """Why the node does not take a pod that is bound to it."""
+    if node is not None and _is_particular(pod, node):
+        return next(refusals(_manifest(pod), msgspec.to_builtins(node), allocation), None)
+    shortage = next(allocation.shortages(wants(pod)), None)
+    return None if shortage is None else refusal_for(shortage)
+
+
+def wants(pod: Pod) -> Mapping[str, int]:
+    """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
+    spec = pod.spec
+    parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_overhead, spec.raw_resources)
+    return _wanted(b"\0".join(bytes(part) for part in parts))  # which no JSON holds
+
+
+@bounded_cache(maxsize=1024, longest=16_384)
+def _wanted(decisive: bytes) -> Mapping[str, int]:
+    """The same of the parts of a spec that decide, for many pods come from few templates."""
+    fields = ("containers", "initContainers", "overhead", "resources")
+    spec: Obj = {
+        field: msgspec.json.decode(part) for field, part in zip(fields, decisive.split(b"\0"), strict=True) if part
+    }
+    return MappingProxyType(whole_amounts(pod_requests(spec)))
+
+
+def host_ports_of(pod: Pod) -> Sequence[HostPort]:
+    """The ports of its node that a pod takes."""
+    parts = (pod.spec.raw_containers, pod.spec.raw_init_containers)
+    if not any(_HOST_PORT in bytes(part) for part in parts):
+        return ()
+    return host_ports(*(_containers(part) if part else () for part in parts))
+
+
+def _is_particular(pod: Pod, node: Node) -> bool:
+    """Whether there is more to ask than whether the node has enough."""
+    spec = pod.spec
+    return bool(
+        spec.raw_node_selector
+        or spec.raw_os
+        or _OS_LABEL in pod.metadata.labels
+        or _NODE_AFFINITY in bytes(spec.raw_affinity)
+        or _HOST_PORT in bytes(spec.raw_containers)
+        or _HOST_PORT in bytes(spec.raw_init_containers)
+        or any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
+    )
+
+
+def _manifest(pod: Pod) -> Obj:
+    """The pod as far as a node asks."""
+    spec = pod.spec
+    parts = {
+        "containers": spec.raw_containers,
+        "initContainers": spec.raw_init_containers,
+        "overhead": spec.raw_overhead,
+        "resources": spec.raw_resources,
+        "affinity": spec.raw_affinity,
+        "tolerations": spec.raw_tolerations,
+        "nodeSelector": spec.raw_node_selector,
+        "os": spec.raw_os,
+    }
+    metadata = {"labels": pod.metadata.labels, "annotations": pod.metadata.annotations}
+    return {"metadata": metadata, "spec": {name: msgspec.json.decode(part) for name, part in parts.items() if part}}
