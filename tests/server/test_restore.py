@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import JOBS, NODES
+from fairlead.api.builtin import JOBS, NODES, PODS, PRIORITY_CLASSES
 from fairlead.api.objects import Obj
 from fairlead.server.registry.restore import restore
 from tests.played import played
@@ -118,6 +118,35 @@ async def test_a_namespace_that_a_dump_lacks_is_made(world: World) -> None:
     assert found is not None
     made = found.obj()
     assert (made["spec"]["finalizers"], made["status"]["phase"]) == (["kubernetes"], "Active")
+
+
+@played(run)
+async def test_the_classes_of_pods_that_a_dump_lacks_are_made_so_that_pods_can_be_replaced(world: World) -> None:
+    admitted = {"priorityClassName": "urgent", "priority": 700, "preemptionPolicy": "Never"}
+    admitted |= {"runtimeClassName": "g.visor", "overhead": {"cpu": "250m"}}
+    named = {"priorityClassName": "later", "runtimeClassName": "kata"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": POD_SPEC | named}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    system = {"priorityClassName": "system-node-critical", "priority": 2_000_001_000}
+    dump = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "u1"}, "spec": POD_SPEC | admitted},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r", "uid": "u2"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s", "uid": "u3"}, "spec": POD_SPEC | system},
+    ]
+    restored = await restore(world.registry, dump)
+    assert restored.stored == {"Pod": 2, "ReplicaSet": 1}
+    found = {name: await world.get(PRIORITY_CLASSES, name) for name in ("urgent", "later")}
+    values = {name: (one["value"], one["preemptionPolicy"]) for name, one in found.items() if one}
+    assert values == {"urgent": (700, "Never"), "later": (0, "PreemptLowerPriority")}
+    again = {"priorityClassName": "urgent", "runtimeClassName": "g.visor"}
+    made = [
+        await world.create(PODS, {"metadata": {"generateName": "new-"}, "spec": POD_SPEC | one})
+        for one in (again, named)
+    ]
+    assert [(pod["spec"]["priority"], pod["spec"].get("overhead")) for pod in made] == [
+        (700, {"cpu": "250m"}),
+        (0, None),
+    ]
 
 
 @played(run)

@@ -35,6 +35,7 @@ from fairlead.server.codec.versions import Version
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
+from fairlead.server.registry.restore_classes import ClassesOfPods
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
 
@@ -94,6 +95,7 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
         except _UnknownKind:
             plan.restored.skipped[f"{obj['kind']} ({obj['apiVersion']})"] += 1
     plan.add_accounts()
+    plan.add_classes()
     plan.add_volumes()
     for key, value in plan.values.items():
         await registry.store.put(key, value, 0)
@@ -111,6 +113,7 @@ class _Plan:
     dumped: Catalogue = field(default_factory=Catalogue)  # custom kinds that the dump itself defines
     names: naming.NamesInUse | None = None  # of definitions, as soon as there is one
     accounts: set[tuple[str, str]] = field(default_factory=set)  # service accounts that pods run as, by namespace
+    classes: ClassesOfPods = field(default_factory=ClassesOfPods)
     bound_claims: list[Obj] = field(default_factory=list)
 
     def read(self, obj: Obj) -> None:
@@ -121,8 +124,10 @@ class _Plan:
         if self._is_there(served, namespace, name):
             return
         _keep_owners(obj, self.present)
-        if account := _account_of(obj):
-            self.accounts.add((namespace, account))
+        if spec := _pod_spec_of(obj):
+            self.classes.note(spec)
+            if account := spec.get("serviceAccountName"):
+                self.accounts.add((namespace, account))
         stored = kind.to_stored(obj) if kind.to_stored else obj
         self._take(served, stored, is_new=is_new)
         self.restored.stored[obj["kind"]] += 1
@@ -134,14 +139,15 @@ class _Plan:
         for namespace, name in sorted(self.accounts):
             self._need(SERVICE_ACCOUNTS, name, namespace)
 
+    def add_classes(self) -> None:
+        """The classes that pods name and the dump lacks."""
+        for resource, obj in self.classes.objects():
+            self._add(resource, obj)
+
     def add_volumes(self) -> None:
         """The volumes that the dump lacks: without them its claims would count as lost."""
-        served, version = self.registry.catalogue.of(PERSISTENT_VOLUMES)
         for claim in self.bound_claims:
-            if not self._is_there(served, "", claim["spec"]["volumeName"]):
-                volume = _volume_of(claim)
-                version.normalise(volume)
-                self._take(served, volume, is_new=False)
+            self._add(PERSISTENT_VOLUMES, _volume_of(claim), is_new=False)
 
     def _is_there(self, served: Served, namespace: str, name: str) -> bool:
         is_planned = served.key(namespace, name) in self.values
@@ -181,13 +187,16 @@ class _Plan:
 
     def _need(self, resource: Resource, name: str, namespace: str = "") -> None:
         """An object with nothing but a name, unless it is there."""
+        meta = {"name": name} | ({"namespace": namespace} if namespace else {})
+        self._add(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta})
+
+    def _add(self, resource: Resource, made: Obj, *, is_new: bool = True) -> None:
+        """An object that the dump lacks, unless it is there."""
         served, version = self.registry.catalogue.of(resource)
-        if not self._is_there(served, namespace, name):
-            made: Obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-            if namespace:
-                made["metadata"]["namespace"] = namespace
+        meta = metadata(made)
+        if not self._is_there(served, meta.get("namespace", ""), meta["name"]):
             version.normalise(made)
-            self._take(served, made, is_new=True)
+            self._take(served, made, is_new=is_new)
 
 
 def _is_bound(claim: Obj) -> bool:
@@ -212,12 +221,12 @@ def _volume_of(claim: Obj) -> Obj:
     return kind | {"metadata": {"name": spec["volumeName"]}, "spec": volume, "status": {"phase": "Bound"}}
 
 
-def _account_of(obj: Obj) -> str:
-    """The service account that the object's pods run as; empty if it has none, or names none."""
+def _pod_spec_of(obj: Obj) -> Obj:
+    """The spec of the object's pods; empty if it has none."""
     spec: Any = obj.get("spec") if obj["kind"] in _WITH_PODS else None
     for step in _WITH_PODS.get(obj["kind"], ()):
         spec = spec.get(step) if isinstance(spec, dict) else None
-    return str(spec.get("serviceAccountName") or "") if isinstance(spec, dict) else ""
+    return spec if isinstance(spec, dict) else {}
 
 
 def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
