@@ -50,19 +50,19 @@ def spec(*containers: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 @given(milli, milli)
-def test_more_cpu_never_weighs_less(one: int, more: int) -> None:
+def test_more_cpu_never_weighs_less(least: int, extra: int) -> None:
     """S0-56, S0-57."""
-    less, greater = shares(one), shares(one + more)
+    less, greater = shares(least), shares(least + extra)
     assert MIN_SHARES <= less <= greater <= MAX_SHARES
     assert 1 <= agent_weight(less) <= agent_weight(greater) <= MAX_WEIGHT
     assert 1 <= runtime_weight(less) <= runtime_weight(greater) <= MAX_WEIGHT
 
 
 @given(st.integers(1, 2**20), milli, periods)
-def test_a_quota_grows_with_the_limit_and_has_a_floor(one: int, more: int, period: int) -> None:
+def test_a_quota_grows_with_the_limit_and_has_a_floor(limit: int, extra: int, period: int) -> None:
     """S0-59."""
-    assert 1000 <= quota_micros(one, period) <= quota_micros(one + more, period)
-    assert quota_micros(one, period) in (1000, one * period // 1000)
+    assert 1000 <= quota_micros(limit, period) <= quota_micros(limit + extra, period)
+    assert quota_micros(limit, period) in (1000, limit * period // 1000)
     assert quota_micros(0, period) == 0
 
 
@@ -120,11 +120,14 @@ def test_burstable_weighs_as_much_as_its_pods_request(requests: list[int]) -> No
 
 @given(memory, memory, memory, st.integers(0, 100), st.integers(0, 100))
 def test_the_more_is_reserved_the_less_lower_classes_may_use(
-    allocatable: int, guaranteed: int, burstable: int, one: int, two: int
+    allocatable: int, guaranteed: int, burstable: int, percent: int, other_percent: int
 ) -> None:
     """S1-03, S1-04, S1-10: within the allocatable, the lower the class the less."""
     requests = ClassRequests(0, burstable, guaranteed)
-    less, more = (qos_values(requests, DEFAULT, QosReservation(percent, allocatable)) for percent in sorted((one, two)))
+    less, more = (
+        qos_values(requests, DEFAULT, QosReservation(percent, allocatable))
+        for percent in sorted((percent, other_percent))
+    )
     if allocatable == 0:
         assert less[BURSTABLE].memory_limit is None
         return

@@ -64,9 +64,9 @@ def test_what_one_does_not_want_another_gets() -> None:
 
 def test_a_weight_counts_among_its_neighbours_alone() -> None:
     """S1-12: the same 1024 shares beside Burstable, and in it."""
-    one = CpuGroup(agent_weight(1024), wanted_milli=4000)
-    burstable = CpuGroup(agent_weight(2048), members={"b": one, "c": one})
-    given = divide(CpuGroup(100, members={"guaranteed": one, "burstable": burstable}), 3000)
+    pod = CpuGroup(agent_weight(1024), wanted_milli=4000)
+    burstable = CpuGroup(agent_weight(2048), members={"b": pod, "c": pod})
+    given = divide(CpuGroup(100, members={"guaranteed": pod, "burstable": burstable}), 3000)
     assert given["guaranteed",] == pytest.approx(992, abs=1)
     assert given["burstable", "b"] == given["burstable", "c"] == pytest.approx(1004, abs=1)
 

@@ -126,5 +126,5 @@ def test_memory_is_reckoned_from_the_kernel_s_counters(row: Row) -> None:
     stat = {name: units(amount) for name, amount in row["stat"].items()}
     limit = units(row["limit"]) if "limit" in row else None
     found = memory_usage(units(row["usage"]), stat, limit, row["cgroupVersion"])
-    told: Row = {"usageBytes": found.usage, "workingSetBytes": found.working_set, "rssBytes": found.rss}
-    assert told | ({} if found.available is None else {"availableBytes": found.available}) == row["expect"]
+    figures: Row = {"usageBytes": found.usage, "workingSetBytes": found.working_set, "rssBytes": found.rss}
+    assert figures | ({} if found.available is None else {"availableBytes": found.available}) == row["expect"]

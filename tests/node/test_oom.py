@@ -57,12 +57,12 @@ def test_a_sidecar_does_not_die_before_whom_it_serves(requests: list[int], sidec
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 64))
 def test_within_its_request_a_container_has_the_same_score_whatever_its_size(
-    one: int, two: int, capacity_gi: int
+    small: int, large: int, capacity_gi: int
 ) -> None:
     """S4-20: usage in thousandths plus the adjustment is the same for all who use exactly what they requested."""
     capacity = capacity_gi * 1000 * 2**20
-    adjustments = oom_score_adjustments(burstable(one * capacity // 1000, two * capacity // 1000), capacity)
-    scores = [usage + adjustments[name] for usage, name in ((one, "c0"), (two, "c1")) if 1 <= usage <= 997]
+    adjustments = oom_score_adjustments(burstable(small * capacity // 1000, large * capacity // 1000), capacity)
+    scores = [usage + adjustments[name] for usage, name in ((small, "c0"), (large, "c1")) if 1 <= usage <= 997]
     assert set(scores) <= {1000}
 
 

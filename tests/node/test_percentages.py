@@ -41,9 +41,9 @@ def test_a_threshold_is_an_amount_or_a_share() -> None:
 
 
 @given(st.floats(0, 100), st.integers(0, 2**60), st.integers(0, 2**60))
-def test_shares_stay_within_the_capacity_and_grow_with_it(percent: float, one: int, more: int) -> None:
+def test_shares_stay_within_the_capacity_and_grow_with_it(percent: float, capacity: int, extra: int) -> None:
     percentage = parse_percentage(f"{percent!r}%")
-    assert 0 <= share(percentage, one) <= share(percentage, one + more) <= float(one + more)
+    assert 0 <= share(percentage, capacity) <= share(percentage, capacity + extra) <= float(capacity + extra)
 
 
 @given(st.floats(allow_nan=False))
