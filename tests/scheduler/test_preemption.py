@@ -1,48 +1,21 @@
-"""Whom preemption drives away and where: S3-17 to S3-31, in tables and against the slow scheduler."""
+"""Whom preemption drives away and where: S3-17 to S3-31."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.decide import Chosen
-from fairlead.scheduler.framework import Nominate, NoRoom
-from tests.scheduler.both_schedulers import Pair, key_of, named, unreserved
-from tests.scheduler.cluster_strategies import KEYS, NAMESPACES, SELECTORS, VALUES, roomy_nodes, social_pods
+from fairlead.scheduler.framework import NoRoom
+from tests.scheduler.preemption_world import HOST, Layout, apart, app, budget, laid_out, minute, outcome
 from tests.scheduler.scheduler_world import Cluster, Obj, node, pod, pod_obj
-from tests.scheduler.slow_scheduler import reasons
 
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE = "topology.kubernetes.io/zone"
 TOO_SKEWED = "node(s) didn't match pod topology spread constraints"
 ADVICE = "no new claims to deallocate, preemption:"
-#: Node → name → priority and cpu of each pod there; nodes have 4 cpu.
-Layout = dict[str, dict[str, tuple[int, int]]]
-
-
-def laid_out(layout: Layout, **more: Any) -> Cluster:
-    cluster = Cluster(*(node(name, **more) for name in layout))
-    for name, pods in layout.items():
-        for key, (priority, cpu) in pods.items():
-            cluster.place(pod(key, priority=priority, cpu=cpu), name)
-    return cluster
-
-
-def outcome(cluster: Cluster, preemptor: Pod) -> tuple[str, set[str]]:
-    """The node, and who has to leave it; nothing if nobody has."""
-    found = cluster.preempt(preemptor)
-    return (found.node, names_of(found)) if isinstance(found, Nominate) else ("", set())
-
-
-def names_of(found: Nominate) -> set[str]:
-    return {victim.pod.metadata.name for victim in found.victims}
 
 
 def advice(cluster: Cluster, preemptor: Pod, nominated: str = "") -> str:
@@ -51,26 +24,6 @@ def advice(cluster: Cluster, preemptor: Pod, nominated: str = "") -> str:
     found = cluster.runtime.post_filter(preemptor, request, cluster.decider.diagnose(request))
     assert isinstance(found, NoRoom)
     return found.message
-
-
-def budget(name: str, allowed: int, selector: Obj | None, disrupted: tuple[str, ...] = ()) -> Obj:
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"selector": selector},
-        "status": {"disruptionsAllowed": allowed, "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")},
-    }
-
-
-def minute(number: int) -> Obj:
-    return {"startTime": f"2026-01-01T00:{number:02}:00Z"}
-
-
-def app(name: str) -> Obj:
-    return {"matchLabels": {"app": name}}
-
-
-def apart(labels: Obj, key: str = HOST) -> Obj:
-    return {"podAntiAffinity": {REQUIRED: [{"topologyKey": key, "labelSelector": {"matchLabels": labels}}]}}
 
 
 # --- on one node ----------------------------------------------------------------------------------------------------
@@ -391,156 +344,3 @@ def test_a_budget_that_changes_or_goes_is_heard_of() -> None:
         cluster.snapshot.budgets.set(old, new)
         nodes.append(outcome(cluster, preemptor)[0])
     assert nodes == ["n1", "n2", "n1", "n2", "n1"]
-
-
-# --- nominations ------------------------------------------------------------------------------------------------------
-
-
-def nominate(cluster: Cluster, nominated: Pod, node_name: str) -> None:
-    request = cluster.request(nominated)
-    cluster.decider.nominations.set(nominated, request.requirements, request.relations, node_name)
-
-
-@pytest.mark.parametrize(("priority", "feasible"), [(4, {"n2"}), (5, {"n2"}), (6, {"n1", "n2"})])
-def test_a_nomination_holds_against_who_is_not_more_important(priority: int, feasible: set[str]) -> None:
-    """S3-24, S3-26."""
-    cluster = Cluster(node("n1"), node("n2"))
-    nominate(cluster, pod("waits", priority=5, cpu=3), "n1")
-    assert cluster.feasible(pod(priority=priority, cpu=2)) == feasible
-    assert cluster.feasible(pod(priority=priority, cpu=1)) == {"n1", "n2"}
-    cluster.decider.nominations.drop("uid-waits")
-    assert cluster.feasible(pod(priority=priority, cpu=2)) == {"n1", "n2"}
-
-
-@pytest.mark.parametrize(
-    ("nominated", "wanted"),
-    [
-        ({"ports": [80]}, {"ports": [80]}),
-        ({"labels": {"app": "web"}}, {"affinity": apart({"app": "web"})}),
-    ],
-)
-def test_a_nomination_counts_in_every_respect(nominated: Obj, wanted: Obj) -> None:
-    cluster = Cluster(node("n1"), node("n2"))
-    nominate(cluster, pod("waits", priority=5, **nominated), "n1")
-    assert cluster.feasible(pod(priority=5, **wanted)) == {"n2"}
-    assert cluster.feasible(pod(priority=6, **wanted)) == {"n1", "n2"}
-
-
-def test_a_nominated_pod_is_nobody_to_be_near_to() -> None:
-    """It is not there yet: affinity to it must hold without it, too."""
-    cluster = Cluster(node("n1"))
-    nominate(cluster, pod("waits", priority=5, labels={"app": "web"}), "n1")
-    near = {"podAffinity": {REQUIRED: [{"topologyKey": HOST, "labelSelector": app("web")}]}}
-    assert cluster.feasible(pod(affinity=near)) == set()
-
-
-def test_a_nomination_does_not_stand_in_its_own_way_and_is_tried_first() -> None:
-    """S3-25: but where it no longer fits, another node will do."""
-    cluster = Cluster(node("n1"), node("n2", cpu=64, memory="64Gi"))
-    preemptor = pod("waits", priority=5, cpu=3)
-    nominate(cluster, preemptor, "n1")
-    request = replace(cluster.request(preemptor), nominated="n1")
-    assert cluster.feasible(preemptor) == {"n1", "n2"}
-    decision = cluster.decider.decide(request)
-    assert isinstance(decision, Chosen)
-    assert decision.node == "n1"
-    cluster.place(pod("quick", priority=9, cpu=3), "n1")
-    decision = cluster.decider.decide(request)
-    assert isinstance(decision, Chosen)
-    assert decision.node == "n2"
-
-
-def test_more_have_to_leave_where_others_are_nominated() -> None:
-    cluster = laid_out({"n1": {"a": (0, 2), "b": (1, 2)}})
-    nominate(cluster, pod("waits", priority=5, cpu=2), "n1")
-    assert outcome(cluster, pod("late", priority=5, cpu=2)) == ("n1", {"a", "b"})
-    assert outcome(cluster, pod("vip", priority=6, cpu=2)) == ("n1", {"a"})
-
-
-# --- properties -----------------------------------------------------------------------------------------------------
-
-PRIORITIES = st.integers(-1, 2)
-SMALL = st.sampled_from(["1", "2", "3"])
-
-
-@st.composite
-def residents(draw: st.DrawFn) -> Obj:
-    """Pods to be driven away, or to drive others away."""
-    if draw(st.integers(0, 3)) == 0:
-        found = draw(social_pods())
-    else:
-        found = pod_obj("template", cpu=draw(SMALL), labels=draw(st.dictionaries(KEYS, VALUES)))
-        found["metadata"]["namespace"] = draw(NAMESPACES)
-    if draw(st.integers(0, 5)) == 0:
-        found["spec"]["containers"][0]["ports"] = [{"hostPort": 80}]
-    if draw(st.booleans()):
-        found["status"] = found["status"] | minute(draw(st.integers(0, 3)))
-    found["spec"]["priority"] = draw(PRIORITIES)
-    if draw(st.integers(0, 5)) == 0:
-        found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return found
-
-
-@st.composite
-def budgets(draw: st.DrawFn, name: str) -> Obj:
-    found = budget(name, draw(st.integers(0, 2)), draw(st.none() | SELECTORS))
-    found["metadata"]["namespace"] = draw(NAMESPACES)
-    return found
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> Pair:
-    """A few nodes with pods on them, budgets, and nominated pods."""
-    pair = Pair()
-    names = [f"n{index}" for index in range(draw(st.integers(1, 3)))]
-    for name in names:
-        pair.set_node(draw(roomy_nodes(name)))
-    for index in range(draw(st.integers(0, 9))):
-        pair.place(named(draw(residents()), f"p{index}"), draw(st.sampled_from(names)))
-    for index in range(draw(st.integers(0, 2))):
-        pair.add_budget(draw(budgets(f"b{index}")))
-    for index in range(draw(st.integers(0, 1))):
-        pair.nominate(unreserved(named(draw(residents()), f"q{index}")), draw(st.sampled_from(names)))
-    return pair
-
-
-@settings(max_examples=150)
-@given(worlds(), st.lists(residents(), min_size=1, max_size=3))
-def test_victims_are_less_important_and_as_few_as_can_be(pair: Pair, newcomers: list[Obj]) -> None:
-    """S3-18, S3-19; after they have left the pod fits there, and if any of them stayed it would not."""
-    for index, template in enumerate(newcomers):
-        obj = named(template, f"new{index}")
-        preemptor = encoded(obj).view(Pod)
-        if pair.real.feasible(preemptor):
-            continue
-        found = pair.make_room(obj)
-        if not isinstance(found, Nominate):
-            continue
-        assert found.victims
-        assert all(victim.pod.priority < preemptor.priority for victim in found.victims)
-        leaving = [pod for pod in pair.slow.nodes[found.node].pods if key_of(pod) in {v.key for v in found.victims}]
-        for spared in leaving:
-            spare = pair.slow.without(found.node, leaving).beside(found.node, [spared])
-            assert reasons(obj, found.node, spare)[0]
-        for victim in found.victims:
-            pair.remove_pod(victim.key)
-        if not any(victim.relations.is_terminating for victim in found.victims):  # those were not counted anyway
-            assert found.node in pair.real.feasible(preemptor)
-        pair.decide(obj)
-
-
-@settings(max_examples=100)
-@given(worlds(), st.data())
-def test_the_choice_is_the_slow_ones_after_any_history(pair: Pair, data: st.DataObject) -> None:
-    """S3-21; plans are kept from one preemptor to the next of its kind, so pods come and go in between."""
-    kinds = data.draw(st.lists(residents(), min_size=1, max_size=2))
-    for step in range(data.draw(st.integers(1, 8))):
-        action = data.draw(st.sampled_from(["new", "new", "gone", "node", "budget"]))
-        if action == "new":
-            pair.decide(named(data.draw(st.sampled_from(kinds)), f"new{step}"))
-        elif action == "node":
-            pair.set_node(data.draw(roomy_nodes(data.draw(st.sampled_from(sorted(pair.slow.nodes))))))
-        elif action == "budget":
-            pair.add_budget(data.draw(budgets(f"late{step}")))
-        elif pair.placed:
-            pair.remove_pod(data.draw(st.sampled_from(sorted(pair.placed))))

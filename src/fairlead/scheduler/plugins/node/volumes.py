@@ -97,8 +97,10 @@ class VolumeBinding(Plugin):
 
     def reserve(self, pod: Pod, node: str, handle: Handle) -> None:
         """Count the volumes that the pod is to get on that node as given (AssumePodVolumes)."""
+        if not (pod_claims := claims_of(pod)):
+            return
         snapshot, row = handle.snapshot, handle.snapshot.row_of(node)
-        if row is not None and (claims := awaited(claims_of(pod), snapshot)):
+        if row is not None and (claims := awaited(pod_claims, snapshot)):
             snapshot.volumes.assume(pod.metadata.uid, plan_for(claims, snapshot, row))
 
     def unreserve(self, pod: Pod, node: str, handle: Handle) -> None:
