@@ -16,6 +16,7 @@ from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.user_api import UserApi
+from fairlead.sim.behaviour import STOP_SECONDS
 from fairlead.sim.nodes import NodeShape, uniform
 
 
@@ -96,5 +97,37 @@ def test_a_node_that_drives_pods_away_takes_only_those_that_tolerate_it() -> Non
         assert [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"] == ["tolerant"]
         refused = [pod["status"]["reason"] for pod in pods if pod["metadata"]["name"] == "p"]
         assert refused in ([], ["TaintToleration"])
+
+    on_one_node(check)
+
+
+def test_a_critical_pod_makes_others_go_and_waits_until_they_have() -> None:
+    """S3-43: as few as will do, with their own grace period; the scheduler has no part in it."""
+
+    async def check(api: UserApi) -> None:
+        def asking(cpu: str) -> list[Obj]:
+            return [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+
+        slow = {"annotations": {STOP_SECONDS: "10"}}
+        for name, cpu in (("small", "1"), ("large", "2")):
+            await bound(api, name, containers=asking(cpu))
+        await api.patch(PODS, "large", "default", {"metadata": slow})
+        critical = {
+            "metadata": {"name": "critical"},
+            "spec": {"containers": asking("3"), "nodeName": "node-1", "priorityClassName": "system-cluster-critical"},
+        }
+        await api.create(PODS, critical, "kube-system")
+        await asyncio.sleep(9)
+        assert (await api.get(PODS, "critical", "kube-system")).obj()["status"]["phase"] == "Pending"
+        await asyncio.sleep(30)
+        assert (await api.get(PODS, "critical", "kube-system")).obj()["status"]["phase"] == "Running"
+        assert (await status(api, "small"))["phase"] == "Running"
+        gone = await status(api, "large")
+        expected = ("Failed", "Preempting", "Preempted in order to admit critical pod")
+        assert (gone["phase"], gone["reason"], gone["message"]) == expected
+        conditions = {condition["type"]: condition for condition in gone["conditions"]}
+        assert conditions["DisruptionTarget"]["reason"] == "TerminationByKubelet"
+        assert conditions["Ready"]["status"] == "False"
+        assert "terminated" in gone["containerStatuses"][0]["state"]
 
     on_one_node(check)

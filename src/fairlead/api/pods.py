@@ -80,6 +80,8 @@ class PodSpec(View):
     subdomain: str = ""
     restart_policy: str = "Always"
     host_network: bool = False
+    priority: int | None = None
+    termination_grace_period_seconds: int | None = None
     raw_overhead: msgspec.Raw = msgspec.field(default=ABSENT, name="overhead")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
     raw_affinity: msgspec.Raw = msgspec.field(default=ABSENT, name="affinity")

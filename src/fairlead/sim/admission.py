@@ -6,7 +6,7 @@ ports of the node, or that come to a node which drives pods away, are looked at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -20,8 +20,12 @@ from fairlead.api.pods import Pod
 from fairlead.api.scheduling import Container
 from fairlead.api.taints import NO_EXECUTE
 from fairlead.caches import bounded_cache
-from fairlead.node.admission import Refusal, refusal_for, refusals
+from fairlead.node.admission import Admission, Refusal, admit, refusal_for, refusals
 from fairlead.node.allocation import NodeAllocation, whole_amounts
+from fairlead.node.critical import is_critical
+from fairlead.node.grace_periods import grace_period, stop_timeout
+from fairlead.node.preemption import preempted_condition, preempted_status
+from fairlead.sim.containers import Departure
 
 _OS_LABEL: Final = "kubernetes.io/os"
 #: What a specification contains that has such a field; hardly any has.
@@ -29,6 +33,22 @@ _HOST_PORT: Final = b'"hostPort"'
 _NODE_AFFINITY: Final = b'"nodeAffinity"'
 
 _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
+
+
+def admission_of(
+    pod: Pod, node: Node | None, allocation: NodeAllocation, others: Callable[[], Iterable[Pod]]
+) -> Admission:
+    """Whether the node takes a pod that is bound to it; `others` are those that it may have to send away."""
+    refusal = refusal_of(pod, node, allocation)
+    if refusal is None or node is None or not is_critical(manifest := _manifest(pod)):
+        return Admission(refusal)
+    return admit(manifest, msgspec.to_builtins(node), [_manifest(other) for other in others()])
+
+
+def departure_for_critical(pod: Pod, now: float) -> Departure:
+    """How a pod goes that has to make room for a critical one."""
+    stop_seconds = stop_timeout(grace_period(_manifest(pod)).seconds)
+    return Departure(preempted_status(), preempted_condition(), stop_seconds, now)
 
 
 def refusal_of(pod: Pod, node: Node | None, allocation: NodeAllocation) -> Refusal | None:
@@ -91,5 +111,10 @@ def _manifest(pod: Pod) -> Obj:
         "nodeSelector": spec.raw_node_selector,
         "os": spec.raw_os,
     }
-    metadata = {"labels": pod.metadata.labels, "annotations": pod.metadata.annotations}
-    return {"metadata": metadata, "spec": {name: msgspec.json.decode(part) for name, part in parts.items() if part}}
+    of_pod = pod.metadata
+    metadata = {"name": of_pod.name, "namespace": of_pod.namespace, "uid": of_pod.uid}
+    numbers = {"priority": spec.priority, "terminationGracePeriodSeconds": spec.termination_grace_period_seconds}
+    return {
+        "metadata": metadata | {"labels": of_pod.labels, "annotations": of_pod.annotations},
+        "spec": {name: msgspec.json.decode(part) for name, part in parts.items() if part} | numbers,
+    }

@@ -2,7 +2,8 @@
 
     bound ─▶ (refused) ─▶ Failed
       └────▶ starting ─▶ Running ─▶ (lifetime over) ─▶ Succeeded | Failed | restarted, with back-off
-                │           └─────▶ (deleted) ─▶ stopping ─▶ Failed | Succeeded ─▶ gone
+                │           ├─────▶ (deleted) ─▶ stopping ─▶ Failed | Succeeded ─▶ gone
+                │           └─────▶ (sent away by the node) ─▶ stopping ─▶ Failed
                 └▶ something is missing: waits for it
 
 How long a container lives and how it ends, a pod declares (`behaviour.py`); what a kubelet makes of that is in
@@ -37,6 +38,16 @@ class Step(msgspec.Struct, frozen=True):  # made at every step, ten times as fas
     wake_at: float | None = None
 
 
+class Departure(msgspec.Struct, frozen=True):
+    """The node has no room for the pod any more, or not enough of something."""
+
+    #: Phase, reason and message of its end, and the condition that tells of it.
+    status: Obj
+    condition: Obj | None
+    stop_seconds: int
+    since: float
+
+
 class PodRun:
     """One pod on its node. A step may be taken at any time; what it says is said again until it is `reported`."""
 
@@ -52,6 +63,7 @@ class PodRun:
         "_records",
         "address",
         "deleted_at",
+        "departure",
         "needs",
         "reported_version",
         "seen_at",
@@ -60,6 +72,7 @@ class PodRun:
     def __init__(self, pod: Pod, address: int, now: float) -> None:
         self.seen_at = now
         self.deleted_at: float | None = None
+        self.departure: Departure | None = None
         self.address = address
         #: The resourceVersion that the pod got by what was last reported of it.
         self.reported_version = ""
@@ -92,6 +105,8 @@ class PodRun:
             return self._stop(pod, place, self.deleted_at, now)
         if pod.is_finished:
             return Step()
+        if self.departure is not None:
+            return self._depart(pod, place, self.departure, now)
         start_at = self.seen_at + start_seconds(pod)
         if not self._has_sandbox and now < start_at:
             return Step(wake_at=start_at)
@@ -154,10 +169,31 @@ class PodRun:
             turn.tick(container, record)
 
     def _stop(self, pod: Pod, place: Place, deleted_at: float, now: float) -> Step:
-        """A deleted pod: its containers are told to stop, and killed when its grace is over."""
+        """A deleted pod."""
         if pod.is_finished:
             return Step(is_gone=True)
         containers = self._containers(pod)
+        grace = pod.metadata.deletion_grace_period_seconds or 0
+        stop_at = self._wind_down(pod, containers, deleted_at, grace, now)
+        if now < stop_at:
+            return Step(wake_at=stop_at)
+        reached = final_phase([record for _, record in containers.main])
+        return Step(self._status(pod, containers, reached, place, now), is_gone=True)
+
+    def _depart(self, pod: Pod, place: Place, departure: Departure, now: float) -> Step:
+        """A pod that has to go stays as an object, with what happened to it."""
+        containers = self._containers(pod)
+        stop_at = self._wind_down(pod, containers, departure.since, departure.stop_seconds, now)
+        if now < stop_at:
+            return Step(wake_at=stop_at)
+        self._is_over = True
+        status = self._status(pod, containers, departure.status["phase"], place, now) | departure.status
+        if departure.condition is not None:
+            status["conditions"].append(departure.condition | {"lastTransitionTime": timestamp(now)})
+        return Step(status)
+
+    def _wind_down(self, pod: Pod, containers: Containers, since: float, grace: float, now: float) -> float:
+        """Tell the containers to stop, and kill them when their grace is over; when that is, or was."""
         running = [(*one, True) for one in containers.init] + [(*one, False) for one in containers.main]
         running = [one for one in running if isinstance(one[1].state, Running)]
         if not self._is_stopping:
@@ -166,19 +202,16 @@ class PodRun:
                 Note(NORMAL, "Killing", f"Stopping container {container.name}", path_of(container, is_init=is_init))
                 for container, _, is_init in running
             ]
-        grace = pod.metadata.deletion_grace_period_seconds or 0
         took = {one.name: behaviour_of(pod, one, is_init=is_init) for one, _, is_init in running}
-        stop_at = deleted_at + max((min(one.stop, grace) for one in took.values()), default=0.0)
+        stop_at = since + max((min(one.stop, grace) for one in took.values()), default=0.0)
         if now < stop_at:
-            return Step(wake_at=stop_at)
+            return stop_at
         for container, record, _ in running:
             behaviour = took[container.name]
             was_killed = behaviour.stop > grace
-            record.end(SIGKILLED if was_killed else behaviour.stop_exit_code, deleted_at + min(behaviour.stop, grace))
-        records = [record for _, record in containers.main]
+            record.end(SIGKILLED if was_killed else behaviour.stop_exit_code, since + min(behaviour.stop, grace))
         _close(containers)
-        reached = final_phase(records)
-        return Step(self._status(pod, containers, reached, place, now), is_gone=True)
+        return stop_at
 
 
 def _end_sidecars(pod: Pod, containers: Containers, now: float) -> None:

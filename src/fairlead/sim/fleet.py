@@ -22,14 +22,16 @@ from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
+from fairlead.node.admission import Admission
 from fairlead.node.allocation import NodeAllocation, amounts
+from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.starting import NOTHING
 from fairlead.node.status import Place
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.admission import host_ports_of, refusal_of, wants
+from fairlead.sim.admission import admission_of, departure_for_critical, host_ports_of, wants
 from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
 from fairlead.sim.sources import Sources
@@ -67,6 +69,7 @@ class Fleet:
         self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
+        self._awaited: dict[str, set[str]] = {}  # by uid of a pod that has to go: keys of those that wait for its room
         self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
         self._last_address = 0
         self._sources = Sources(api, informers, self._queue.add)
@@ -253,6 +256,8 @@ class Fleet:
     def _release(self, pod: Pod) -> None:
         if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
             allocation.release(pod.metadata.uid)
+        for key in self._awaited.pop(pod.metadata.uid, ()):
+            self._queue.add(key)
 
     async def _work(self) -> None:
         while True:
@@ -308,16 +313,41 @@ class Fleet:
     async def _refused(self, pod: Pod, run: PodRun) -> bool:
         allocation, uid = self._allocations[pod.spec.node_name], pod.metadata.uid
         if uid in allocation.held:
-            return False
-        is_running = pod.status.phase == "Running"
-        refusal = None if is_running else refusal_of(pod, self._nodes.get(pod.spec.node_name), allocation)
-        if refusal is None:
+            return self._waits_for_room(pod)
+        admission = Admission()
+        if pod.status.phase != "Running":
+            node = self._nodes.get(pod.spec.node_name)
+            admission = admission_of(pod, node, allocation, lambda: self._others(pod, allocation))
+        if (refusal := admission.refusal) is None:
             allocation.hold(uid, wants(pod), host_ports_of(pod))
-            return False
+            self._make_room(pod, admission.preempted)
+            return self._waits_for_room(pod)
         if self._recorder:
             self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
+
+    def _others(self, pod: Pod, allocation: NodeAllocation) -> list[Pod]:
+        """The pods that the node has taken, but this one."""
+        return [other for other in self._pods if other.metadata.uid in allocation.held and other is not pod]
+
+    def _make_room(self, pod: Pod, victims: Iterable[Obj]) -> None:
+        """Send pods away for a critical one, which waits until they have stopped."""
+        moment = now()
+        for victim in victims:
+            meta = victim["metadata"]
+            other = self._pods.get(f"{meta['namespace']}/{meta['name']}")
+            if other is None or other.metadata.uid != meta["uid"]:
+                continue
+            run = self._run(other, moment)
+            run.departure = run.departure or departure_for_critical(other, moment)
+            self._awaited.setdefault(meta["uid"], set()).add(pod.metadata.key)
+            if self._recorder:
+                self._recorder.event(other, "Warning", PREEMPTING, MESSAGE)
+            self._queue.add(other.metadata.key)
+
+    def _waits_for_room(self, pod: Pod) -> bool:
+        return any(pod.metadata.key in keys for keys in self._awaited.values())
 
     async def _report(self, pod: Pod, run: PodRun, status: Obj) -> None:
         """Write the status, if the pod is still as it was when the status was thought of."""
