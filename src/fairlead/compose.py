@@ -33,6 +33,7 @@ from fairlead.client.kubeconfig import load, read, render
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.runtime.clock import monotonic
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
@@ -50,13 +51,16 @@ from fairlead.server.registry.user_api import UserApi
 from fairlead.sim.fleet import Fleet
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
-from fairlead.store.base import Store
+from fairlead.store.base import Store, StoreUnavailable
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
 #: Where the parts of this process say that they run; the same on every machine, so that simulations are.
 HOST = "fairlead"
+#: How often it is looked whether the store can write while a cluster starts, and how long it may be unable to.
+_LOOK_SECONDS = 0.25
+_PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,16 +207,19 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     for task in tasks:
         task.add_done_callback(running.ended)
     readying: asyncio.Future[Any] = asyncio.gather(*ready)
+    writable = [asyncio.create_task(_writable(running.registry.store))] if settings.data_dir else []
     try:
-        ended, _ = await asyncio.wait([readying, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait([readying, *writable, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for one in ended:
             one.result()  # whatever ended before everything was ready has failed
+        for task in writable:
+            task.cancel()
         yield informers
     finally:
         readying.cancel()
-        for task in tasks:
+        for task in (*writable, *tasks):
             task.cancel()
-        await asyncio.gather(readying, *tasks, return_exceptions=True)
+        await asyncio.gather(readying, *writable, *tasks, return_exceptions=True)
 
 
 async def _exists(api: Api, resource: Resource, name: str, namespace: str) -> None:
@@ -220,6 +227,19 @@ async def _exists(api: Api, resource: Resource, name: str, namespace: str) -> No
     query = WatchQuery(fields=f"metadata.name={name}")
     async for _ in api.watch(resource, namespace, query):
         return
+
+
+async def _writable(store: Store) -> None:
+    """Raise if the store cannot write for a while: components would try again for ever, and nothing become ready."""
+    since = None
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not store.trouble:
+            since = None
+        elif since is None:
+            since = monotonic()
+        elif monotonic() - since > _PATIENCE_SECONDS:
+            raise StoreUnavailable(store.trouble)
 
 
 async def _opened_to_pods(api: Api, nodes: set[str]) -> None:

@@ -135,12 +135,16 @@ class LocalCluster:
         return True
 
     def delete(self) -> None:
-        """Remove what a cluster that does not run has left: its files, and its context in the kubeconfig it wrote."""
-        record = self.record()
-        if record is not None:
-            _forget(Path(record.kubeconfig), record)
-        self.log.unlink(missing_ok=True)
-        directory.discard(self.data_dir)
+        """Remove what a cluster that does not run has left: its files, and its context in the kubeconfig it wrote.
+
+        Nobody starts it meanwhile. Raises DataDirInUse if somebody has.
+        """
+        with directory.held(self.data_dir):
+            record = self.record()
+            if record is not None:
+                _forget(Path(record.kubeconfig), record)
+            self.log.unlink(missing_ok=True)
+            directory.discard(self.data_dir)
 
 
 def _number(text: bytes) -> int:

@@ -19,6 +19,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
+
 _DATABASE = "fairlead.db"
 #: How often, and how far apart, a lock is tried.
 _TRIES, _PAUSE_SECONDS = 20, 0.01
@@ -82,25 +84,57 @@ def held(data_dir: Path) -> Iterator[None]:
     """Have the data directory for this process alone; made if need be. Raises DataDirInUse."""
     with ExitStack() as stack:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _opened(lock_in(data_dir))
+        lock = _taken(data_dir)
         stack.callback(os.close, lock)
-        if not _taken(lock):
-            raise DataDirInUse(f"{data_dir} is in use by another fairlead")
         os.ftruncate(lock, 0)
         if sys.platform == "linux":
-            _take_place(data_dir, stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)))
+            place = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            try:
+                _take_place(data_dir, place)
+            except DataDirInUse:
+                _leave(data_dir)
+                raise
+        _outdate(record_in(data_dir))
         os.write(lock, b"%d" % os.getpid())
         yield
 
 
-def _taken(lock: int) -> bool:
-    """Whether the lock is ours. Whoever looks whether it is held (`fairlead status`) has it for an instant."""
+def _taken(data_dir: Path) -> int:
+    """The lock, which is ours. Whoever looks whether it is held (`fairlead status`) has it for an instant."""
+    path = lock_in(data_dir)
     for _ in range(_TRIES):
-        with suppress(BlockingIOError):
+        lock = _opened(path)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        time.sleep(_PAUSE_SECONDS)
-    return False
+        except BlockingIOError:
+            os.close(lock)
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        if _is_at(lock, path):
+            return lock
+        os.close(lock)  # whoever had it has removed it, and the next one makes another
+    raise DataDirInUse(f"{data_dir} is in use by another fairlead")
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _leave(data_dir: Path) -> None:
+    """Take the lock away, and the directory if nothing else is in it."""
+    lock_in(data_dir).unlink(missing_ok=True)
+    if not any(data_dir.iterdir()):
+        data_dir.rmdir()
+
+
+def _outdate(record: Path) -> None:
+    """A record is of a process that was ready before. In a container the next one may well have the same id."""
+    with suppress(FileNotFoundError, msgspec.DecodeError):
+        former = msgspec.json.decode(record.read_bytes(), type=dict)
+        record.write_bytes(msgspec.json.encode(former | {"pid": 0}))
 
 
 def _opened(path: Path) -> int:
