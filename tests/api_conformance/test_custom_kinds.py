@@ -12,7 +12,7 @@ from fairlead.api.errors import Invalid, NotFound, UnsupportedMediaType
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, PatchType, WriteOptions
-from tests.api_conformance.world import Watching, names
+from tests.api_conformance.world import Watching, names, version_of
 
 
 def definition(group: str) -> Obj:
@@ -82,6 +82,28 @@ async def test_custom_objects_take_every_verb(api: Api, namespace: str) -> None:
         await api.delete(kind, "w", namespace)
         assert (await watching.told(2))[1:] == [("DELETED", "w")]
         assert names(await api.list(kind, namespace)) == []
+        await watching.stop()
+
+
+async def test_what_a_new_definition_adds_is_seen_in_objects_that_were_there(api: Api, namespace: str) -> None:
+    async with widgets(api, namespace) as kind:
+        made = (await api.create(kind, {"metadata": {"name": "w"}}, namespace)).obj()
+        ended = Watching(api, kind, namespace)
+        await ended.told(1)
+        path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/colour"
+        added = [{"op": "add", "path": path, "value": {"type": "string", "default": "red"}}]
+        await api.patch(CUSTOM_RESOURCE_DEFINITIONS, kind.qualified, "", added, PatchType.JSON)
+        await ended.ended()  # whoever watches has to ask again
+        shown = (await api.get(kind, "w", namespace)).obj()
+        assert shown == made | {"spec": {"size": 3, "colour": "red"}}
+        [item] = (await api.list(kind, namespace)).items
+        assert item.obj() == shown
+        watching = Watching(api, kind, namespace, resource_version=version_of(shown))
+        await api.delete(kind, "w", namespace)
+        await watching.told(1)
+        gone = watching.events[0][1]
+        assert int(version_of(gone)) > int(version_of(shown))
+        assert gone == shown | {"metadata": shown["metadata"] | {"resourceVersion": version_of(gone)}}
         await watching.stop()
 
 

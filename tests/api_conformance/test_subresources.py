@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS
+from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
 from fairlead.api.errors import ApiError, Conflict, Invalid, NotFound, TooManyRequests
 from fairlead.api.verbs import Api, PatchType, WriteOptions
-from tests.api_conformance.world import deployment, pod
+from tests.api_conformance.world import CONTAINER, deployment, pod
 
 
 def binding(name: str, node: str) -> dict[str, Any]:
@@ -86,6 +86,24 @@ async def test_a_pod_is_evicted_unless_its_budget_forbids_it(api: Api, namespace
     assert refused.value.message == "Cannot evict pod as it would violate the pod's disruption budget."
     [cause] = refused.value.causes
     assert (cause.reason, "The disruption budget b needs 1 healthy pods" in cause.message) == ("DisruptionBudget", True)
+
+
+async def test_a_running_pod_gets_an_ephemeral_container(api: Api, namespace: str) -> None:
+    await api.create(PODS, pod("p", node="n"), namespace)
+    patch = {"spec": {"ephemeralContainers": [CONTAINER | {"name": "debug"}]}}
+    with pytest.raises(Invalid):  # not by the pod itself
+        await api.patch(PODS, "p", namespace, patch, PatchType.STRATEGIC)
+    shown = await api.get(PODS, "p", namespace, "ephemeralcontainers")
+    assert "ephemeralContainers" not in shown.obj()["spec"]
+    patched = await api.patch(PODS, "p", namespace, patch, PatchType.STRATEGIC, subresource="ephemeralcontainers")
+    assert [one["name"] for one in patched.obj()["spec"]["ephemeralContainers"]] == ["debug"]
+
+
+async def test_a_namespace_is_finalized_at_its_own_endpoint(api: Api, namespace: str) -> None:
+    found = (await api.get(NAMESPACES, namespace)).obj()
+    assert found["spec"]["finalizers"] == ["kubernetes"]
+    finalized = await api.update(NAMESPACES, found | {"spec": {"finalizers": []}}, subresource="finalize")
+    assert not finalized.obj()["spec"].get("finalizers")
 
 
 @pytest.mark.parametrize("verb", ["get", "update", "patch", "create"])

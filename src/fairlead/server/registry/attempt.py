@@ -64,6 +64,8 @@ class WriteAttempt:
     def receive(self, sent: Obj) -> None:
         """Take what the client sent, in normal form and in the stored version."""
         request, endpoint, version = self.request, self.endpoint, self.request.version
+        if request.patch is None or request.patch.type in _DOCUMENTS:
+            check_kind(sent, body_type_of(version.resource, request.subresource))
         if not request.tracks_fields:
             sent = endpoint.narrowed(sent)
         mark_reset(sent)
@@ -79,8 +81,6 @@ class WriteAttempt:
             self.receive(sent)
             return
         try:
-            if patch.type in _DOCUMENTS:
-                check_kind(sent, body_type_of(self.request.version.resource, self.request.subresource))
             self.receive(sent)
         except BadRequest as error:
             raise unreadable(patch.body, patch.type, sent, _reason_within(error.message)) from None

@@ -28,6 +28,7 @@ class DeleteRequest:
     def __init__(
         self, admission: Admission, objects: ObjectStore, served: Served, options: DeleteOptions, request: WriteRequest
     ) -> None:
+        deletion.check_options(options)
         self._admission, self._objects = admission, objects
         self._served, self._options, self._request = served, options, request
         is_warned = served.strategy.deletion_warning and options.propagation_policy is None

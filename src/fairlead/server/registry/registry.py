@@ -13,7 +13,7 @@ insist on one tries again.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound
@@ -36,23 +36,25 @@ from fairlead.api.verbs import (
 )
 from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
+from fairlead.server.codec.versions import Version
 from fairlead.server.context import Patch, RequestContext, Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
 from fairlead.server.registry.update import UpdateRequest
 from fairlead.server.registry.user_api import UserApi
-from fairlead.server.storage import deletion
-from fairlead.server.storage.catalogue import Catalogue
+from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
-from fairlead.server.storage.listing import list_page, list_revision, wait_for
+from fairlead.server.storage.listing import check_list, list_page, list_revision, wait_for
 from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
 from fairlead.server.subresources.action import Action, ActionCall
 from fairlead.server.subresources.endpoint import Endpoints, endpoint_of
 from fairlead.store.base import Change, Store
+
+_NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
 #: Told of every committed change of one kind: (namespace, name, the new bytes or None).
 Observer = Callable[[str, str, bytes | None], None]
@@ -98,6 +100,16 @@ class Registry:
         """The `Api` of this user. Of Fairlead's own components nobody notes which fields they write."""
         return UserApi(self, RequestContext(user, tracks_fields=tracks_fields))
 
+    def _served(self, resource: Resource, verb: str, subresource: str = "") -> tuple[Served, Version]:
+        """The kind of a row; a refusal if it is not served, or does not have that verb there."""
+        served, version = self.catalogue.of(resource)
+        row = version.resource
+        if subresource and subresource not in row.subresources:
+            raise NotFound("the server could not find the requested resource")
+        if verb not in (row.subresources[subresource].verbs if subresource else row.verbs):
+            raise MethodNotSupported(_NOT_ALLOWED)
+        return served, version
+
     # -- reading
 
     def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None:
@@ -109,8 +121,8 @@ class Registry:
         return served.cache.entries(namespace) if served else ()
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
-        served, version = self.catalogue.of(resource)
-        endpoint = endpoint_of(self._endpoints, resource, subresource)
+        served, version = self._served(resource, "get", subresource)
+        endpoint = endpoint_of(self._endpoints, version.resource, subresource)
         entry = served.cache.get(namespace, name)
         if entry is None:
             raise NotFound.of(resource.plural, name, resource.group)
@@ -119,14 +131,15 @@ class Registry:
         return encoded(endpoint.shown(served, entry.obj()))
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
-        served, version = self.catalogue.of(resource)
+        served, version = self._served(resource, "list")
+        check_list(query)
         if not query.continue_token:
             await wait_for(self.store, list_revision(query))
         selection = select(served, version, namespace, query.labels, query.fields)
         return await list_page(served.cache, query, selection, self.revision, version.shown)
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
-        served, version = self.catalogue.of(resource)
+        served, version = self._served(resource, "watch")
         return events(served, version, namespace, query, self.store)
 
     # -- writing
@@ -142,15 +155,13 @@ class Registry:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Result[Encoded]:
-        served, version = self.catalogue.of(resource)
+        served, version = self._served(resource, "create", subresource)
         request = WriteRequest(context, version, options, subresource)
         action = self._actions.get((served.resource.qualified, subresource))
         if action is not None:
             return await action(ActionCall(self, served, namespace, name, obj, request))
-        if subresource and subresource not in resource.subresources:
-            raise NotFound("the server could not find the requested resource")
-        if subresource or "create" not in resource.verbs:
-            raise MethodNotSupported("the server does not allow this method on the requested resource")
+        if subresource:  # one that upstream has
+            raise MethodNotSupported(_NOT_ALLOWED)
         attempt = WriteAttempt(self.admission, served, request)
         with attempt:
             await attempt.think(lambda: attempt.receive(obj))
@@ -165,11 +176,11 @@ class Registry:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Result[Encoded]:
-        _, version = self.catalogue.of(resource)
+        served, version = self._served(resource, "update", subresource)
         meta = metadata(obj)
         namespace = meta.get("namespace", "") if resource.namespaced else ""
         request = WriteRequest(context, version, options, subresource)
-        return await self._change(request, namespace, meta.get("name", ""), obj)
+        return await self._change(served, request, namespace, meta.get("name", ""), obj)
 
     async def patch(
         self,
@@ -183,20 +194,18 @@ class Registry:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Result[Encoded]:
-        _, version = self.catalogue.of(resource)
+        served, version = self._served(resource, "patch", subresource)
         request = WriteRequest(context, version, options, subresource, Patch(patch, type_))
         if request.is_apply or options.force:
             errors = Errors()
             check_options(errors, options.field_manager, is_apply=request.is_apply, has_force=options.force)
             errors.raise_invalid("PatchOptions", "", "meta.k8s.io")
-        return await self._change(request, namespace, name)
+        return await self._change(served, request, namespace, name)
 
     async def _change(
-        self, request: WriteRequest, namespace: str, name: str, body: Obj | None = None
+        self, served: Served, request: WriteRequest, namespace: str, name: str, body: Obj | None = None
     ) -> Result[Encoded]:
-        resource = request.version.resource
-        served, _ = self.catalogue.of(resource)
-        endpoint = endpoint_of(self._endpoints, resource, request.subresource)
+        endpoint = endpoint_of(self._endpoints, request.version.resource, request.subresource)
         change = UpdateRequest(self.admission, self._objects, served, endpoint, request, namespace, name, body)
         return await change.carry_out()
 
@@ -208,7 +217,7 @@ class Registry:
         namespace: str = "",
         options: DeleteOptions = DELETE,
     ) -> Result[Encoded]:
-        return await self._deletion(context, resource, options).carry_out(namespace, name)
+        return await self._deletion("delete", context, resource, options).carry_out(namespace, name)
 
     async def delete_collection(
         self,
@@ -218,8 +227,8 @@ class Registry:
         query: ListQuery = LIST,
         options: DeleteOptions = DELETE,
     ) -> Result[Listing]:
+        deletion = self._deletion("deletecollection", context, resource, options)
         listing = await self.list(resource, namespace, query)
-        deletion = self._deletion(context, resource, options)
         for item in listing.items:
             meta = metadata(item.obj())
             try:
@@ -228,9 +237,10 @@ class Registry:
                 continue
         return Result(listing, warnings=deletion.warnings)
 
-    def _deletion(self, context: RequestContext, resource: Resource, options: DeleteOptions) -> DeleteRequest:
-        served, version = self.catalogue.of(resource)
-        deletion.check_options(options)
+    def _deletion(
+        self, verb: str, context: RequestContext, resource: Resource, options: DeleteOptions
+    ) -> DeleteRequest:
+        served, version = self._served(resource, verb)
         request = WriteRequest(context, version, WriteOptions(dry_run=options.dry_run))
         return DeleteRequest(self.admission, self._objects, served, options, request)
 

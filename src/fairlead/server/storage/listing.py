@@ -175,8 +175,10 @@ async def wait_for(store: Store, wanted: int) -> None:
 
 def check_list(query: ListQuery, *, has_initial_events: bool = False) -> None:
     """Refuse contradictory options (ValidateListOptions); `has_initial_events`: `sendInitialEvents` is among them."""
-    errors = Errors()
     match = query.resource_version_match
+    if not (match or has_initial_events):
+        return
+    errors = Errors()
     if match:
         path = "resourceVersionMatch"
         if not query.resource_version:
