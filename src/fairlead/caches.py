@@ -8,7 +8,7 @@ computed each time.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, ItemsView, ValuesView
 from functools import lru_cache, wraps
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -44,7 +44,8 @@ class LruCache(Generic[K, T]):
     """A dictionary that forgets what was not used for longest. Whoever puts something in bounds its size."""
 
     def __init__(self, maxsize: int) -> None:
-        self._maxsize = maxsize
+        #: May be changed; what is too much goes when something is put in.
+        self.maxsize = maxsize
         self._items: OrderedDict[K, T] = OrderedDict()
 
     def __len__(self) -> int:
@@ -62,5 +63,14 @@ class LruCache(Generic[K, T]):
     def put(self, key: K, value: T) -> None:
         self._items[key] = value
         self._items.move_to_end(key)
-        if len(self._items) > self._maxsize:
+        while len(self._items) > self.maxsize:
             self._items.popitem(last=False)
+
+    def clear(self) -> None:
+        self._items.clear()
+
+    def items(self) -> ItemsView[K, T]:
+        return self._items.items()
+
+    def values(self) -> ValuesView[T]:
+        return self._items.values()

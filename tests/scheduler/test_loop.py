@@ -288,6 +288,27 @@ def test_a_nomination_that_ends_wakes_whoever_had_to_respect_it(ends: str) -> No
     in_cluster(story)
 
 
+def test_a_waiting_pod_of_any_length_yields_its_nomination_to_a_more_important_one() -> None:
+    """Its requirements are worked out anew each time, which must not confuse the queue."""
+
+    async def story(cluster: Running) -> None:
+        await cluster.add_node(cpu=1)
+        await cluster.add_pod("old", cpu=1, nodeName="n1")
+        tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
+        await cluster.add_pod("p", priority=5, cpu=1, tolerations=tolerations, **NONE)
+        await asyncio.sleep(1)
+        nominated: Obj = {"status": {"nominatedNodeName": "n1"}}
+        await cluster.api.patch(builtin.PODS, "p", "default", nominated, PatchType.STRATEGIC, subresource="status")
+        await cluster.add_pod("vip", priority=6, cpu=1)
+        await asyncio.sleep(20)
+        assert [(await cluster.conditions(name))[0]["reason"] for name in ("vip", "p")] == ["Unschedulable"] * 2
+        assert (await cluster.pod("vip"))["status"]["nominatedNodeName"] == "n1"
+        assert not any("Error" in event["message"] for event in await cluster.events())
+        assert not (await cluster.pod("p"))["status"].get("nominatedNodeName")
+
+    in_cluster(story)
+
+
 @pytest.mark.parametrize("has_node", [True, False])
 def test_a_nomination_is_void_when_binding_fails_or_no_node_is_left(has_node: bool) -> None:
     async def story(cluster: Running) -> None:

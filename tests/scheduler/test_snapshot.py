@@ -83,10 +83,24 @@ def test_cached_answers_survive_a_forgotten_journal() -> None:
     assert cluster.feasible(pod(cpu=1)) == {"n2"}
 
 
-def test_pods_of_one_template_share_a_shape() -> None:
+def test_pods_of_one_template_share_their_requirements() -> None:
     """Names, environments and token volumes differ; what decides does not."""
     cluster = Cluster()
     template = {"cpu": 1, "volumes": [{"name": "kube-api-access-abcde"}], "hostname": "x"}
     first, second = pod("a", **template), pod("b", **template | {"volumes": [{"name": "kube-api-access-vwxyz"}]})
     assert cluster.requirements(first) is cluster.requirements(second)
     assert cluster.requirements(first) is not cluster.requirements(pod("c", cpu=2))
+
+
+def test_pods_too_long_to_be_worth_remembering_are_decided_about_all_the_same() -> None:
+    """What strangers send does not fill the memory: each such pod is worked out by itself."""
+    cluster = Cluster(node("n1", cpu=1, taints=[{"key": "k1999", "effect": "NoSchedule"}]))
+    tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(2000)]
+    first, second = (pod(name, cpu=1, tolerations=tolerations) for name in ("a", "b"))
+    assert cluster.requirements(first) is not cluster.requirements(second)
+    assert cluster.feasible(first) == {"n1"}
+    cluster.place(first, "n1")
+    cluster.place(first, "n1")  # told twice, counted once
+    assert cluster.feasible(second) == set()
+    cluster.snapshot.remove("default/a")
+    assert cluster.feasible(second) == {"n1"}

@@ -6,13 +6,13 @@ nodes with the same total the choice is by lot, from the one seeded source.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairlead.caches import LruCache
 from fairlead.runtime import chance
 from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
@@ -51,7 +51,7 @@ class Decider:
         self.snapshot = snapshot
         self.profile = profile
         self.nominations = Nominations(snapshot) if nominations is None else nominations
-        self._answers: OrderedDict[PodRequirements, Answers] = OrderedDict()
+        self._answers: LruCache[PodRequirements, Answers] = LruCache(FEWEST_REMEMBERED)
 
     def decide(self, request: SchedulingRequest) -> Chosen | Unfit:
         """The node for the pod, or why there is none."""
@@ -218,7 +218,6 @@ class Decider:
         """What the plugins about nodes say for those requirements, as of now."""
         found = self._answers.get(requirements)
         if found is not None:
-            self._answers.move_to_end(requirements)
             found.refresh()
             return found
         narrowed = self._narrowed(requirements)
@@ -226,9 +225,9 @@ class Decider:
             return Answers(requirements, self.profile, self.snapshot, self._rows_within(narrowed))
         if requirements.claims:  # what they say changes with the claims, and those are one pod's own
             return Answers(requirements, self.profile, self.snapshot)
-        found = self._answers[requirements] = Answers(requirements, self.profile, self.snapshot)
-        if len(self._answers) > max(FEWEST_REMEMBERED, REMEMBERED_CELLS // self.snapshot.size):
-            self._answers.popitem(last=False)
+        found = Answers(requirements, self.profile, self.snapshot)
+        self._answers.maxsize = max(FEWEST_REMEMBERED, REMEMBERED_CELLS // self.snapshot.size)
+        self._answers.put(requirements, found)
         return found
 
     def diagnose(self, request: SchedulingRequest) -> Diagnosis:

@@ -6,7 +6,6 @@ as columns, so that a decision need not look at the nominated pods one by one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from fairlead.api.scheduling import Pod
+from fairlead.caches import LruCache
 from fairlead.scheduler.columns import Amounts, Ints, Rows
 from fairlead.scheduler.pod_relations import PodRelations
 from fairlead.scheduler.requirements import PodRequirements
@@ -53,7 +53,7 @@ class Nominations:
         self._snapshot = snapshot
         self._by_uid: dict[str, Nominated] = {}
         self._by_node: dict[str, dict[str, Nominated]] = {}
-        self._amounts: OrderedDict[int, NominatedAmounts] = OrderedDict()
+        self._amounts: LruCache[int, NominatedAmounts] = LruCache(MOST_PRIORITIES)
         self._nodes_seen = snapshot.node_changes.position
 
     def __len__(self) -> int:
@@ -119,13 +119,12 @@ class Nominations:
             self._nodes_seen = position
         found = self._amounts.get(priority)
         if found is None or len(found.pod_count) != self._snapshot.size:
-            found = self._amounts[priority] = NominatedAmounts(self._snapshot.size)
+            found = NominatedAmounts(self._snapshot.size)
             for nominated in self._by_uid.values():
                 row = self._snapshot.row_of(nominated.node)
                 if row is not None and nominated.pod.priority >= priority:
                     found.count(row, nominated.requirements, 1)
-            if len(self._amounts) > MOST_PRIORITIES:
-                self._amounts.popitem(last=False)
+            self._amounts.put(priority, found)
         return found
 
     def _count(self, nominated: Nominated, sign: int) -> None:

@@ -173,5 +173,5 @@ class Outcomes:
         self._status.clear_nomination(pod)
         queued = self._queue.get(pod.metadata.key)
         if queued is not None:
-            queued.request = self._model.request(pod)
+            queued.request = replace(queued.request, nominated="")
             self._queue.activate(queued.key, clock.monotonic())

@@ -7,7 +7,6 @@ gets the terms of the pods that are there. So a decision never looks at pods, ho
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from fairlead.caches import LruCache
 from fairlead.scheduler.columns import Ints, grown
 from fairlead.scheduler.pod_relations import REMEMBERED, AffinityTerm, PodRelations
 
@@ -69,7 +69,7 @@ class PodIndex:
         self.namespace_labels: dict[str, dict[str, str]] = {}
         self._size = size
         self._rows: dict[PodRelations, dict[int, int]] = {}
-        self._match_counts: OrderedDict[Hashable, MatchCount] = OrderedDict()
+        self._match_counts: LruCache[Hashable, MatchCount] = LruCache(MOST_MATCH_COUNTS)
         self._existing_terms: dict[tuple[AffinityKind, int, AffinityTerm], ExistingTerms] = {}
         self._selecting: dict[PodRelations, tuple[ExistingTerms, ...]] = {}
 
@@ -77,15 +77,13 @@ class PodIndex:
         """The column of that key; what it counts is said again by whoever asks, and the same for the same key."""
         found = self._match_counts.get(key)
         if found is not None:
-            self._match_counts.move_to_end(key)
             return found
-        found = self._match_counts[key] = MatchCount(self._size, matches)
+        found = MatchCount(self._size, matches)
         for relations, rows in self._rows.items():
             if found.counts_in(relations):
                 for row, count in rows.items():
                     found.counts[row] += count
-        if len(self._match_counts) > MOST_MATCH_COUNTS:
-            self._match_counts.popitem(last=False)
+        self._match_counts.put(key, found)
         return found
 
     def matching(self, term: AffinityTerm) -> MatchCount:

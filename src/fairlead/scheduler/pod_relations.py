@@ -6,7 +6,6 @@ apart because they vary apart: the pods of a StatefulSet have the same requireme
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -16,9 +15,12 @@ import msgspec
 from fairlead.api.labels import Labels, LabelSelector
 from fairlead.api.meta import OwnerReference
 from fairlead.api.scheduling import Pod, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from fairlead.caches import LruCache
+from fairlead.scheduler.requirements import LONGEST_KEY
 
 #: Relations that were not seen for longest are forgotten beyond this number; pods keep theirs.
 REMEMBERED: Final = 16_384
+
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -94,7 +96,7 @@ class RelationsCache:
     """All relations seen lately, by their encoding."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, PodRelations] = OrderedDict()
+        self._known: LruCache[bytes, PodRelations] = LruCache(REMEMBERED)
 
     def of(self, pod: Pod) -> PodRelations:
         """The relations that all pods like this share."""
@@ -110,11 +112,9 @@ class RelationsCache:
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = relations_of(pod)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
+            found = relations_of(pod)
+            if len(key) <= LONGEST_KEY:
+                self._known.put(key, found)
         return found
 
 

@@ -10,7 +10,7 @@ all nodes and then one node each.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +20,7 @@ import numpy as np
 
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
+from fairlead.caches import LruCache
 from fairlead.runtime import chance, clock
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.decide import Decider
@@ -89,7 +90,7 @@ class Preemptor:
     def __init__(self, decider: Decider) -> None:
         self._decider = decider
         self._snapshot = decider.snapshot
-        self._plans: OrderedDict[tuple[PodRequirements, PodRelations, int], Plans] = OrderedDict()
+        self._plans: LruCache[tuple[PodRequirements, PodRelations, int], Plans] = LruCache(MOST_KINDS)
         self._budgets_seen = 0
 
     def make_room(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> Nominate | NoRoom:
@@ -157,7 +158,7 @@ class Preemptor:
             self._budgets_seen = snapshot.budgets.version
         key = (request.requirements, request.relations, request.priority)
         own = self._decider.nominations.get(request.uid)
-        found = self._plans.pop(key, None) if own is None else None
+        found = self._plans.get(key) if own is None else None
         pods, nodes = snapshot.pod_changes, snapshot.node_changes
         changed = pods.since(found.pod_position) if found else None
         touched = nodes.since(found.node_position) if found else None
@@ -169,9 +170,7 @@ class Preemptor:
                 found.drop(row)
             found.pod_position, found.node_position = pods.position, nodes.position
         if own is None:
-            self._plans[key] = found
-            if len(self._plans) > MOST_KINDS:
-                self._plans.popitem(last=False)
+            self._plans.put(key, found)
         return found
 
     def _reads_others(self, request: SchedulingRequest) -> bool:

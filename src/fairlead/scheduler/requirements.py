@@ -6,7 +6,6 @@ scores are worked out once for them and kept; a pod costs one look-up by its enc
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,12 +18,15 @@ from fairlead.api.podresources import Amounts, is_hugepages, is_pod_level_resour
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Container, ContainerStatus, Pod, PodStatus
 from fairlead.api.taints import Toleration
+from fairlead.caches import LruCache
 
 #: What a container without a request counts for in scores (pkg/scheduler/util/pod_resources.go).
 UNSAID: Final = {"cpu": "100m", "memory": "209715200"}
 
 #: Requirements that were not seen for longest are forgotten beyond this number; pods keep theirs.
 REMEMBERED = 4096
+#: Pods that take more to tell apart are worked out each time: what strangers send must not fill the memory.
+LONGEST_KEY: Final = 16_384
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -62,7 +64,7 @@ class RequirementsCache:
     """All requirements seen lately, by their encoding."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, PodRequirements] = OrderedDict()
+        self._known: LruCache[bytes, PodRequirements] = LruCache(REMEMBERED)
 
     def of(self, pod: Pod) -> PodRequirements:
         """The requirements that all pods like this share."""
@@ -84,11 +86,9 @@ class RequirementsCache:
         key = _encode(decisive)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = requirements_of(pod, claims)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
+            found = requirements_of(pod, claims)
+            if len(key) <= LONGEST_KEY:
+                self._known.put(key, found)
         return found
 
 
