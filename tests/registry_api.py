@@ -13,8 +13,8 @@ from fairlead.api.users import User
 from fairlead.server.admission.chain import PLUGINS
 from fairlead.server.assembly import Server
 from fairlead.server.context import RequestContext
+from fairlead.server.registry.registry import UserApi
 from fairlead.server.registry.restore import restore
-from fairlead.server.registry.user_api import UserApi
 from fairlead.store.memory import MemoryStore
 
 _ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -45,9 +45,8 @@ from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
-from fairlead.server.registry.registry import Registry
+from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
-from fairlead.server.registry.user_api import UserApi
 from fairlead.sim.fleet import Fleet
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory

@@ -16,7 +16,7 @@ from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.server.auth.tokens import ADMIN, ANYBODY
 from fairlead.server.context import RequestContext, Result
-from fairlead.server.registry.user_api import UserApi
+from fairlead.server.registry.registry import UserApi
 from tests.arbitrator.world import World, scene
 from tests.played import played
 

@@ -15,7 +15,7 @@ from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import chance
 from fairlead.runtime.loops import run_virtual
-from fairlead.server.registry.user_api import UserApi
+from fairlead.server.registry.registry import UserApi
 from fairlead.sim.behaviour import STOP_SECONDS
 from fairlead.sim.nodes import NodeShape, uniform
 

@@ -42,7 +42,6 @@ from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
 from fairlead.server.registry.update import UpdateRequest
-from fairlead.server.registry.user_api import UserApi
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
@@ -258,3 +257,70 @@ class Registry:
         if served is None:
             return None
         return await self._objects.guaranteed_update(served, name, namespace, change, dry_run=dry_run)
+
+
+class UserApi:
+    """The `Api` of one user: the registry, asked in that user's name. Warnings are for clients and stay unsaid."""
+
+    def __init__(self, registry: Registry, context: RequestContext) -> None:
+        self.registry, self._context = registry, context
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
+        return await self.registry.get(resource, name, namespace, subresource)
+
+    async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+        return await self.registry.list(resource, namespace, query)
+
+    def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
+        return self.registry.watch(resource, namespace, query)
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        context, create = self._context, self.registry.create
+        result = await create(context, resource, obj, namespace, name=name, subresource=subresource, options=options)
+        return result.object
+
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", options: WriteOptions = WRITE
+    ) -> Encoded:
+        update = self.registry.update
+        return (await update(self._context, resource, obj, subresource=subresource, options=options)).object
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        patch: Any,
+        type_: PatchType = PatchType.MERGE,
+        *,
+        subresource: str = "",
+        options: WriteOptions = WRITE,
+    ) -> Encoded:
+        change = self.registry.patch
+        result = await change(
+            self._context, resource, name, namespace, patch, type_, subresource=subresource, options=options
+        )
+        return result.object
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
+    ) -> Encoded:
+        return (await self.registry.delete(self._context, resource, name, namespace, options)).object
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        query: ListQuery = LIST,
+        options: DeleteOptions = DELETE,
+    ) -> Listing:
+        return (await self.registry.delete_collection(self._context, resource, namespace, query, options)).object
