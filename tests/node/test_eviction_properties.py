@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
-from fairlead.node.eviction.manager import EvictionState, Node, Outcome, eviction_pass
+from fairlead.node.eviction.manager import EvictionInputs, EvictionState, PassOutcome, eviction_pass
 from fairlead.node.eviction.ranking import first_victim, ranked
 from fairlead.node.eviction.settings import EvictionSettings
 from fairlead.node.eviction.signals import FileSystems, FileSystemStats, NodeStats, Observation, Signal
@@ -123,14 +123,16 @@ def figures(draw: st.DrawFn) -> NodeStats:
     return NodeStats(space(), space(), FileSystemStats(space(), count()), FileSystemStats(space(), count()), count())
 
 
-def _finished(settings: EvictionSettings, state: EvictionState, stats: NodeStats, node: Node, now: float) -> Outcome:
+def _finished(
+    settings: EvictionSettings, state: EvictionState, stats: NodeStats, inputs: EvictionInputs, now: float
+) -> PassOutcome:
     """A pass; what is freed on the node helps nothing."""
-    going = eviction_pass(settings, state, stats, node, now)
+    going = eviction_pass(settings, state, stats, inputs, now)
     try:
         next(going)
         going.send(stats)
     except StopIteration as end:
-        outcome: Outcome = end.value
+        outcome: PassOutcome = end.value
         return outcome
     raise AssertionError("a pass reclaims once")
 
@@ -148,7 +150,7 @@ def test_nobody_goes_unless_a_threshold_was_met_for_all_of_its_grace_period(
     last_short: dict[str, float] = {}
     for seconds, stats in run:
         now += seconds
-        outcome = _finished(_SETTINGS, state, stats, Node(filesystems, candidates, measured), now)
+        outcome = _finished(_SETTINGS, state, stats, EvictionInputs(filesystems, candidates, measured), now)
         state = outcome.state
         observations = stats.observations(filesystems)
         short_since = {each: short_since.get(each, now) for each in state.first_met}
@@ -184,6 +186,6 @@ def test_a_node_that_is_short_of_nothing_leaves_everybody_alone(
     candidates, measured = crowd
     plenty, many = Observation(1024 * _MI, 1024 * _MI), Observation(1000, 1000)
     stats = NodeStats(plenty, plenty, FileSystemStats(plenty, many), FileSystemStats(plenty, many), many)
-    outcome = _finished(_SETTINGS, EvictionState(), stats, Node(filesystems, candidates, measured), 0.0)
-    assert outcome == Outcome(outcome.state)
+    outcome = _finished(_SETTINGS, EvictionState(), stats, EvictionInputs(filesystems, candidates, measured), 0.0)
+    assert outcome == PassOutcome(outcome.state)
     assert not outcome.state.conditions

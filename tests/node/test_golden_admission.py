@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.api.qos import qos_class
-from fairlead.node.admission import Admission, Refusal, admit
+from fairlead.node.admission import NodeAdmission, Refusal, admit
 from fairlead.node.preemption import MESSAGE, PREEMPTING, preempted_condition, preempted_status
 from tests.node.golden import Row, expected, normalised, rows
 
@@ -17,7 +17,7 @@ def test_a_node_takes_or_refuses_a_pod_as_recorded(row: Row) -> None:
     assert normalised(_answer(row["pod"], admission)) in expected(row)
 
 
-def _answer(pod: Obj, admission: Admission) -> Row:
+def _answer(pod: Obj, admission: NodeAdmission) -> Row:
     if admission.refusal is not None:
         return {"admit": False, **_refused(pod, admission.refusal)}
     found: Row = {"admit": True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.node.eviction.messages import account
+from fairlead.node.eviction.messages import eviction_message
 from fairlead.node.eviction.ranking import ranked
 from fairlead.node.eviction.signals import RESOURCE, FileSystems, Signal
 from fairlead.node.eviction.thresholds import parse_thresholds
@@ -16,10 +16,12 @@ def test_pods_are_ranked_as_recorded(row: Row) -> None:
     pods, usages = candidates(row["pods"]), pod_usages(row["usage"])
     observations = node_stats(row["capacity"], row["available"], 0.0).observations(filesystems)
     thresholds = parse_thresholds({signal: row["threshold"]}, {}, {}, {}, enforces_pods=False)
-    accounts = {pod.name: account(RESOURCE[signal], pod, usages.get(pod.uid), thresholds, observations) for pod in pods}
+    messages = {
+        pod.name: eviction_message(RESOURCE[signal], pod, usages.get(pod.uid), thresholds, observations) for pod in pods
+    }
     answer = {
         "order": [pod.name for pod in ranked(pods, usages, signal, filesystems)],
-        "messages": {name: found.message for name, found in accounts.items()},
-        "annotations": {name: found.annotations for name, found in accounts.items()},
+        "messages": {name: found.message for name, found in messages.items()},
+        "annotations": {name: found.annotations for name, found in messages.items()},
     }
     assert answer in expected(row)

@@ -7,7 +7,7 @@ from typing import Any
 from fairlead.golang.durations import parse_seconds
 from fairlead.node.admission import pressure_refusal
 from fairlead.node.configuration.load import configure
-from fairlead.node.eviction.manager import Eviction, EvictionState, Node, Outcome, eviction_pass
+from fairlead.node.eviction.manager import Eviction, EvictionInputs, EvictionState, PassOutcome, eviction_pass
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.node.eviction.settings import eviction_settings
@@ -44,8 +44,8 @@ class Run:
         self.pods = [each for each in self.pods if each.uid not in gone]
         return self._told(observed, outcome, reclaimed)
 
-    def _outcome(self, observed: Row, now: float, reclaimed: list[Reclaim]) -> Outcome:
-        node = Node(FileSystems(self.row["filesystems"]), self.pods, pod_usages(self.usage))
+    def _outcome(self, observed: Row, now: float, reclaimed: list[Reclaim]) -> PassOutcome:
+        node = EvictionInputs(FileSystems(self.row["filesystems"]), self.pods, pod_usages(self.usage))
         going = eviction_pass(self.settings, self.state, self._stats(), node, now)
         try:
             for action in (wanted := next(going)):
@@ -53,14 +53,14 @@ class Run:
                 self.available |= observed.get("afterReclaim", {}).get(action, {})
             going.send(self._stats())
         except StopIteration as end:
-            outcome: Outcome = end.value
+            outcome: PassOutcome = end.value
             return outcome
         raise AssertionError(f"a pass that has reclaimed {wanted} wants more")
 
     def _stats(self) -> Any:
         return node_stats(self.row["capacity"], self.available, self.measured_at)
 
-    def _told(self, observed: Row, outcome: Outcome, reclaimed: list[Reclaim]) -> Row:
+    def _told(self, observed: Row, outcome: PassOutcome, reclaimed: list[Reclaim]) -> Row:
         state, resource = outcome.state, outcome.starved_resource
         found: Row = {
             "at": observed["at"],

@@ -53,7 +53,7 @@ _NUMBER_OF_VALUES: Final[Mapping[str, Callable[[int], bool]]] = {
 }
 
 #: Whether a label's value meets a requirement; None if there is no such label.
-Verdict: TypeAlias = Callable[[str | None], bool]
+LabelTest: TypeAlias = Callable[[str | None], bool]
 
 
 def required_terms(affinity: NodeAffinity | None) -> Sequence[NodeSelectorTerm] | None:
@@ -76,11 +76,11 @@ def matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -
     if not term.match_expressions and not term.match_fields:
         return False
     return all(
-        verdict_of(requirement)(labels.get(requirement.key)) for requirement in term.match_expressions or ()
-    ) and all(field_verdict_of(requirement)(name) for requirement in term.match_fields or ())
+        label_test(requirement)(labels.get(requirement.key)) for requirement in term.match_expressions or ()
+    ) and all(field_test(requirement)(name) for requirement in term.match_fields or ())
 
 
-def verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
+def label_test(requirement: NodeSelectorRequirement) -> LabelTest:
     """Whether a label's value (None: absent) meets the requirement."""
     test, values = OPERATORS.get(requirement.operator), requirement.values or ()
     count = _NUMBER_OF_VALUES.get(requirement.operator)
@@ -89,12 +89,12 @@ def verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
     return lambda value: test(value, values)
 
 
-def field_verdict_of(requirement: NodeSelectorRequirement) -> Verdict:
+def field_test(requirement: NodeSelectorRequirement) -> LabelTest:
     """Fields know two operators and one value; the only field of a node is its name."""
     if requirement.operator not in ("In", "NotIn") or len(requirement.values or ()) != 1:
         return _never
-    verdict = verdict_of(requirement)
-    return verdict if requirement.key == NAME_FIELD else lambda _: verdict("")
+    test = label_test(requirement)
+    return test if requirement.key == NAME_FIELD else lambda _: test("")
 
 
 def _never(_: str | None) -> bool:

@@ -47,7 +47,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class NodeAdmission:
     """Whether a node takes a pod, and which pods have to go for it."""
 
     refusal: Refusal | None = None
@@ -56,16 +56,16 @@ class Admission:
 
 def admit(
     pod: Obj, node: Obj, running: Sequence[Obj], conditions: Sequence[str] = (), overuse: Overuse | None = None
-) -> Admission:
+) -> NodeAdmission:
     """Ask the node whether it takes the pod; `conditions` are the pressures in force, `running` are its other pods."""
     refusal = pressure_refusal(pod, conditions) or _overuse_refusal(pod, overuse)
     if refusal is not None:
-        return Admission(refusal)
+        return NodeAdmission(refusal)
     allocation = _allocation(node, running)
     if not is_critical(pod):
-        return Admission(next(refusals(pod, node, allocation), None))
+        return NodeAdmission(next(refusals(pod, node, allocation), None))
     if (lasting := next(_lasting_refusals(pod, node, allocation), None)) is not None:
-        return Admission(lasting)
+        return NodeAdmission(lasting)
     return _with_preemption(pod, running, list(allocation.shortages(requested_amounts(pod))))
 
 
@@ -166,11 +166,11 @@ def _tolerations(pod: Obj) -> tuple[Toleration, ...]:
     return msgspec.convert(pod["spec"].get("tolerations") or (), tuple[Toleration, ...])
 
 
-def _with_preemption(pod: Obj, running: Sequence[Obj], shortages: Sequence[Shortage]) -> Admission:
+def _with_preemption(pod: Obj, running: Sequence[Obj], shortages: Sequence[Shortage]) -> NodeAdmission:
     """Others make room for a critical pod."""
     missing = {shortage.resource: shortage.missing for shortage in shortages}
     try:
-        return Admission(preempted=tuple(pods_to_preempt(pod, running, missing)))
+        return NodeAdmission(preempted=tuple(pods_to_preempt(pod, running, missing)))
     except NobodyToPreempt as error:
         message = f"Unexpected error while attempting to recover from admission failure: {error}"
-        return Admission(Refusal(UNEXPECTED, message))
+        return NodeAdmission(Refusal(UNEXPECTED, message))

@@ -1,8 +1,8 @@
-"""In-place resize on the node: what a pod is allocated, and what becomes of a wish for something else.
+"""In-place resize on the node: what a pod is allocated, and what becomes of another desired size.
 
-    wished ─▶ allowed? ─▶ fits? ─▶ allocated, in progress
+    desired ─▶ allowed? ─▶ fits? ─▶ allocated, in progress
                  │          └─▶ deferred: looked at again when something changes
-                 └─▶ infeasible: until the pod wishes for something else
+                 └─▶ infeasible: until something else is desired
 
 A resize that does not fit even the empty node is deferred as well: the API server refuses it, so it hardly gets here.
 Source: pkg/kubelet/allocation.
@@ -43,7 +43,7 @@ class ResizeSettings:
 
 @dataclass(frozen=True, slots=True)
 class PendingResize:
-    """Why a pod does not have what it wishes for."""
+    """Why a pod is not allocated what is desired."""
 
     reason: str
     message: str
@@ -74,7 +74,7 @@ class PodSize:
 
 @dataclass(frozen=True, slots=True)
 class NodePods:
-    """The pods of a node as they wish to be, and their sizes, by uid; and the uids of those that wait, in order."""
+    """The pods of a node as they are desired, and their sizes, by uid; and the uids of those that wait, in order."""
 
     node: Obj
     pods: Mapping[str, Obj]
@@ -105,7 +105,7 @@ def allocation(pod: Obj) -> Allocated:
 
 
 def with_allocation(pod: Obj, allocated: Allocated) -> Obj:
-    """The pod with what it is allocated instead of what it wishes for."""
+    """The pod with what it is allocated instead of what is desired."""
     spec = dict(pod["spec"])
     for kind in ("containers", "initContainers"):
         if kind in spec:
@@ -198,7 +198,7 @@ def _infeasible(pod: Obj, allocated: Allocated, settings: ResizeSettings) -> Ite
 
 
 def _is_changed(pod: Obj, allocated: Allocated, name: str) -> bool:
-    """Whether a container wishes for another request of the resource; Guaranteed pods have limits that are equal."""
+    """Whether a container is to have another request of it; the limits of Guaranteed pods are equal."""
     return any(
         _request(container.get("resources"), name) != _request(allocated.get(container["name"]), name)
         for container in _resizable(pod["spec"])
@@ -206,7 +206,7 @@ def _is_changed(pod: Obj, allocated: Allocated, name: str) -> bool:
 
 
 def _unswappable(pod: Obj, allocated: Allocated) -> Iterator[str]:
-    """Containers that wish for another memory request without a restart: their share of the swap would change."""
+    """Containers that are to have another memory request without a restart: their share of the swap would change."""
     for container in _resizable(pod["spec"]):
         policies = {policy["resourceName"]: policy["restartPolicy"] for policy in container.get("resizePolicy") or ()}
         before = _request(allocated.get(container["name"]), "memory")
@@ -223,8 +223,8 @@ def _resizable(spec: Obj) -> Iterator[Obj]:
     yield from filter(is_sidecar, spec.get("initContainers") or ())
 
 
-def _same(wished: Allocated, allocated: Allocated) -> bool:
-    return {name: _canonical(resources) for name, resources in wished.items()} == {
+def _same(desired: Allocated, allocated: Allocated) -> bool:
+    return {name: _canonical(resources) for name, resources in desired.items()} == {
         name: _canonical(resources) for name, resources in allocated.items()
     }
 
@@ -242,8 +242,8 @@ def _goes_before(state: NodePods, uid: str, other: str) -> bool:
 
 def _is_growing(state: NodePods, uid: str) -> bool:
     pod = state.pods[uid]
-    wished, held = pod_requests(pod["spec"]), pod_requests(with_allocation(pod, state.sizes[uid].allocated)["spec"])
-    return any(wished.get(name, ZERO) > held.get(name, ZERO) for name in ("cpu", "memory"))
+    desired, held = pod_requests(pod["spec"]), pod_requests(with_allocation(pod, state.sizes[uid].allocated)["spec"])
+    return any(desired.get(name, ZERO) > held.get(name, ZERO) for name in ("cpu", "memory"))
 
 
 def _importance(state: NodePods, uid: str) -> tuple[int, bool, float]:

@@ -1,4 +1,4 @@
-"""The events of in-place resizing. Their messages carry a summary of what the pod wishes for, as JSON.
+"""The events of in-place resizing. Their messages carry a summary of the desired resources, as JSON.
 
 Source: pkg/kubelet/events.
 """

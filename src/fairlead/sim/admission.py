@@ -20,12 +20,12 @@ from fairlead.api.pods import Pod
 from fairlead.api.scheduling import Container
 from fairlead.api.taints import NO_EXECUTE
 from fairlead.caches import bounded_cache
-from fairlead.node.admission import Admission, Refusal, admit, refusal_for, refusals
+from fairlead.node.admission import NodeAdmission, Refusal, admit, refusal_for, refusals
 from fairlead.node.allocation import NodeAllocation, whole_amounts
 from fairlead.node.critical import is_critical
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.preemption import preempted_condition, preempted_status
-from fairlead.sim.containers import Departure
+from fairlead.sim.containers import PodKill
 
 _OS_LABEL: Final = "kubernetes.io/os"
 #: What a specification contains that has such a field; hardly any has.
@@ -37,18 +37,18 @@ _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
 
 def admission_of(
     pod: Pod, node: Node | None, allocation: NodeAllocation, others: Callable[[], Iterable[Pod]]
-) -> Admission:
+) -> NodeAdmission:
     """Whether the node takes a pod that is bound to it; `others` are those that it may have to send away."""
     refusal = refusal_of(pod, node, allocation)
     if refusal is None or node is None or not is_critical(manifest := _manifest(pod)):
-        return Admission(refusal)
+        return NodeAdmission(refusal)
     return admit(manifest, msgspec.to_builtins(node), [_manifest(other) for other in others()])
 
 
-def departure_for_critical(pod: Pod, now: float) -> Departure:
+def kill_for_critical(pod: Pod, now: float) -> PodKill:
     """How a pod goes that has to make room for a critical one."""
     stop_seconds = stop_timeout(grace_period(_manifest(pod)).seconds)
-    return Departure(preempted_status(), preempted_condition(), stop_seconds, now)
+    return PodKill(preempted_status(), preempted_condition(), stop_seconds, now)
 
 
 def refusal_of(pod: Pod, node: Node | None, allocation: NodeAllocation) -> Refusal | None:

@@ -38,7 +38,7 @@ class Step(msgspec.Struct, frozen=True):  # made at every step, ten times as fas
     wake_at: float | None = None
 
 
-class Departure(msgspec.Struct, frozen=True):
+class PodKill(msgspec.Struct, frozen=True):
     """The node has no room for the pod any more, or not enough of something."""
 
     #: Phase, reason and message of its end, and the condition that tells of it.
@@ -63,7 +63,7 @@ class PodRun:
         "_records",
         "address",
         "deleted_at",
-        "departure",
+        "kill",
         "needs",
         "reported_version",
         "seen_at",
@@ -72,7 +72,7 @@ class PodRun:
     def __init__(self, pod: Pod, address: int, now: float) -> None:
         self.seen_at = now
         self.deleted_at: float | None = None
-        self.departure: Departure | None = None
+        self.kill: PodKill | None = None
         self.address = address
         #: The resourceVersion that the pod got by what was last reported of it.
         self.reported_version = ""
@@ -105,8 +105,8 @@ class PodRun:
             return self._stop(pod, place, self.deleted_at, now)
         if pod.is_finished:
             return Step()
-        if self.departure is not None:
-            return self._depart(pod, place, self.departure, now)
+        if self.kill is not None:
+            return self._end_killed(pod, place, self.kill, now)
         start_at = self.seen_at + start_seconds(pod)
         if not self._has_sandbox and now < start_at:
             return Step(wake_at=start_at)
@@ -180,16 +180,16 @@ class PodRun:
         reached = final_phase([record for _, record in containers.main])
         return Step(self._status(pod, containers, reached, place, now), is_gone=True)
 
-    def _depart(self, pod: Pod, place: Place, departure: Departure, now: float) -> Step:
+    def _end_killed(self, pod: Pod, place: Place, kill: PodKill, now: float) -> Step:
         """A pod that has to go stays as an object, with what happened to it."""
         containers = self._containers(pod)
-        stop_at = self._wind_down(pod, containers, departure.since, departure.stop_seconds, now)
+        stop_at = self._wind_down(pod, containers, kill.since, kill.stop_seconds, now)
         if now < stop_at:
             return Step(wake_at=stop_at)
         self._is_over = True
-        status = self._status(pod, containers, departure.status["phase"], place, now) | departure.status
-        if departure.condition is not None:
-            status["conditions"].append(departure.condition | {"lastTransitionTime": timestamp(now)})
+        status = self._status(pod, containers, kill.status["phase"], place, now) | kill.status
+        if kill.condition is not None:
+            status["conditions"].append(kill.condition | {"lastTransitionTime": timestamp(now)})
         return Step(status)
 
     def _wind_down(self, pod: Pod, containers: Containers, since: float, grace: float, now: float) -> float:

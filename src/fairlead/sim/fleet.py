@@ -22,7 +22,7 @@ from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
 from fairlead.client.events import NORMAL, EventRecorder
 from fairlead.client.informer import Informers
-from fairlead.node.admission import Admission
+from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
 from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.starting import NOTHING
@@ -31,7 +31,7 @@ from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.admission import admission_of, departure_for_critical, host_ports_of, wants
+from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
 from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
 from fairlead.sim.sources import Sources
@@ -314,7 +314,7 @@ class Fleet:
         allocation, uid = self._allocations[pod.spec.node_name], pod.metadata.uid
         if uid in allocation.held:
             return self._waits_for_room(pod)
-        admission = Admission()
+        admission = NodeAdmission()
         if pod.status.phase != "Running":
             node = self._nodes.get(pod.spec.node_name)
             admission = admission_of(pod, node, allocation, lambda: self._others(pod, allocation))
@@ -340,7 +340,7 @@ class Fleet:
             if other is None or other.metadata.uid != meta["uid"]:
                 continue
             run = self._run(other, moment)
-            run.departure = run.departure or departure_for_critical(other, moment)
+            run.kill = run.kill or kill_for_critical(other, moment)
             self._awaited.setdefault(meta["uid"], set()).add(pod.metadata.key)
             if self._recorder:
                 self._recorder.event(other, "Warning", PREEMPTING, MESSAGE)

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate
 from fairlead.node.eviction.local_storage import over_limits
-from fairlead.node.eviction.messages import EVICTED, account
+from fairlead.node.eviction.messages import EVICTED, eviction_message
 from fairlead.node.eviction.ranking import Overuse, Usages, first_victim
 from fairlead.node.eviction.reclaim import Reclaim, reclaims
 from fairlead.node.eviction.settings import EvictionSettings
@@ -79,7 +79,7 @@ class EvictionState:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EvictionInputs:
     """What a pass looks at besides the node's figures."""
 
     filesystems: FileSystems
@@ -90,7 +90,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassOutcome:
     state: EvictionState
     #: What the node is about to reclaim: it says so in an event.
     starved_resource: str = ""
@@ -98,32 +98,34 @@ class Outcome:
 
 
 #: Yields what is to be freed on the node, and is sent what is observed after that.
-Pass: TypeAlias = Generator[tuple[Reclaim, ...], NodeStats, Outcome]
+EvictionPass: TypeAlias = Generator[tuple[Reclaim, ...], NodeStats, PassOutcome]
 
 
-def eviction_pass(settings: EvictionSettings, state: EvictionState, stats: NodeStats, node: Node, now: float) -> Pass:
+def eviction_pass(
+    settings: EvictionSettings, state: EvictionState, stats: NodeStats, inputs: EvictionInputs, now: float
+) -> EvictionPass:
     if not settings.thresholds and not settings.local_storage_limits:
-        return Outcome(state)
-    observations = stats.observations(node.filesystems)
+        return PassOutcome(state)
+    observations = stats.observations(inputs.filesystems)
     before = state.observations
-    state = _observed(_watched(settings, state, node.filesystems), state, observations, settings, now)
+    state = _observed(_watched(settings, state, inputs.filesystems), state, observations, settings, now)
     if settings.local_storage_limits:
-        limits = over_limits(node.candidates, node.usages, node.filesystems)
+        limits = over_limits(inputs.candidates, inputs.usages, inputs.filesystems)
         evictions = tuple(
             Eviction(candidate, message, IMMEDIATE_GRACE_SECONDS, is_disruption=False) for candidate, message in limits
         )
         if evictions:
-            return Outcome(state, evictions=evictions)
+            return PassOutcome(state, evictions=evictions)
     due = _due(state.past_grace, observations, before)
     if not due:
-        return Outcome(state)
+        return PassOutcome(state)
     resource = RESOURCE[due[0].signal]
-    if wanted := reclaims(due[0].signal, node.filesystems):
-        after = (yield wanted).observations(node.filesystems)
+    if wanted := reclaims(due[0].signal, inputs.filesystems):
+        after = (yield wanted).observations(inputs.filesystems)
         if not any(unresolved(state.thresholds or (), after)):
-            return Outcome(state, resource)
-    victim = _victim(due, observations, node, settings.maximum_grace_seconds)
-    return Outcome(state, resource, () if victim is None else (victim,))
+            return PassOutcome(state, resource)
+    victim = _victim(due, observations, inputs, settings.maximum_grace_seconds)
+    return PassOutcome(state, resource, () if victim is None else (victim,))
 
 
 def _watched(
@@ -175,15 +177,15 @@ def _is_fresh(observation: Observation | None, before: Observation | None) -> bo
 
 
 def _victim(
-    due: Sequence[Threshold], observations: Observations, node: Node, maximum_grace_seconds: int
+    due: Sequence[Threshold], observations: Observations, inputs: EvictionInputs, maximum_grace_seconds: int
 ) -> Eviction | None:
     """The first pod in the order of eviction that is not critical."""
     target = due[0]
-    candidate = first_victim(node.candidates, node.usages, target.signal, node.filesystems, node.overuse)
+    candidate = first_victim(inputs.candidates, inputs.usages, target.signal, inputs.filesystems, inputs.overuse)
     if candidate is None:
         return None
-    resource, usage = RESOURCE[target.signal], node.usages.get(candidate.uid)
-    message, annotations = account(resource, candidate, usage, due, observations)
+    resource, usage = RESOURCE[target.signal], inputs.usages.get(candidate.uid)
+    message, annotations = eviction_message(resource, candidate, usage, due, observations)
     grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
     return Eviction(candidate, message, grace_seconds, annotations)
 

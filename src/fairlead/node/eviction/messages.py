@@ -22,7 +22,7 @@ OFFENDING_POD_USAGE: Final = "offending_pod_usage"
 STARVED_RESOURCE: Final = "starved_resource"
 
 
-class Account(NamedTuple):
+class EvictionMessage(NamedTuple):
     """The message, and the annotations of the event."""
 
     message: str
@@ -49,17 +49,17 @@ def container_over_storage_limit(container: str, limit: Quantity) -> str:
     return f'Container {container} exceeded its local ephemeral storage limit "{limit}". '
 
 
-def account(
+def eviction_message(
     resource: str,
     candidate: Candidate,
     usage: PodUsage | None,
     thresholds: Sequence[Threshold],
     observations: Observations,
-) -> Account:
+) -> EvictionMessage:
     """Why this pod goes because that resource is short; `thresholds` are those that are due, the first counts most."""
     parts = [f"The node was low on resource: {resource}. ", _shortage(resource, thresholds, observations)]
     if usage is None:
-        return Account("".join(parts), {})
+        return EvictionMessage("".join(parts), {})
     annotations: dict[str, str] = {}
     if resource == MEMORY and candidate.pod_level_memory is not None and usage.memory is not None:
         used = str(amount(MEMORY, usage.memory))
@@ -73,7 +73,7 @@ def account(
         OFFENDING_CONTAINERS_USAGE: ",".join(consumed for _, consumed, _ in offenders),
         STARVED_RESOURCE: resource,
     }
-    return Account("".join(parts), annotations)
+    return EvictionMessage("".join(parts), annotations)
 
 
 def _shortage(resource: str, thresholds: Sequence[Threshold], observations: Observations) -> str:

@@ -14,13 +14,13 @@ import numpy as np
 
 from fairlead.api.node_affinity import (
     NAME_FIELD,
+    LabelTest,
     NodeSelectorTerm,
-    Verdict,
-    field_verdict_of,
+    field_test,
+    label_test,
     matches_term,
     meets_required,
     required_terms,
-    verdict_of,
 )
 from fairlead.api.node_affinity import NodeAffinity as NodeAffinityTerms
 from fairlead.api.scheduling import Node
@@ -155,10 +155,10 @@ def _term_mask(term: NodeSelectorTerm, snapshot: Snapshot, rows: Rows) -> Mask:
         if requirement.operator == "In":
             mask &= has_label(snapshot, rows, requirement.key, requirement.values or ())
         else:
-            mask &= _label_mask(snapshot, rows, requirement.key, verdict_of(requirement))
+            mask &= _label_mask(snapshot, rows, requirement.key, label_test(requirement))
     for requirement in term.match_fields or ():
-        verdict = field_verdict_of(requirement)
-        mask &= np.fromiter((verdict(snapshot.names[row]) for row in rows), dtype=np.bool_, count=len(rows))
+        test = field_test(requirement)
+        mask &= np.fromiter((test(snapshot.names[row]) for row in rows), dtype=np.bool_, count=len(rows))
     return mask
 
 
@@ -173,8 +173,8 @@ def has_label(snapshot: Snapshot, rows: Rows, key: str, values: Sequence[str]) -
     return mask
 
 
-def _label_mask(snapshot: Snapshot, rows: Rows, key: str, verdict: Verdict) -> Mask:
-    mask: Mask = snapshot.labels(key).map(rows, verdict) != 0
+def _label_mask(snapshot: Snapshot, rows: Rows, key: str, test: LabelTest) -> Mask:
+    mask: Mask = snapshot.labels(key).map(rows, test) != 0
     return mask
 
 
