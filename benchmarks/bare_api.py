@@ -29,7 +29,7 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
-from fairlead.runtime import chance, clock
+from fairlead.runtime import clock, rng
 
 
 class BareApi:
@@ -75,13 +75,13 @@ class BareApi:
         if subresource == "binding":
             return self._bind(resource, _key(name, namespace), obj)
         meta = obj.setdefault("metadata", {})
-        meta.setdefault("name", meta.get("generateName", "") + chance.name_suffix())
+        meta.setdefault("name", meta.get("generateName", "") + rng.name_suffix())
         if resource.namespaced:
             meta["namespace"] = namespace or meta.get("namespace", "default")
         key = _key(meta["name"], meta.get("namespace", ""))
         if key in self._objects.get(resource.qualified, {}):
             raise AlreadyExists.of(resource.plural, meta["name"], resource.group)
-        meta |= {"uid": chance.uid(), "creationTimestamp": clock.timestamp(), "generation": 1}
+        meta |= {"uid": rng.uid(), "creationTimestamp": clock.timestamp(), "generation": 1}
         return self._store(resource, key, obj, EventType.ADDED)
 
     async def update(

@@ -24,7 +24,7 @@ from fairlead.api.scheduling import Node, Pod
 from fairlead.api.verbs import Api, DeleteOptions
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
-from fairlead.runtime import chance, loops
+from fairlead.runtime import loops, rng
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.loop import Scheduler
@@ -84,7 +84,7 @@ class Run:
     """A cluster in which a scheduler is at work."""
 
     def __init__(self, api: Api, *, with_events: bool = False) -> None:
-        chance.seed(1)
+        rng.seed(1)
         self.api = api
         self.informers = Informers(api)
         self.recorder = SeriesRecorder(api, "default-scheduler", host="h") if with_events else None
@@ -222,7 +222,7 @@ async def churn() -> float:
 
 async def large() -> float:
     """Milliseconds for a decision among 150,000 pods: known requirements; the first of new ones beside it."""
-    chance.seed(1)
+    rng.seed(1)
     model = ClusterModel(Informers(BareApi()))
     snapshot = model.snapshot
     for number in range(NODES):

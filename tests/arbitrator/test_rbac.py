@@ -16,9 +16,9 @@ from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.informed import informed_world, own_name
+from fairlead.arbitrator.leader_endpoint import take_over
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.objects import GATE, GRANTED, MISSPELT_CONSUMERS, THE_NAME
-from fairlead.arbitrator.standing import take_over
 from fairlead.cli.arbitrator import LEASE
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers

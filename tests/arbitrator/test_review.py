@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.api.fields import told
+from fairlead.api.fields import aggregated
 from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup
@@ -68,7 +68,7 @@ def reviewed(obj: Obj, *others: Obj, old: Obj | None = None) -> Review:
 
 def wrong(obj: Obj, *others: Obj, old: Obj | None = None) -> str:
     errors = reviewed(obj, *others, old=old).errors
-    return told(errors) if errors else ""
+    return aggregated(errors) if errors else ""
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.deployment import Deployments
 from fairlead.controllers.replication import ReplicaSets, ReplicationControllers
 from fairlead.controllers.statefulset import StatefulSets
-from fairlead.runtime import chance, clock
+from fairlead.runtime import clock, rng
 from tests.controllers.cluster import Cluster, run
 from tests.played import played
 
@@ -121,7 +121,7 @@ def test_the_same_seed_makes_the_same_world(story: Callable[[Cluster], Awaitable
     worlds: list[Any] = []
 
     async def test(world: Cluster) -> None:
-        chance.seed(7)
+        rng.seed(7)
         await story(world)
         worlds.append([await world.all(kind) for kind in (builtin.PODS, builtin.REPLICA_SETS, builtin.EVENTS)])
 

@@ -10,7 +10,7 @@ import yaml
 
 from fairlead.api.builtin import JOBS, PODS, STATEFUL_SETS
 from fairlead.compose import Settings, simulation
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.tables.pods import PodSubject
@@ -34,7 +34,7 @@ def test_an_example_shows_what_the_page_says(shown: str, text: str) -> None:
             (pod,) = api.registry.each("pods", "default")
             return PodSubject(pod.obj(), now()).summary.reason
 
-    chance.seed(1)
+    rng.seed(1)
     assert run_virtual(run()) == shown
 
 

@@ -9,7 +9,7 @@ from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.encoded import encoded
 from fairlead.api.scheduling import Node, Pod
 from fairlead.api.services import Service
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import Nominate, NoRoom
 from tests.scheduler.scheduler_world import Cluster
@@ -22,7 +22,7 @@ class Pair:
     """Whatever happens, happens to both."""
 
     def __init__(self) -> None:
-        chance.seed(1)  # what hypothesis draws next may depend on where pods went
+        rng.seed(1)  # what hypothesis draws next may depend on where pods went
         self.real, self.slow = Cluster(), SlowCluster()
         self.placed: dict[str, str] = {}
         self.budgets: list[Obj] = []

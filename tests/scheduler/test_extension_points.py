@@ -12,7 +12,7 @@ import pytest
 from fairlead.api import builtin
 from fairlead.api.scheduling import GROUP_LABEL
 from fairlead.client.informer import Informers
-from fairlead.runtime import chance, loops
+from fairlead.runtime import loops, rng
 from fairlead.scheduler import plugins
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import load
@@ -73,7 +73,7 @@ class World:
 
 def scene(configuration: Obj, act: Callable[[World], Awaitable[None]]) -> None:
     async def play() -> None:
-        chance.seed(1)
+        rng.seed(1)
         async with RegistryApi() as api:
             await api.define(POD_GROUPS)
             informers = Informers(api)

@@ -17,7 +17,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
-from fairlead.runtime import chance, loops
+from fairlead.runtime import loops, rng
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.loop import Scheduler
 from tests.registry_api import RegistryApi
@@ -86,7 +86,7 @@ def in_cluster(story: Callable[[Running], Awaitable[None]], *, refusals: int = 0
     """Play a story in virtual time."""
 
     async def play() -> None:
-        chance.seed(1)
+        rng.seed(1)
         async with FlakyApi(refusals) as api:
             running = Running(api)
             parts = (running.informers.run(), running.recorder.run(), running.scheduler.run())

@@ -12,7 +12,7 @@ from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.compose import Settings, simulation
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.scheduler.configuration import load
 from fairlead.sim.nodes import NodeShape, uniform
@@ -32,7 +32,7 @@ def live(test: Callable[[Api], Awaitable[None]], nodes: int = 3, **settings: Any
         async with simulation(Settings(nodes=tuple(made), **settings)) as (api, _):
             await test(api)
 
-    chance.seed(1)
+    rng.seed(1)
     run_virtual(run())
 
 

@@ -26,7 +26,7 @@ from fairlead.api.errors import (
 )
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType, WriteOptions
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.context import INTERNAL
 from fairlead.store.base import StoreUnavailable
@@ -65,9 +65,9 @@ async def test_a_taken_name_is_refused(world: World) -> None:
 @played(run)
 async def test_a_generated_name_avoids_those_that_are_taken(world: World) -> None:
     prefix = {"metadata": {"generateName": "a-"}}
-    chance.seed(1)
+    rng.seed(1)
     first = await world.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}})
-    chance.seed(1)
+    rng.seed(1)
     second = await world.create(CONFIG_MAPS, prefix)
     names = [one["metadata"]["name"] for one in (first, second)]
     assert len({*names}) == 2

@@ -16,7 +16,7 @@ from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.cli.inputs import node_objects
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components, simulation
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
@@ -39,7 +39,7 @@ def simulated(nodes: int, check: Callable[[UserApi, Informers], Awaitable[None]]
         async with simulation(settings) as (api, informers):
             await check(api, informers)
 
-    chance.seed(1)
+    rng.seed(1)
     run_virtual(run())
 
 

@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.objects import Obj
 from fairlead.cli.simulate import Progress, replay, run_seconds
 from fairlead.compose import Settings
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.behaviour import LIFETIME_SECONDS
 from fairlead.sim.nodes import NodeShape, uniform
@@ -21,7 +21,7 @@ TRACE = SHARED / "data" / "openb"
 
 
 def simulated(nodes: int, arrivals: list[Arrival], limit: float | None = None, seed: int = 1) -> Obj:
-    chance.seed(seed)
+    rng.seed(seed)
     settings = Settings(nodes=tuple(uniform(nodes, NodeShape("2", "4Gi"))))
     return run_virtual(replay(settings, arrivals, limit, Progress(len(arrivals), is_quiet=True)))
 
@@ -88,7 +88,7 @@ def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> N
 @pytest.mark.skipif(not TRACE.exists(), reason="../shared/data/openb is not here")
 def test_the_production_trace_replays_with_the_same_digest_every_time() -> None:
     def run() -> Obj:
-        chance.seed(1)
+        rng.seed(1)
         settings = Settings(nodes=tuple(read_nodes(Path(TRACE, "openb_node_list_all_node.csv"))))
         arrivals = read_pods(Path(TRACE, "openb_pod_list_default.csv"))[:1500]
         return run_virtual(replay(settings, arrivals, None, Progress(0, is_quiet=True)))

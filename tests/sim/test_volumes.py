@@ -15,7 +15,7 @@ from fairlead.api.builtin import PERSISTENT_VOLUMES as VOLUMES
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.compose import COMPONENTS, Settings, cluster, simulation
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.loops import run, run_virtual
 from fairlead.sim.nodes import NodeShape, uniform
 
@@ -28,7 +28,7 @@ def live(test: Callable[[Api], Awaitable[None]], imported: Sequence[Obj] = ()) -
         async with simulation(settings) as (api, _):
             await test(api)
 
-    chance.seed(1)
+    rng.seed(1)
     run_virtual(main())
 
 

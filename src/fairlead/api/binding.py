@@ -88,7 +88,7 @@ def best_match(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
     """The volume for a claim wherever its pods will be: one with the fewest ways of access that do, among them one that
     is kept for the claim, else the smallest.
     """
-    found = (one for one in volumes if offers_access(one, claim) and may_have(one, claim))
+    found = (volume for volume in volumes if offers_access(volume, claim) and may_have(volume, claim))
     return min(found, key=_preference, default=None)
 
 
@@ -103,9 +103,9 @@ def _attributes(either: PersistentVolume | PersistentVolumeClaim) -> str:
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
     """The default class; of several the youngest."""
-    found = [one for one in classes if one.is_default]
-    found.sort(key=lambda one: one.metadata.name)
-    return max(found, key=lambda one: one.metadata.creation_timestamp, default=None)
+    found = [storage_class for storage_class in classes if storage_class.is_default]
+    found.sort(key=lambda storage_class: storage_class.metadata.name)
+    return max(found, key=lambda storage_class: storage_class.metadata.creation_timestamp, default=None)
 
 
 def keeping(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Obj | None:

@@ -43,12 +43,14 @@ class CustomResourceDefinition(Object):
 
     @property
     def is_established(self) -> bool:
-        return any(one.type == "Established" and one.status == "True" for one in self.status.conditions or ())
+        return any(
+            condition.type == "Established" and condition.status == "True" for condition in self.status.conditions or ()
+        )
 
     def resources(self) -> Iterator[Resource]:
         """One row for each version that is served, the stored one first."""
         if self.is_established:
-            for version in sorted(self.spec.versions, key=lambda one: not one.storage):
+            for version in sorted(self.spec.versions, key=lambda version: not version.storage):
                 if version.served:
                     yield self._row(version)
 

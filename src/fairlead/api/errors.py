@@ -42,8 +42,8 @@ class Cause:
     field: str = ""
 
     def encode(self) -> Obj:
-        told = {"reason": self.reason, "message": self.message, "field": self.field}
-        return {key: value for key, value in told.items() if value}
+        fields = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {key: value for key, value in fields.items() if value}
 
 
 #: How many characters the causes of a refusal may have together, and its message.

@@ -31,7 +31,7 @@ class Errors(Causes):
 
     def not_supported(self, path: str, value: Any, supported: Iterable[str], *, sort: bool = True) -> None:
         """`Unsupported value: "x": supported values: "A", "B"`; listed sorted, as Go lists a set."""
-        allowed = ", ".join(quoted(one) for one in (sorted(supported) if sort else supported))
+        allowed = ", ".join(quoted(value) for value in (sorted(supported) if sort else supported))
         detail = f"supported values: {allowed}" if allowed else ""
         self._add_about(value, "FieldValueNotSupported", "Unsupported value", path, detail)
 
@@ -77,14 +77,14 @@ def validate_choice(value: str, allowed: Sequence[str], path: str, errors: Error
 def invalid(kind: str, name: str, causes: Iterable[Cause], group: str = "") -> Invalid:
     """`Pod "x" is invalid: …`: the text says each thing once, the causes keep repetitions (as upstream's do)."""
     found = Causes(causes)
-    said = told(found)
+    message = aggregated(found)
     who = f"{kind}.{group}" if group else kind
-    return Invalid(f'{who} "{name}" is invalid: {said}', name=name, group=group, kind=kind, causes=found)
+    return Invalid(f'{who} "{name}" is invalid: {message}', name=name, group=group, kind=kind, causes=found)
 
 
-def told(causes: Iterable[Cause]) -> str:
+def aggregated(causes: Iterable[Cause]) -> str:
     """All causes in one text (Go's aggregate of errors): each is told once, several in brackets."""
-    texts = list(dict.fromkeys(f"{one.field}: {one.message}" if one.field else one.message for one in causes))
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 

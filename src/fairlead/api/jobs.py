@@ -88,7 +88,9 @@ class JobStatus(WrittenView):
 
     def condition(self, type_: str) -> JobCondition | None:
         """The condition of that type, if it is true."""
-        return next((one for one in self.conditions if one.type == type_ and one.status == "True"), None)
+        return next(
+            (condition for condition in self.conditions if condition.type == type_ and condition.status == "True"), None
+        )
 
 
 class Job(Object):

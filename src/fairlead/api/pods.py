@@ -200,7 +200,7 @@ class Pod(Object):
 
     @property
     def ready_condition(self) -> Condition | None:
-        return next((one for one in self.status.conditions if one.type == "Ready"), None)
+        return next((condition for condition in self.status.conditions if condition.type == "Ready"), None)
 
     @property
     def is_ready(self) -> bool:

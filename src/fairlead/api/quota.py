@@ -177,16 +177,16 @@ def effective_resources(pod: Obj) -> tuple[Amounts, Amounts]:
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     reported = {
-        one.get("name"): one
+        container_status.get("name"): container_status
         for field in ("containerStatuses", "initContainerStatuses")
-        for one in status.get(field) or ()
-        if "allocatedResources" in one or "resources" in one
+        for container_status in status.get(field) or ()
+        if "allocatedResources" in container_status or "resources" in container_status
     }
     if not reported:
         return pod_requests(spec), pod_limits(spec)
     is_infeasible = any(
-        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
-        for one in status.get("conditions") or ()
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in status.get("conditions") or ()
     )
     views = [
         _as_reported(spec, reported, resources_of, is_infeasible=is_infeasible)
@@ -207,7 +207,8 @@ def _as_reported(
         return container | {"resources": resources_of(reported.get(container.get("name", ""), {}), wanted)}
 
     return spec | {
-        field: [replaced(one) for one in spec.get(field) or ()] for field in ("containers", "initContainers")
+        field: [replaced(container) for container in spec.get(field) or ()]
+        for field in ("containers", "initContainers")
     }
 
 

@@ -19,7 +19,7 @@ class Reference(WrittenView):
     field_path: str = ""
 
     def encode(self) -> Obj:
-        told = {
+        fields = {
             "kind": self.kind,
             "namespace": self.namespace,
             "name": self.name,
@@ -28,7 +28,7 @@ class Reference(WrittenView):
             "resourceVersion": self.resource_version,
             "fieldPath": self.field_path,
         }
-        return {key: value for key, value in told.items() if value}
+        return {key: value for key, value in fields.items() if value}
 
 
 def reference(obj: Object, resource: Resource | None = None, field_path: str = "") -> Reference:

@@ -178,4 +178,4 @@ class Pod(Object):
         return self.status.phase in FINISHED
 
     def condition(self, type_: str) -> Condition | None:
-        return next((one for one in self.status.conditions or () if one.type == type_), None)
+        return next((condition for condition in self.status.conditions or () if condition.type == type_), None)

@@ -21,7 +21,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.arbitrator import evicting, twin
+from fairlead.arbitrator import evicting, legacy_group
 from fairlead.arbitrator.books import Kind, is_gated, is_waiting, limited, requested
 from fairlead.arbitrator.decide import decide
 from fairlead.arbitrator.definitions import definitions
@@ -48,9 +48,9 @@ from fairlead.arbitrator.outcomes import Outcome
 from fairlead.arbitrator.publishing import Notice, Publisher, Report, futility
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import Alike, Plan, Room, plan
+from fairlead.arbitrator.retrigger import wake
 from fairlead.arbitrator.spare import Holdings
 from fairlead.arbitrator.trials import Trials
-from fairlead.arbitrator.waking import wake
 from fairlead.client.events import WARNING, Recorder
 from fairlead.client.informer import Informers
 from fairlead.golang.durations import non_negative_seconds
@@ -155,7 +155,7 @@ class Arbitrator:
         self._namespaces, self._quotas = of(builtin.NAMESPACES, Object), of(builtin.RESOURCE_QUOTAS, ResourceQuota)
         self._budgets = of(builtin.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
         self._consumers, self._groups = of(CONSUMERS, Consumer), of(CONSUMER_GROUPS, ConsumerGroup)
-        self._twins = of(MISSPELT_CONSUMERS, Consumer)
+        self._legacy_consumers = of(MISSPELT_CONSUMERS, Consumer)
         self._policies, self._allocations = of(POLICIES, ArbitratorPolicy), of(ALLOCATIONS, Allocation)
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
         self._waiting = self._pods.index("waiting", lambda pod: (pod.metadata.namespace,) if is_waiting(pod) else ())
@@ -170,10 +170,10 @@ class Arbitrator:
         self._budgets.subscribe(self._changed)
         self._consumers.subscribe(self._changed)
         self._groups.subscribe(self._changed)
-        self._twins.subscribe(self._changed)
+        self._legacy_consumers.subscribe(self._changed)
         self._policies.subscribe(self._changed)
         heard = (self._pods, self._nodes, self._namespaces, self._quotas, self._budgets, self._consumers)
-        for informer in (*heard, self._twins, self._groups, self._policies, self._allocations):
+        for informer in (*heard, self._legacy_consumers, self._groups, self._policies, self._allocations):
             await informer.synced()
         self._pods.subscribe(self._trials.pod_event)
         self._heard_of.clear()  # these have been there for long enough
@@ -218,7 +218,7 @@ class Arbitrator:
         if is_edited:
             self._recall_back_offs()
         began, policy = clock.monotonic(), self._policy()
-        await twin.copy(self._api, self._twins, self._consumers)
+        await legacy_group.copy(self._api, self._legacy_consumers, self._consumers)
         self.books.select(policy.node_selector)
         self.books.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = await self._everyone()

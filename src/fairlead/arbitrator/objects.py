@@ -38,7 +38,7 @@ CONSUMERS: Final = _row("consumers", "Consumer", "csm", namespaced=True)
 CONSUMER_GROUPS: Final = _row("consumergroups", "ConsumerGroup", "csg", namespaced=False)
 ALLOCATIONS: Final = _row("allocations", "Allocation", "alloc", namespaced=True)
 POLICIES: Final = _row("arbitratorpolicies", "ArbitratorPolicy", "apol", namespaced=False)
-#: Of the documents' manifests, see `twin`.
+#: Of the documents' manifests, see `legacy_group`.
 MISSPELT_CONSUMERS: Final = replace(
     CONSUMERS, group=MISSPELT_GROUP, plural="kuabeconsumers", singular="kuabeconsumer", short_names=()
 )

@@ -12,7 +12,7 @@ from fairlead.api.verbs import Api
 from fairlead.cli.failures import WrongUsage
 from fairlead.client.kubeconfig import Access, in_cluster, load
 from fairlead.client.leader import Election, Terms
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.stopping import stop_signals
 
 
@@ -28,7 +28,7 @@ def access_of(kubeconfig: Path | None, context: str) -> Access:
 
 def candidate(api: Api, terms: Terms) -> Election:
     """This process, as one of several that could do the work."""
-    return Election(api, f"{socket.gethostname()}_{chance.uid()}", terms)
+    return Election(api, f"{socket.gethostname()}_{rng.uid()}", terms)
 
 
 async def serve(work: Callable[[], Awaitable[None]], election: Election | None) -> None:

@@ -14,11 +14,11 @@ from fairlead.api.verbs import Api
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.informed import informed_world, own_name
+from fairlead.arbitrator.leader_endpoint import take_over
 from fairlead.arbitrator.ledger import Ledger
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.metrics import Metrics
 from fairlead.arbitrator.serving import Address, State, Tls, check, listening
-from fairlead.arbitrator.standing import take_over
 from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.client.http import HttpApi

@@ -19,7 +19,7 @@ from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_uint
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
 from fairlead.runtime.memory import keep_started
@@ -96,7 +96,7 @@ def simulate(
                     err=True,
                 )
     began = time.perf_counter()
-    chance.seed(seed)
+    rng.seed(seed)
     try:
         with explained(dumps):
             began_at = latest_date(imported) or DEFAULT_EPOCH

@@ -29,7 +29,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import Api, PatchType
 from fairlead.caches import LruCache
-from fairlead.runtime import chance, clock
+from fairlead.runtime import clock, rng
 from fairlead.runtime.token_bucket import TokenBucket
 
 NORMAL: Final = "Normal"
@@ -54,7 +54,7 @@ ROUNDS_PER_REFRESH = 5  # every half hour
 log = logging.getLogger(__name__)
 
 
-class Said(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
+class EventRecord(msgspec.Struct, frozen=True):  # made at every event, five times as fast as a frozen dataclass
     """One thing to tell, as it was when it happened."""
 
     regarding: Reference
@@ -78,7 +78,7 @@ class Recorder:
     def __init__(self, api: Api, component: str, *, host: str = "") -> None:
         self._api, self._component, self._host = api, component, host
         self._names = _Names(component)
-        self._queue: deque[Said] = deque()
+        self._queue: deque[EventRecord] = deque()
         self._dropped = 0
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
@@ -103,10 +103,10 @@ class Recorder:
             return
         regarding = _as_reference(obj)
         at = clock.now()
-        other = None if related is None else _as_reference(related)
+        about = None if related is None else _as_reference(related)
         name = self._names.next(regarding.name, at)
         self._queue.append(
-            Said(regarding, type_, reason, message, action, other, at, name, component or self._component)
+            EventRecord(regarding, type_, reason, message, action, about, at, name, component or self._component)
         )
         self._idle.clear()
         self._ready.set()
@@ -127,7 +127,7 @@ class Recorder:
             self._ready.clear()
             await self._ready.wait()
 
-    async def _record(self, said: Said) -> None:
+    async def _record(self, record: EventRecord) -> None:
         raise NotImplementedError
 
     async def _write(self, event: Obj, patch: Obj | None = None) -> None:
@@ -141,7 +141,7 @@ class Recorder:
                 return
             except OSError as error:
                 log.warning("unable to write event (may retry after sleeping): %s", error)
-            await asyncio.sleep(RETRY_SECONDS * (chance.source().random() if attempt == 0 else 1.0))
+            await asyncio.sleep(RETRY_SECONDS * (rng.source().random() if attempt == 0 else 1.0))
 
     async def _send(self, event: Obj, patch: Obj | None) -> Encoded:
         meta = event["metadata"]
@@ -154,15 +154,15 @@ class Recorder:
                 log.debug("event %s is gone, creating it again", meta["name"])
         return await self._api.create(builtin.EVENTS, event, meta["namespace"])
 
-    def _new(self, said: Said) -> Obj:
+    def _new(self, record: EventRecord) -> Obj:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": said.name, "namespace": said.namespace},
-            "involvedObject": said.regarding.encode(),
-            "reason": said.reason,
-            "message": said.message,
-            "type": said.type,
+            "metadata": {"name": record.name, "namespace": record.namespace},
+            "involvedObject": record.regarding.encode(),
+            "reason": record.reason,
+            "message": record.message,
+            "type": record.type,
         }
 
 
@@ -175,48 +175,48 @@ class EventRecorder(Recorder):
         self._seen: LruCache[Hashable, _Seen] = LruCache(REMEMBERED)
         self._limits: LruCache[Hashable, TokenBucket] = LruCache(REMEMBERED)
 
-    async def _record(self, said: Said) -> None:
-        key, message = self._combined(said)
-        seen = self._seen.get(key) or _Seen(said.name, said.at)
+    async def _record(self, record: EventRecord) -> None:
+        key, message = self._combined(record)
+        seen = self._seen.get(key) or _Seen(record.name, record.at)
         self._seen.put(key, seen)
         seen.count += 1
-        if not self._may_speak(said):
+        if not self._is_allowed(record):
             return
-        event = self._counted(said, message, seen)
+        event = self._counted(record, message, seen)
         again = {"count": seen.count, "lastTimestamp": event["lastTimestamp"], "message": message}
         await self._write(event, again if seen.count > 1 else None)
 
-    def _combined(self, said: Said) -> tuple[Hashable, str]:
+    def _combined(self, record: EventRecord) -> tuple[Hashable, str]:
         """The key under which to count, and the message; both general once there are many similar events."""
-        group = (_identity(said.regarding), said.type, said.reason)
+        group = (_identity(record.regarding), record.type, record.reason)
         similar = self._similar.get(group)
-        if similar is None or said.at - similar.last > SIMILAR_SECONDS:
+        if similar is None or record.at - similar.last > SIMILAR_SECONDS:
             similar = _Similar()
         self._similar.put(group, similar)
-        similar.last = said.at
-        similar.messages[said.message] = None
+        similar.last = record.at
+        similar.messages[record.message] = None
         if len(similar.messages) < SIMILAR_EVENTS:
-            return (*group, said.regarding.field_path, said.message), said.message
+            return (*group, record.regarding.field_path, record.message), record.message
         similar.messages.popitem(last=False)
-        return group, f"(combined from similar events): {said.message}"
+        return group, f"(combined from similar events): {record.message}"
 
-    def _may_speak(self, said: Said) -> bool:
-        who = (_identity(said.regarding), said.type)
-        limit = self._limits.get(who) or TokenBucket(SPAM_REFILL_PER_SECOND, SPAM_BURST, said.at)
+    def _is_allowed(self, record: EventRecord) -> bool:
+        who = (_identity(record.regarding), record.type)
+        limit = self._limits.get(who) or TokenBucket(SPAM_REFILL_PER_SECOND, SPAM_BURST, record.at)
         self._limits.put(who, limit)
-        return limit.take(said.at)
+        return limit.take(record.at)
 
-    def _counted(self, said: Said, message: str, seen: _Seen) -> Obj:
-        source = {"component": said.component} | ({"host": self._host} if self._host else {})
-        return self._new(said) | {
-            "metadata": {"name": seen.name, "namespace": said.namespace},
+    def _counted(self, record: EventRecord, message: str, seen: _Seen) -> Obj:
+        source = {"component": record.component} | ({"host": self._host} if self._host else {})
+        return self._new(record) | {
+            "metadata": {"name": seen.name, "namespace": record.namespace},
             "message": message,
             "source": source,
             "firstTimestamp": clock.timestamp(seen.first),
-            "lastTimestamp": clock.timestamp(said.at),
+            "lastTimestamp": clock.timestamp(record.at),
             "count": seen.count,
             "eventTime": None,
-            "reportingComponent": said.component,
+            "reportingComponent": record.component,
             "reportingInstance": self._host,
         }
 
@@ -230,24 +230,24 @@ class SeriesRecorder(Recorder):
     def __init__(self, api: Api, component: str, *, host: str) -> None:
         super().__init__(api, component, host=host)
         self._seen: dict[Hashable, _Series] = {}
-        self._spoken = asyncio.Event()
+        self._began = asyncio.Event()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run(), name=f"events of {self._component}")
             group.create_task(self._tend(), name=f"event series of {self._component}")
 
-    async def _record(self, said: Said) -> None:
-        key = (said.regarding, said.related, said.type, said.reason, said.action)
+    async def _record(self, record: EventRecord) -> None:
+        key = (record.regarding, record.related, record.type, record.reason, record.action)
         series = self._seen.get(key)
         if series is None:
-            event = self._first(said)
-            self._seen[key] = _Series(event, said.at)
-            self._spoken.set()
+            event = self._first(record)
+            self._seen[key] = _Series(event, record.at)
+            self._began.set()
             await self._write(event)
             return
         series.count += 1
-        series.last = said.at
+        series.last = record.at
         if series.count == 2:  # later ones are written by `_tend`
             await self._write_series(series)
 
@@ -256,8 +256,8 @@ class SeriesRecorder(Recorder):
         began, round_ = clock.monotonic(), 0
         while True:
             while not self._seen:  # rounds in which nothing was said are left out, but counted
-                self._spoken.clear()
-                await self._spoken.wait()
+                self._began.clear()
+                await self._began.wait()
             round_ = max(round_, int((clock.monotonic() - began) // SERIES_FINISH_SECONDS)) + 1
             await asyncio.sleep(began + round_ * SERIES_FINISH_SECONDS - clock.monotonic())
             now = clock.now()
@@ -270,21 +270,21 @@ class SeriesRecorder(Recorder):
                     await self._write_series(series)
 
     async def _write_series(self, series: _Series) -> None:
-        told = {"count": series.count, "lastObservedTime": clock.micro_timestamp(series.last)}
-        await self._write(series.event | {"series": told}, {"series": told})
+        series_fields = {"count": series.count, "lastObservedTime": clock.micro_timestamp(series.last)}
+        await self._write(series.event | {"series": series_fields}, {"series": series_fields})
 
-    def _first(self, said: Said) -> Obj:
-        event = self._new(said) | {
+    def _first(self, record: EventRecord) -> Obj:
+        event = self._new(record) | {
             "source": {},
             "firstTimestamp": None,
             "lastTimestamp": None,
-            "eventTime": clock.micro_timestamp(said.at),
-            "action": said.action,
-            "reportingComponent": said.component,
-            "reportingInstance": f"{said.component}-{self._host}",
+            "eventTime": clock.micro_timestamp(record.at),
+            "action": record.action,
+            "reportingComponent": record.component,
+            "reportingInstance": f"{record.component}-{self._host}",
         }
-        if said.related is not None:
-            event["related"] = said.related.encode()
+        if record.related is not None:
+            event["related"] = record.related.encode()
         return event
 
 
@@ -330,7 +330,7 @@ class _Names:
     def next(self, about: str, at: float) -> str:
         self._last = max(int(at * 1e6) * 1000 + self._offset, self._last + 1)
         made = f"{about}.{self._last:x}"
-        return made if len(made) <= SUBDOMAIN_MAX else chance.uid()
+        return made if len(made) <= SUBDOMAIN_MAX else rng.uid()
 
 
 def _refusal_level(error: ApiError) -> int:

@@ -38,7 +38,7 @@ from fairlead.api.verbs import (
 )
 from fairlead.client.kubeconfig import Access, read_token
 from fairlead.client.unreachable import Unreachable
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic
 
 #: How many objects one page of a list has; client-go's reflector asks for as many.
@@ -161,7 +161,7 @@ class HttpApi:
         self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH
     ) -> AsyncIterator[WatchEvent]:
         """Ends when the server ends it, or is silent for long: ask again from the version of the last event."""
-        seconds = query.timeout_seconds or WATCH_SECONDS * (1 + chance.source().random())
+        seconds = query.timeout_seconds or WATCH_SECONDS * (1 + rng.source().random())
         params = _selected(query) | _said(
             watch="1", timeoutSeconds=int(seconds), allowWatchBookmarks="true" if query.bookmarks else ""
         )
@@ -339,7 +339,7 @@ _ERRORS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in (ApiError, errors.TooLargeToStore)
 }
-_BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: one for (code, _), one in reversed(list(_ERRORS.items()))}
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: error for (code, _), error in reversed(list(_ERRORS.items()))}
 
 
 def error_of(code: int, body: bytes) -> ApiError:
@@ -351,7 +351,8 @@ def error_of(code: int, body: bytes) -> ApiError:
     kind = _ERRORS.get((code, status.reason)) or _BY_CODE.get(code) or errors.Unknown
     details = status.details or _Details()
     causes = [
-        Cause(one.get("reason", ""), one.get("message", ""), one.get("field", "")) for one in details.causes or ()
+        Cause(cause.get("reason", ""), cause.get("message", ""), cause.get("field", ""))
+        for cause in details.causes or ()
     ]
     error = kind(
         status.message or f"the server answered {code}",

@@ -195,8 +195,8 @@ class Informer(Generic[T]):
     def _advance(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
         if self._progress:
-            reached = [one for one in self._progress if one[0] <= self.revision]
-            self._progress = [one for one in self._progress if one[0] > self.revision]
+            reached = [waiter for waiter in self._progress if waiter[0] <= self.revision]
+            self._progress = [waiter for waiter in self._progress if waiter[0] > self.revision]
             for _, future in reached:
                 if not future.done():
                     future.set_result(None)

@@ -76,12 +76,12 @@ class Election:
         renewing = asyncio.create_task(self._renew())
         try:
             done, _ = await asyncio.wait([working, renewing], return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            for task in done:
+                task.result()
         finally:
             self._ours_until = 0.0
-            for one in (working, renewing):
-                one.cancel()
+            for task in (working, renewing):
+                task.cancel()
             await asyncio.gather(working, renewing, return_exceptions=True)
 
     async def _won(self) -> None:

@@ -141,7 +141,7 @@ def with_finalizer(kind: Kind[T], obj: T, finalizer: str) -> Patch:
 
 
 def without_finalizer(kind: Kind[T], obj: T, finalizer: str) -> Patch:
-    return _with_finalizers(kind, obj, [one for one in obj.metadata.finalizers if one != finalizer])
+    return _with_finalizers(kind, obj, [present for present in obj.metadata.finalizers if present != finalizer])
 
 
 def _with_finalizers(kind: Kind[T], obj: T, finalizers: list[str]) -> Patch:
@@ -174,4 +174,4 @@ def _difference(before: Obj, after: Obj) -> Obj:
 
 def refusals(outcomes: Iterable[object]) -> list[ApiError]:
     """The errors among the outcomes of `Together`."""
-    return [one for one in outcomes if isinstance(one, ApiError)]
+    return [outcome for outcome in outcomes if isinstance(outcome, ApiError)]

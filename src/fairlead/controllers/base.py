@@ -14,7 +14,7 @@ from fairlead.api.meta import Object
 from fairlead.api.resources import Resource
 from fairlead.client.informer import Index, Informer, Informers
 from fairlead.controllers.actions import Actions, Kind, Requeue
-from fairlead.controllers.everything import Everything
+from fairlead.controllers.dynamic_informers import DynamicInformers
 from fairlead.runtime import clock
 
 T = TypeVar("T", bound=Object)
@@ -39,7 +39,7 @@ class World:
     def __init__(self, informers: Informers) -> None:
         self._informers = informers
         self._known: dict[tuple[str, type], Informer[Any]] = {}
-        self._everything: Everything | None = None
+        self._everything: DynamicInformers | None = None
 
     @property
     def now(self) -> float:
@@ -65,7 +65,7 @@ class World:
         """Who wants nothing but metadata can share any copy that is kept already."""
         if kind.view is not Object:
             return None
-        return next((one for (name, _), one in self._known.items() if name == kind.resource.qualified), None)
+        return next((informer for (name, _), informer in self._known.items() if name == kind.resource.qualified), None)
 
     def informer_of(self, kind: Kind[T]) -> Informer[T] | None:
         """The informer, if anybody reads this kind."""
@@ -77,10 +77,10 @@ class World:
             self._informers.drop(kind.resource, kind.view)
 
     @property
-    def everything(self) -> Everything:
+    def everything(self) -> DynamicInformers:
         """The informers of all kinds; like `of`, asked for before the informers run."""
         if self._everything is None:
-            self._everything = Everything(self)
+            self._everything = DynamicInformers(self)
         return self._everything
 
     def get(self, kind: Kind[T], key: str) -> T | None:

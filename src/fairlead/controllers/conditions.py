@@ -12,7 +12,7 @@ Conditions = tuple[WorkloadCondition, ...]
 
 
 def find_condition(conditions: Sequence[WorkloadCondition], type_: str) -> WorkloadCondition | None:
-    return next((one for one in conditions if one.type == type_), None)
+    return next((condition for condition in conditions if condition.type == type_), None)
 
 
 def with_condition(conditions: Conditions, new: WorkloadCondition) -> Conditions:
@@ -27,4 +27,4 @@ def with_condition(conditions: Conditions, new: WorkloadCondition) -> Conditions
 
 
 def without_condition(conditions: Conditions, type_: str) -> Conditions:
-    return tuple(one for one in conditions if one.type != type_)
+    return tuple(condition for condition in conditions if condition.type != type_)

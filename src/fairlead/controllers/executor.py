@@ -36,7 +36,7 @@ from fairlead.controllers.actions import (
     Together,
     Update,
 )
-from fairlead.controllers.landing import Landing
+from fairlead.controllers.expectations import Expectations
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.watchdog import current_name
 from fairlead.runtime.workqueue import WorkQueue
@@ -67,10 +67,10 @@ class Executor:
     """Carries out the actions of one controller."""
 
     def __init__(
-        self, api: Api, kind: Kind[Any], queue: WorkQueue[str], landing: Landing, recorder: EventRecorder
+        self, api: Api, kind: Kind[Any], queue: WorkQueue[str], expectations: Expectations, recorder: EventRecorder
     ) -> None:
         self._api, self._kind = api, kind
-        self._queue, self._landing, self._recorder = queue, landing, recorder
+        self._queue, self._expectations, self._recorder = queue, expectations, recorder
         self._performers: Mapping[type[Action], Callable[[str, Any, Any], Awaitable[Any]]] = {
             Create: self._create,
             Update: self._update,
@@ -149,7 +149,7 @@ class Executor:
         options = replace(action.options, precondition_uid=meta.uid)
         with suppress(NotFound):
             await self._api.delete(action.kind.resource, meta.name, meta.namespace, options)
-        self._landing.removed(key, action.kind, action.target)
+        self._expectations.removed(key, action.kind, action.target)
 
     async def _read(self, key: str, obj: Object | None, action: Read) -> Any:
         found = await self._api.get(action.kind.resource, action.name, action.namespace, action.subresource)
@@ -186,13 +186,13 @@ class Executor:
             batch, remaining = remaining[:size], remaining[size:]
             results = await asyncio.gather(*(asyncio.create_task(attempt(action), name=name) for action in batch))
             outcomes += results
-            if any(isinstance(one, ApiError) for one in results):
+            if any(isinstance(result, ApiError) for result in results):
                 break
             size *= 2
         return outcomes
 
     def _landed(self, key: str, kind: Kind[Any], result: Encoded) -> Encoded:
-        self._landing.wrote(key, kind, result.view(_Written).metadata)
+        self._expectations.wrote(key, kind, result.view(_Written).metadata)
         return result
 
 

@@ -70,7 +70,7 @@ def newest(
     """The revision of the wanted template, made or renumbered if need be, and the count of name collisions."""
     data = _data(wanted.template)
     number = known[-1].revision + 1 if known else 1
-    equal = [one for one in known if _decode(one.data) == data]
+    equal = [revision for revision in known if _decode(revision.data) == data]
     if not equal:
         return (yield from _create(wanted, data, number))
     found = equal[-1]
@@ -129,6 +129,6 @@ def template_in(revision: ControllerRevision) -> Obj:
 
 def forget_old(known: Iterable[ControllerRevision], in_use: Collection[str], limit: int) -> Actions:
     """Delete the oldest revisions beyond the limit, save those that some pod or status names."""
-    unused = [one for one in known if one.metadata.name not in in_use]
+    unused = [revision for revision in known if revision.metadata.name not in in_use]
     for revision in unused[: max(len(unused) - limit, 0)]:
         yield Delete(CONTROLLER_REVISIONS, revision)

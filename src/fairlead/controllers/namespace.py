@@ -26,7 +26,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.controllers.actions import Action, Actions, DeleteAll, Kind, ListAll, Requeue, Update, update_status
 from fairlead.controllers.base import Controller, World
-from fairlead.controllers.everything import deletable
+from fairlead.controllers.dynamic_informers import deletable
 from fairlead.controllers.kinds import NAMESPACES
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
@@ -122,9 +122,9 @@ def _write_status(obj: Namespace, new: Any) -> Generator[Action, Any, Namespace]
 
 
 def _finalized(obj: Namespace) -> dict[str, Any]:
-    kept = [one for one in obj.spec.finalizers if one != FINALIZER]
-    told = msgspec.json.decode(msgspec.json.encode(obj.metadata))
-    meta = {name: value for name, value in told.items() if value}
+    kept = [finalizer for finalizer in obj.spec.finalizers if finalizer != FINALIZER]
+    fields = msgspec.json.decode(msgspec.json.encode(obj.metadata))
+    meta = {name: value for name, value in fields.items() if value}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {"finalizers": kept}}
 
 
@@ -164,7 +164,7 @@ def _remove(resource: Resource, obj: Namespace, now: float, found: _Found) -> Ge
 def _grace_seconds(items: Iterable[Encoded], obj: Namespace, now: float) -> float:
     """The longest that running pods may take to end; 0 once that time is over."""
     pods = (item.view(_RemainingPod) for item in items)
-    grace = max((one.spec.termination_grace_period_seconds or 0 for one in pods if _is_running(one)), default=0)
+    grace = max((pod.spec.termination_grace_period_seconds or 0 for pod in pods if _is_running(pod)), default=0)
     deleted_at = parse_timestamp(obj.metadata.deletion_timestamp or "")
     return float(grace) if now - deleted_at < grace else 0.0
 
@@ -175,7 +175,7 @@ def _is_running(pod: _RemainingPod) -> bool:
 
 def _conditions(old: Iterable[NamespaceCondition], found: _Found, now: str) -> Iterator[NamespaceCondition]:
     """The five conditions; one that says what it said before keeps its time."""
-    known = {one.type: one for one in old}
+    known = {condition.type: condition for condition in old}
     complaints = dict(_complaints(found))
     for type_, fine_reason, fine_message in _FINE:
         reason, message = complaints.get(type_, (fine_reason, fine_message))
@@ -196,10 +196,13 @@ def _complaints(found: _Found) -> Iterator[tuple[str, tuple[str, str]]]:
         text = f"Failed to delete all resource types, {len(found.errors)} remaining: {listed}"
         yield "NamespaceDeletionContentFailure", ("ContentDeletionFailed", text)
     if found.instances:
-        told = (f"{one.plural}.{one.group} has {count} resource instances" for one, count in found.instances.items())
-        text = f"Some resources are remaining: {', '.join(sorted(told))}"
+        remaining = (
+            f"{resource.plural}.{resource.group} has {count} resource instances"
+            for resource, count in found.instances.items()
+        )
+        text = f"Some resources are remaining: {', '.join(sorted(remaining))}"
         yield "NamespaceContentRemaining", ("SomeResourcesRemain", text)
     if found.finalizers:
-        told = (f"{name} in {count} resource instances" for name, count in sorted(found.finalizers.items()))
-        text = f"Some content in the namespace has finalizers remaining: {', '.join(told)}"
+        remaining = (f"{name} in {count} resource instances" for name, count in sorted(found.finalizers.items()))
+        text = f"Some content in the namespace has finalizers remaining: {', '.join(remaining)}"
         yield "NamespaceFinalizersRemaining", ("SomeFinalizersRemain", text)

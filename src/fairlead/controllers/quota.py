@@ -24,7 +24,7 @@ from fairlead.api.resources import Resource
 from fairlead.controllers import kinds
 from fairlead.controllers.actions import Action, Actions, Kind, ListAll, Patch, Requeue, difference
 from fairlead.controllers.base import Controller, Watch, World
-from fairlead.controllers.everything import deletable
+from fairlead.controllers.dynamic_informers import deletable
 from fairlead.controllers.kinds import RESOURCE_QUOTAS
 from fairlead.runtime.clock import parse_timestamp
 
@@ -163,4 +163,4 @@ def _is_resized(old: Pod, new: Pod) -> bool:
 
 
 def _resizing(pod: Pod) -> tuple[str, ...]:
-    return tuple(one.type for one in pod.status.conditions if one.type.startswith("PodResize"))
+    return tuple(condition.type for condition in pod.status.conditions if condition.type.startswith("PodResize"))

@@ -68,11 +68,11 @@ def _rank(pod: Pod, crowd: Mapping[str, int]) -> _Rank:
 
 def _restarts(pod: Pod) -> tuple[int, int]:
     """Of the container that restarted most, and of the sidecar that did."""
-    regular = max((one.restart_count for one in pod.status.container_statuses), default=0)
+    regular = max((status.restart_count for status in pod.status.container_statuses), default=0)
     if not pod.status.init_container_statuses:
         return regular, 0
-    sidecars = {one.name for one in pod.spec.init_containers if one.restart_policy == "Always"}
-    counts = (one.restart_count for one in pod.status.init_container_statuses if one.name in sidecars)
+    sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
+    counts = (status.restart_count for status in pod.status.init_container_statuses if status.name in sidecars)
     return regular, max(counts, default=0)
 
 

@@ -94,7 +94,7 @@ class ReplicaSets(Replicas[ReplicaSet]):
         if owner is None:
             return active
         sets = world.controlled_by(REPLICA_SETS, owner.uid)
-        return [pod for one in sets for pod in world.owned(PODS, one)]
+        return [pod for replica_set in sets for pod in world.owned(PODS, replica_set)]
 
 
 def replica_status(
@@ -107,14 +107,14 @@ def replica_status(
         conditions = without_condition(conditions, "ReplicaFailure")
     elif find_condition(conditions, "ReplicaFailure") is None:  # the first failure stays until there is none
         reason = "FailedCreate" if len(active) < obj.spec.replicas else "FailedDelete"
-        told = WorkloadCondition(
+        replica_failure = WorkloadCondition(
             type="ReplicaFailure",
             status="True",
             reason=reason,
             message=failure.message,
             last_transition_time=timestamp(now),
         )
-        conditions = (*conditions, told)
+        conditions = (*conditions, replica_failure)
     return ReplicaStatus(
         replicas=len(active),
         fully_labeled_replicas=sum(wanted <= pod.metadata.labels.items() for pod in active),

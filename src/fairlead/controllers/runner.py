@@ -30,7 +30,7 @@ from fairlead.controllers.base import (
     World,
 )
 from fairlead.controllers.executor import Executor, Thought
-from fairlead.controllers.landing import Landing
+from fairlead.controllers.expectations import Expectations
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.watchdog import LONGEST_SECONDS, working_on
 from fairlead.runtime.workqueue import WorkQueue
@@ -70,10 +70,10 @@ class Runner(Generic[T]):
     def __init__(self, controller: Controller[T], api: Api, world: World, recorder: EventRecorder) -> None:
         self._controller, self._world = controller, world
         self._queue: WorkQueue[str] = WorkQueue()
-        self._landing = Landing(world, is_shared=controller.workers == 1)
+        self._expectations = Expectations(world, is_shared=controller.workers == 1)
         self._load = _Load()
         self._held: dict[str, int] = {}  # how many times as long as its last turn each slow key is held back
-        self._executor = Executor(api, controller.kind, self._queue, self._landing, recorder)
+        self._executor = Executor(api, controller.kind, self._queue, self._expectations, recorder)
         self._own = world.of(controller.kind)
         self._watched = [(watch, world.of(watch.kind)) for watch in controller.watches]
         self._everything = world.everything if controller.follows_everything else None
@@ -141,7 +141,7 @@ class Runner(Generic[T]):
         name, thought = self._controller.name, Thought()
         working_on(name, key)
         try:
-            await self._landing.seen(key)
+            await self._expectations.seen(key)
             obj = self._own.get(key)
             await self._executor.carry_out(key, obj, self._decide(key, obj), thought)
         except (Conflict, NotFound) as error:  # somebody was faster; the next turn sees what they did

@@ -78,8 +78,8 @@ class ControllerManager:
         """They write through `api`, in whoever's name that is."""
         world = World(informers)
         made = [make() for make in controllers]
-        self._recorders = {one.name: EventRecorder(api, one.name) for one in made}
-        self._runners = [Runner(one, api, world, self._recorders[one.name]) for one in made]
+        self._recorders = {controller.name: EventRecorder(api, controller.name) for controller in made}
+        self._runners = [Runner(controller, api, world, self._recorders[controller.name]) for controller in made]
 
     async def run(self) -> None:
         """Run every controller until cancelled."""

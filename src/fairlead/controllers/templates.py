@@ -7,7 +7,7 @@ import zlib
 import msgspec
 
 from fairlead.api.objects import Obj
-from fairlead.runtime.chance import NAME_ALPHABET
+from fairlead.runtime.rng import NAME_ALPHABET
 
 #: The label (and the part of a name) that tells pods of one template from those of another.
 HASH_LABEL = "pod-template-hash"

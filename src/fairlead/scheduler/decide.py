@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairlead.caches import LruCache
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.scheduler.answers import Answers, best_of
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.diagnosis import NO_NODES, Diagnosis, add_narrowed, diagnose, refused_outright
@@ -64,7 +64,7 @@ class Decider:
 
     def _drawn(self, tied: Rows) -> Chosen:
         """One of these, by lot."""
-        row = int(tied[chance.source().randrange(len(tied))] if len(tied) > 1 else tied[0])
+        row = int(tied[rng.source().randrange(len(tied))] if len(tied) > 1 else tied[0])
         return Chosen(row, self.snapshot.names[row])
 
     def best(self, request: SchedulingRequest) -> Rows:

@@ -21,7 +21,7 @@ import numpy as np
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.scheduling import Pod
 from fairlead.caches import LruCache
-from fairlead.runtime import chance, clock
+from fairlead.runtime import clock, rng
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.decide import Decider
 from fairlead.scheduler.diagnosis import Diagnosis, sentence
@@ -269,7 +269,7 @@ class Preemptor:
         for column in plans.ranks:
             ranks = column[rows]
             rows = rows[ranks == ranks.min()]
-        return int(rows[chance.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
+        return int(rows[rng.source().randrange(len(rows))] if len(rows) > 1 else rows[0])
 
 
 def _no_room(why: str, *, clears_nomination: bool = False) -> NoRoom:

@@ -14,7 +14,7 @@ from fairlead.golang.values import printed, type_of
 
 def same_kind(*lists: list[Any]) -> type:
     """The one type that all elements have; lists of lists, of nothing and of several types cannot be merged."""
-    kinds = {type(element) for one in lists for element in one}
+    kinds = {type(element) for elements in lists for element in elements}
     if not kinds:
         raise PatchFailed("no elements in any of the given slices")
     if len(kinds) > 1:

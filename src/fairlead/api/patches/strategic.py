@@ -207,7 +207,9 @@ def _apply_element_directives(current: list[Obj], patch: list[Obj], merge_key: s
             raise _unknown_directive(directive, element)
     if is_replaced:
         return plain, []
-    return [one for one in current if merge_key not in one or _form(one[merge_key]) not in deleted], plain
+    return [
+        element for element in current if merge_key not in element or _form(element[merge_key]) not in deleted
+    ], plain
 
 
 def _merge_elements(current: list[Obj], patch: list[Obj], merge_key: str, schema: PatchSchema | None) -> list[Obj]:
@@ -262,7 +264,11 @@ def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
     """What the patch keeps must be a subset of the order, and in that order."""
     if not changes or not order:
         return
-    kept = [one for one in changes if not (merge_key and isinstance(one, dict) and one.get(_DIRECTIVE) == "delete")]
+    kept = [
+        element
+        for element in changes
+        if not (merge_key and isinstance(element, dict) and element.get(_DIRECTIVE) == "delete")
+    ]
     position = 0
     for wanted in order:
         while position < len(kept) and isinstance(kept[position], dict) and _DIRECTIVE in kept[position]:

@@ -56,7 +56,7 @@ class CronJobs(Controller[CronJob]):
 
 def _noticed(obj: CronJob, jobs: Sequence[Job]) -> Generator[Action, Any, CronJobStatus]:
     """The status with the jobs that are still running, and the last success."""
-    active = {one.uid: one for one in obj.status.active}
+    active = {job_reference.uid: job_reference for job_reference in obj.status.active}
     last_success = obj.status.last_successful_time
     there = {job.metadata.uid for job in jobs}
     for job in jobs:
@@ -108,7 +108,7 @@ def _start(
         yield Emit("JobAlreadyActive", text)
         return status
     if obj.spec.concurrency_policy == "Replace":
-        running = {one.uid for one in status.active}
+        running = {job_reference.uid for job_reference in status.active}
         for job in jobs:
             if job.metadata.uid in running:
                 yield from _delete(job)

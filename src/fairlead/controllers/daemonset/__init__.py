@@ -50,8 +50,8 @@ class DaemonSets(Controller[DaemonSet]):
         if failure is not None:
             raise failure
         hashes = {pod.metadata.labels.get(REVISION_LABEL) for pod in pods}
-        old = [one for one in known if one.metadata.name != current.metadata.name]
-        in_use = {one.metadata.name for one in old if one.metadata.labels.get(REVISION_LABEL) in hashes}
+        old = [revision for revision in known if revision.metadata.name != current.metadata.name]
+        in_use = {revision.metadata.name for revision in old if revision.metadata.labels.get(REVISION_LABEL) in hashes}
         # Other than with stateful sets, those in use take up room in the history.
         yield from forget_old(old, in_use, max(obj.spec.revision_history_limit - len(in_use), 0))
         wait = next_available(pods, obj.spec.min_ready_seconds, world.now)
@@ -87,9 +87,9 @@ def _wanted(obj: DaemonSet, known: Sequence[ControllerRevision], pods: Sequence[
     wanted = Wanted(DAEMON_SETS, obj, template_of(obj.spec.template), REVISION_LABEL, collisions)
     if status.observed_generation != obj.metadata.generation or not status.updated_number_scheduled:
         return wanted
-    there = {one.metadata.labels.get(REVISION_LABEL) for one in known}
+    there = {revision.metadata.labels.get(REVISION_LABEL) for revision in known}
     hashes = Counter(pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods)
-    lost = [one for one, count in hashes.items() if count == status.updated_number_scheduled and one not in there]
+    lost = [hash_ for hash_, count in hashes.items() if count == status.updated_number_scheduled and hash_ not in there]
     return replace(wanted, known_as=lost[0]) if len(lost) == 1 else wanted
 
 

@@ -38,4 +38,4 @@ class FailureBackoff:
 
     def forget(self, owner: str) -> None:
         """The daemon set with that uid is gone."""
-        self._failures = {key: one for key, one in self._failures.items() if key[0] != owner}
+        self._failures = {key: failure for key, failure in self._failures.items() if key[0] != owner}

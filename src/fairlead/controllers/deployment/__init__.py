@@ -47,6 +47,6 @@ class Deployments(Controller[Deployment]):
     def reconcile(self, obj: Deployment, world: World) -> Actions:
         found = candidates(world, REPLICA_SETS, obj, obj.selector)
         sets = yield from claim(
-            DEPLOYMENTS, obj, REPLICA_SETS, found, lambda one: obj.selector.matches(one.metadata.labels)
+            DEPLOYMENTS, obj, REPLICA_SETS, found, lambda replica_set: obj.selector.matches(replica_set.metadata.labels)
         )
         yield from Rollout(obj, sets, world).run()

@@ -35,8 +35,10 @@ _LONGEST_PREFIX = SUBDOMAIN_MAX - 11
 def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
     """The set with the deployment's template, the oldest if a collision made several."""
     wanted = without_hash(template_of(deployment.spec.template))
-    by_age = sorted(sets, key=lambda one: (one.metadata.creation_timestamp, one.metadata.name))
-    return next((one for one in by_age if without_hash(template_of(one.spec.template)) == wanted), None)
+    by_age = sorted(sets, key=lambda replica_set: (replica_set.metadata.creation_timestamp, replica_set.metadata.name))
+    return next(
+        (replica_set for replica_set in by_age if without_hash(template_of(replica_set.spec.template)) == wanted), None
+    )
 
 
 def revision_of(replica_set: ReplicaSet) -> int:
@@ -44,7 +46,7 @@ def revision_of(replica_set: ReplicaSet) -> int:
 
 
 def next_revision(old: Sequence[ReplicaSet]) -> int:
-    return max((revision_of(one) for one in old), default=0) + 1
+    return max((revision_of(replica_set) for replica_set in old), default=0) + 1
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
@@ -99,7 +101,8 @@ def _selector(deployment: Deployment, hash_: str) -> Obj:
     selector = deployment.selector
     labels: Mapping[str, str] = selector.match_labels | {HASH_LABEL: hash_}
     expressions = [
-        {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
-        for one in selector.match_expressions
+        {"key": requirement.key, "operator": requirement.operator}
+        | ({"values": list(requirement.values)} if requirement.values else {})
+        for requirement in selector.match_expressions
     ]
     return {"matchLabels": labels} | ({"matchExpressions": expressions} if expressions else {})

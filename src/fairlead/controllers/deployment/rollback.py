@@ -32,7 +32,7 @@ def wanted_revision(deployment: Deployment) -> int | None:
 def roll_back(deployment: Deployment, sets: Sequence[ReplicaSet], revision: int) -> Actions:
     """Take the template of that revision over, and forget the wish in any case."""
     target = revision or _last(sets)
-    found = next((one for one in sets if revision_of(one) == target), None) if target else None
+    found = next((replica_set for replica_set in sets if revision_of(replica_set) == target), None) if target else None
     patch: Obj = {"metadata": {"annotations": {ROLLBACK: None}}}
     if found is None:
         what = "the revision to rollback to" if revision else "last revision"
@@ -53,4 +53,4 @@ def roll_back(deployment: Deployment, sets: Sequence[ReplicaSet], revision: int)
 
 def _last(sets: Sequence[ReplicaSet]) -> int:
     """The revision before the newest; 0 if there is none."""
-    return [0, 0, *sorted(revision_of(one) for one in sets)][-2]
+    return [0, 0, *sorted(revision_of(replica_set) for replica_set in sets)][-2]

@@ -40,9 +40,11 @@ class Rollout:
         self._deployment, self._world, self._now = deployment, world, world.now
         self._conditions = status.paused_or_resumed(deployment, self._now)
         new = revisions.find_new(deployment, sets)
-        sized = sorted((Sized(one, one.spec.replicas) for one in sets), key=lambda one: one.age_key)
-        self._new = next((one for one in sized if one.set is new), None)
-        self._old = [one for one in sized if one.set is not new]
+        sized = sorted(
+            (Sized(replica_set, replica_set.spec.replicas) for replica_set in sets), key=lambda entry: entry.age_key
+        )
+        self._new = next((entry for entry in sized if entry.set is new), None)
+        self._old = [entry for entry in sized if entry.set is not new]
 
     def run(self) -> Actions:
         deployment = self._deployment
@@ -52,7 +54,7 @@ class Rollout:
             yield from self._number()
             if self._new is None:
                 yield from self._create_new()
-            yield from roll_back(deployment, [one.set for one in self._all], revision)
+            yield from roll_back(deployment, [sized.set for sized in self._all], revision)
         elif deployment.spec.paused or sizes.is_resized(deployment, self._all):
             yield from self._number()
             yield from self._rescale()
@@ -85,23 +87,23 @@ class Rollout:
         if not total(self._old) or spare <= 0:
             return False
         changed = False
-        for one in self._old:
-            unhealthy = min(max(one.replicas - one.available, 0), spare)
+        for sized in self._old:
+            unhealthy = min(max(sized.replicas - sized.available, 0), spare)
             spare -= unhealthy
-            changed |= yield from self._scale(one, one.replicas - unhealthy)
+            changed |= yield from self._scale(sized, sized.replicas - unhealthy)
         # A status may still count pods that were taken away a moment ago: no more are left than are wanted.
-        spare = sum(min(one.available, one.replicas) for one in self._all) - needed
-        for one in self._old:
-            surplus = min(one.replicas, max(spare, 0))
+        spare = sum(min(sized.available, sized.replicas) for sized in self._all) - needed
+        for sized in self._old:
+            surplus = min(sized.replicas, max(spare, 0))
             spare -= surplus
-            changed |= yield from self._scale(one, one.replicas - surplus)
+            changed |= yield from self._scale(sized, sized.replicas - surplus)
         return changed
 
     def _recreate(self) -> Step:
         yield from self._number()
         changed = False
-        for one in self._old:
-            changed |= yield from self._scale(one, 0)
+        for sized in self._old:
+            changed |= yield from self._scale(sized, 0)
         if changed or self._old_pods_run():
             return True
         new = self._new or (yield from self._create_new())
@@ -109,12 +111,12 @@ class Rollout:
 
     def _old_pods_run(self) -> bool:
         """Whether a pod of an old set still runs, even if it is on its way out."""
-        if any(one.set.status.replicas for one in self._old):
+        if any(sized.set.status.replicas for sized in self._old):
             return True
-        return any(not pod.is_finished for one in self._old for pod in self._world.owned(PODS, one.set))
+        return any(not pod.is_finished for sized in self._old for pod in self._world.owned(PODS, sized.set))
 
     def _rescale(self) -> Step:
-        active = [one for one in self._all if one.replicas > 0]
+        active = [sized for sized in self._all if sized.replicas > 0]
         wanted = self._deployment.spec.replicas
         only = self._only_or_latest(active)
         if only is not None:
@@ -122,11 +124,11 @@ class Rollout:
             return False if knows else (yield from self._resize(only, wanted))
         changed = False
         if sizes.is_saturated(self._deployment, self._new):
-            for one in self._old:
-                changed |= yield from self._scale(one, 0)
+            for sized in self._old:
+                changed |= yield from self._scale(sized, 0)
         elif sizes.is_rolling(self._deployment):
-            for one, size in sizes.in_proportion(self._deployment, active):
-                changed |= yield from self._resize(one, size)
+            for sized, size in sizes.in_proportion(self._deployment, active):
+                changed |= yield from self._resize(sized, size)
         return changed
 
     def _only_or_latest(self, active: Sequence[Sized]) -> Sized | None:
@@ -142,7 +144,7 @@ class Rollout:
             return
         new, deployment = self._new.set, self._deployment
         annotations = revisions.changed_annotations(
-            deployment, new, revisions.next_revision([one.set for one in self._old])
+            deployment, new, revisions.next_revision([sized.set for sized in self._old])
         )
         patch: Obj = {"metadata": {"annotations": annotations}} if annotations else {}
         if new.spec.min_ready_seconds != deployment.spec.min_ready_seconds:
@@ -161,7 +163,7 @@ class Rollout:
             yield Patch(DEPLOYMENTS, self._deployment, patch, subresource="status")
 
     def _create_new(self) -> Generator[Action, Any, Sized]:
-        revision = revisions.next_revision([one.set for one in self._old])
+        revision = revisions.next_revision([sized.set for sized in self._old])
         replicas = sizes.new_set_size(self._deployment, 0, total(self._old))
         obj = revisions.new_set(self._deployment, revision, replicas)
         name = obj["metadata"]["name"]
@@ -203,24 +205,24 @@ class Rollout:
             yield from update_status(DEPLOYMENTS, self._deployment, self._deployment.status, new)
         yield Emit(status.CREATE_FAILED, text, WARNING)
 
-    def _scale(self, one: Sized, size: int) -> Step:
-        return (yield from self._resize(one, size)) if one.replicas != size else False
+    def _scale(self, sized: Sized, size: int) -> Step:
+        return (yield from self._resize(sized, size)) if sized.replicas != size else False
 
-    def _resize(self, one: Sized, size: int) -> Step:
+    def _resize(self, sized: Sized, size: int) -> Step:
         """Give a set its size, and tell it the deployment's."""
         wanted = revisions.size_annotations(self._deployment)
-        annotations = {name: text for name, text in wanted.items() if one.set.metadata.annotations.get(name) != text}
-        if one.replicas == size and not annotations:
+        annotations = {name: text for name, text in wanted.items() if sized.set.metadata.annotations.get(name) != text}
+        if sized.replicas == size and not annotations:
             return False
         patch: Obj = {"metadata": {"annotations": annotations}} if annotations else {}
-        if one.replicas != size:
+        if sized.replicas != size:
             patch["spec"] = {"replicas": size}
-        stored = yield Patch(REPLICA_SETS, one.set, patch)
-        before, one.replicas, one.set = one.replicas, size, stored.view(ReplicaSet)
+        stored = yield Patch(REPLICA_SETS, sized.set, patch)
+        before, sized.replicas, sized.set = sized.replicas, size, stored.view(ReplicaSet)
         if before == size:
             return False
         way = "up" if size > before else "down"
-        yield Emit("ScalingReplicaSet", f"Scaled {way} replica set {one.name} from {before} to {size}")
+        yield Emit("ScalingReplicaSet", f"Scaled {way} replica set {sized.name} from {before} to {size}")
         return True
 
     def _forget_old(self) -> Actions:
@@ -228,18 +230,21 @@ class Rollout:
         limit = self._deployment.spec.revision_history_limit
         if limit is None:
             return
-        kept = [one for one in self._old if not one.set.metadata.is_terminating]
-        kept.sort(key=lambda one: revisions.revision_of(one.set))
-        for one in kept[: max(len(kept) - limit, 0)]:
-            meta, is_observed = one.set.metadata, one.set.status.observed_generation >= one.set.metadata.generation
-            if one.replicas == 0 and one.set.status.replicas == 0 and is_observed and not meta.is_terminating:
-                yield Delete(REPLICA_SETS, one.set)
+        kept = [sized for sized in self._old if not sized.set.metadata.is_terminating]
+        kept.sort(key=lambda sized: revisions.revision_of(sized.set))
+        for sized in kept[: max(len(kept) - limit, 0)]:
+            meta, is_observed = (
+                sized.set.metadata,
+                sized.set.status.observed_generation >= sized.set.metadata.generation,
+            )
+            if sized.replicas == 0 and sized.set.status.replicas == 0 and is_observed and not meta.is_terminating:
+                yield Delete(REPLICA_SETS, sized.set)
 
     # -- status
 
     def _progressing(self, is_true: str, reason: str, message: str) -> None:
-        told = status.condition(status.PROGRESSING, is_true, reason, message, self._now)
-        self._conditions = with_condition(self._conditions, told)
+        progressing = status.condition(status.PROGRESSING, is_true, reason, message, self._now)
+        self._conditions = with_condition(self._conditions, progressing)
 
     def _report(self, *, with_progress: bool) -> Actions:
         deployment, sets = self._deployment, self._all

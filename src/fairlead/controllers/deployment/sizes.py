@@ -61,7 +61,7 @@ def min_available(deployment: Deployment) -> int:
 
 
 def total(sets: Sequence[Sized]) -> int:
-    return sum(one.replicas for one in sets)
+    return sum(sized.replicas for sized in sets)
 
 
 def new_set_size(deployment: Deployment, new_replicas: int, all_replicas: int) -> int:
@@ -87,8 +87,8 @@ def annotated(replica_set: ReplicaSet, annotation: str) -> int | None:
 
 def is_resized(deployment: Deployment, sets: Sequence[Sized]) -> bool:
     """Whether the deployment's size was changed since some living set was last told of it."""
-    wanted = (annotated(one.set, DESIRED) for one in sets if one.replicas > 0)
-    return any(one is not None and one != deployment.spec.replicas for one in wanted)
+    wanted = (annotated(sized.set, DESIRED) for sized in sets if sized.replicas > 0)
+    return any(desired is not None and desired != deployment.spec.replicas for desired in wanted)
 
 
 def in_proportion(deployment: Deployment, active: Sequence[Sized]) -> list[tuple[Sized, int]]:
@@ -96,32 +96,32 @@ def in_proportion(deployment: Deployment, active: Sequence[Sized]) -> list[tuple
     allowed = max_replicas(deployment) if deployment.spec.replicas > 0 else 0
     to_add = allowed - total(active)
     if to_add == 0 or not active:
-        return [(one, one.replicas) for one in active]
+        return [(sized, sized.replicas) for sized in active]
     # The largest set takes the leftovers: the newest of the largest to grow, the oldest to shrink.
-    ordered = sorted(active, key=lambda one: one.age_key, reverse=to_add > 0)
-    ordered.sort(key=lambda one: -one.replicas)
+    ordered = sorted(active, key=lambda sized: sized.age_key, reverse=to_add > 0)
+    ordered.sort(key=lambda sized: -sized.replicas)
     added, sizes = 0, []
-    for one in ordered:
-        share = _share(deployment, one, to_add, added)
-        sizes.append(one.replicas + share)
+    for sized in ordered:
+        share = _share(deployment, sized, to_add, added)
+        sizes.append(sized.replicas + share)
         added += share
     sizes[0] = max(sizes[0] + to_add - added, 0)
     return list(zip(ordered, sizes, strict=True))
 
 
-def _share(deployment: Deployment, one: Sized, to_add: int, added: int) -> int:
+def _share(deployment: Deployment, sized: Sized, to_add: int, added: int) -> int:
     """What this set gets of the replicas to add (or, negative, to remove)."""
-    if one.replicas == 0 or to_add == added:
+    if sized.replicas == 0 or to_add == added:
         return 0
-    fraction = _fraction(deployment, one)
+    fraction = _fraction(deployment, sized)
     left = to_add - added
     return min(fraction, left) if to_add > 0 else max(fraction, left)
 
 
-def _fraction(deployment: Deployment, one: Sized) -> int:
+def _fraction(deployment: Deployment, sized: Sized) -> int:
     if deployment.spec.replicas == 0:
-        return -one.replicas
-    before = annotated(one.set, MAXIMUM) or deployment.status.replicas
+        return -sized.replicas
+    before = annotated(sized.set, MAXIMUM) or deployment.status.replicas
     if before == 0:
         return 0
-    return int(one.replicas * max_replicas(deployment) / before + 0.5) - one.replicas
+    return int(sized.replicas * max_replicas(deployment) / before + 0.5) - sized.replicas

@@ -49,11 +49,11 @@ def paused_or_resumed(deployment: Deployment, now: float) -> Conditions:
     if not has_deadline(deployment) or reason == TIMED_OUT:
         return conditions
     if deployment.spec.paused and reason != PAUSED:
-        told = condition(PROGRESSING, "Unknown", PAUSED, "Deployment is paused", now)
-        return with_condition(conditions, told)
+        progressing = condition(PROGRESSING, "Unknown", PAUSED, "Deployment is paused", now)
+        return with_condition(conditions, progressing)
     if not deployment.spec.paused and reason == PAUSED:
-        told = condition(PROGRESSING, "Unknown", RESUMED, "Deployment is resumed", now)
-        return with_condition(conditions, told)
+        progressing = condition(PROGRESSING, "Unknown", RESUMED, "Deployment is resumed", now)
+        return with_condition(conditions, progressing)
     return conditions
 
 
@@ -61,30 +61,30 @@ def counted(
     deployment: Deployment, conditions: Conditions, new: Sized | None, sets: Sequence[Sized], now: float
 ) -> DeploymentStatus:
     """The counts over all sets, and the condition Available."""
-    available = sum(one.available for one in sets)
+    available = sum(sized.available for sized in sets)
     if available >= min_available(deployment):
         text = "Deployment has minimum availability."
-        told = condition(AVAILABLE, "True", "MinimumReplicasAvailable", text, now)
+        availability = condition(AVAILABLE, "True", "MinimumReplicasAvailable", text, now)
     else:
         text = "Deployment does not have minimum availability."
-        told = condition(AVAILABLE, "False", "MinimumReplicasUnavailable", text, now)
+        availability = condition(AVAILABLE, "False", "MinimumReplicasUnavailable", text, now)
     return DeploymentStatus(
         observed_generation=deployment.metadata.generation,
-        replicas=sum(one.set.status.replicas for one in sets),
+        replicas=sum(sized.set.status.replicas for sized in sets),
         updated_replicas=new.set.status.replicas if new else 0,
-        ready_replicas=sum(one.set.status.ready_replicas for one in sets),
+        ready_replicas=sum(sized.set.status.ready_replicas for sized in sets),
         available_replicas=available,
         unavailable_replicas=max(total(sets) - available, 0),
         terminating_replicas=_terminating(sets),
         collision_count=deployment.status.collision_count,
-        conditions=with_condition(conditions, told),
+        conditions=with_condition(conditions, availability),
     )
 
 
 def _terminating(sets: Sequence[Sized]) -> int | None:
     """Unknown until every set has counted its own."""
-    counts = [one.set.status.terminating_replicas for one in sets]
-    known = [one for one in counts if one is not None]
+    counts = [sized.set.status.terminating_replicas for sized in sets]
+    known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
@@ -104,18 +104,18 @@ def _progress(deployment: Deployment, status: DeploymentStatus, new: Sized | Non
     what = f'ReplicaSet "{new.name}"' if new else f'Deployment "{deployment.metadata.name}"'
     conditions = status.conditions
     if is_complete(deployment, status):
-        told = condition(PROGRESSING, "True", COMPLETE, f"{what} has successfully progressed.", now)
-        return with_condition(conditions, told)
+        progressing = condition(PROGRESSING, "True", COMPLETE, f"{what} has successfully progressed.", now)
+        return with_condition(conditions, progressing)
     if _got_on(deployment.status, status):
-        told = condition(PROGRESSING, "True", UPDATED, f"{what} is progressing.", now)
+        progressing = condition(PROGRESSING, "True", UPDATED, f"{what} is progressing.", now)
         current = find_condition(conditions, PROGRESSING)
         if current is not None and current.status == "True":
-            told = msgspec.structs.replace(told, last_transition_time=current.last_transition_time)
+            progressing = msgspec.structs.replace(progressing, last_transition_time=current.last_transition_time)
         # Replaced even where reason and status stay: its update time is when the rollout last got on.
-        return (*without_condition(conditions, PROGRESSING), told)
+        return (*without_condition(conditions, PROGRESSING), progressing)
     if is_timed_out(deployment, conditions, now):
-        told = condition(PROGRESSING, "False", TIMED_OUT, f"{what} has timed out progressing.", now)
-        return with_condition(conditions, told)
+        progressing = condition(PROGRESSING, "False", TIMED_OUT, f"{what} has timed out progressing.", now)
+        return with_condition(conditions, progressing)
     return conditions
 
 
@@ -167,9 +167,9 @@ def _progress_reason(conditions: Conditions) -> str | None:
 
 def _with_failure(conditions: Conditions, new: Sized | None, sets: Sequence[Sized]) -> Conditions:
     """A set that cannot make its pods speaks for the deployment, the new one first."""
-    for one in ([new] if new else []) + list(sets):
-        failure = find_condition(one.set.status.conditions, REPLICA_FAILURE)
+    for sized in ([new] if new else []) + list(sets):
+        failure = find_condition(sized.set.status.conditions, REPLICA_FAILURE)
         if failure is not None:
-            told = msgspec.structs.replace(failure, last_update_time=failure.last_transition_time)
-            return with_condition(conditions, told)
+            shown = msgspec.structs.replace(failure, last_update_time=failure.last_transition_time)
+            return with_condition(conditions, shown)
     return without_condition(conditions, REPLICA_FAILURE)

@@ -19,7 +19,7 @@ from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Emit, Patch, Requeue, difference
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.disruption.scale import Expected, Uncountable, expected_scale
-from fairlead.controllers.everything import DEFINITIONS
+from fairlead.controllers.dynamic_informers import DEFINITIONS
 from fairlead.controllers.kinds import (
     DEPLOYMENTS,
     POD_DISRUPTION_BUDGETS,
@@ -83,8 +83,8 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
         if len(budgets) > 1:
             chosen = budgets[0].metadata
             text = _AMBIGUOUS.format(pod.metadata.namespace, pod.metadata.name, chosen.name)
-            told = Emit("MultiplePodDisruptionBudgets", text, WARNING, reference(pod, PODS.resource))
-            self._untold.setdefault(chosen.key, []).append(told)
+            event = Emit("MultiplePodDisruptionBudgets", text, WARNING, reference(pod, PODS.resource))
+            self._untold.setdefault(chosen.key, []).append(event)
         yield from (budget.metadata.key for budget in budgets)
 
     def gone(self, key: str, world: World) -> Actions:
@@ -177,9 +177,9 @@ def _failed(obj: PodDisruptionBudget, message: str, now: str) -> BudgetStatus:
 def _with_verdict(
     old: BudgetStatus, status: str, reason: str, message: str, generation: int, now: str
 ) -> tuple[BudgetCondition, ...]:
-    before = next((one for one in old.conditions if one.type == "DisruptionAllowed"), None)
+    before = next((condition for condition in old.conditions if condition.type == "DisruptionAllowed"), None)
     since = before.last_transition_time if before is not None and before.status == status else now
-    told = BudgetCondition(
+    allowed = BudgetCondition(
         type="DisruptionAllowed",
         status=status,
         reason=reason,
@@ -187,7 +187,7 @@ def _with_verdict(
         observed_generation=generation or None,
         last_transition_time=since,
     )
-    return (*(one for one in old.conditions if one.type != "DisruptionAllowed"), told)
+    return (*(condition for condition in old.conditions if condition.type != "DisruptionAllowed"), allowed)
 
 
 def _write(obj: PodDisruptionBudget, new: BudgetStatus) -> Actions:
@@ -201,8 +201,8 @@ def _as_go(selector: LabelSelector) -> str:
     """The selector as Go prints the struct."""
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))
     expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values or ())}],}},"
-        for one in selector.match_expressions
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values or ())}],}},"
+        for term in selector.match_expressions
     )
     expressions = f"[]LabelSelectorRequirement{{{expressions}}}"
     return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:{expressions},}}"

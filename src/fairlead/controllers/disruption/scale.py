@@ -17,7 +17,7 @@ from fairlead.api.meta import OwnerReference
 from fairlead.api.pods import Pod
 from fairlead.controllers.actions import Action, Kind, Read
 from fairlead.controllers.base import World
-from fairlead.controllers.everything import resource_of
+from fairlead.controllers.dynamic_informers import resource_of
 from fairlead.controllers.kinds import DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
 #: The owner that counts, by uid, and how many pods it wants.

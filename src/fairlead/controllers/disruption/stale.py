@@ -24,7 +24,7 @@ def _announced(pod: Pod) -> Condition | None:
     """The announcement, if it is one that can grow stale."""
     if not pod.is_active:
         return None
-    found = next((one for one in pod.status.conditions if one.type == CONDITION), None)
+    found = next((condition for condition in pod.status.conditions if condition.type == CONDITION), None)
     return found if found and found.status == "True" and found.reason != "TerminationByKubelet" else None
 
 
@@ -44,7 +44,7 @@ class StaleDisruptions(Controller[Pod]):
         if since + STALE_SECONDS > world.now:
             yield Requeue(since + STALE_SECONDS - world.now)
             return
-        told = {
+        condition = {
             "type": CONDITION,
             "status": "False",
             "reason": None,
@@ -52,4 +52,4 @@ class StaleDisruptions(Controller[Pod]):
             "observedGeneration": obj.metadata.generation or None,
             "lastTransitionTime": timestamp(world.now),
         }
-        yield Patch(PODS, obj, {"status": {"conditions": [told]}}, PatchType.STRATEGIC, subresource="status")
+        yield Patch(PODS, obj, {"status": {"conditions": [condition]}}, PatchType.STRATEGIC, subresource="status")

@@ -74,7 +74,7 @@ def _can_serve(pod: Pod) -> bool:
 
 def addresses(pod: Pod, family: str) -> list[str]:
     """The pod's addresses of a family, `IPv4` or `IPv6`."""
-    known = [one.ip for one in pod.status.pod_ips] or [pod.status.pod_ip]
+    known = [pod_ip.ip for pod_ip in pod.status.pod_ips] or [pod.status.pod_ip]
     return [ip for ip in known if family_of(ip) == family]
 
 
@@ -100,7 +100,7 @@ def port_number(pod: Pod, port: ServicePort) -> int | None:
     """The port of the pod that a service's port leads to; None if the pod has no port of that name."""
     if isinstance(port.target_port, int):
         return port.target_port or port.port
-    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    sidecars = (container for container in pod.spec.init_containers if container.restart_policy == "Always")
     for container in (*pod.spec.containers, *sidecars):
         for candidate in container.ports:
             if candidate.name == port.target_port and candidate.protocol == port.protocol:

@@ -119,12 +119,12 @@ def _subsets(service: Service, pods: Iterable[Pod]) -> list[Obj]:
 
 def _subset(ports: list[Obj], members: Iterable[tuple[Obj, bool]]) -> Obj:
     ordered = sorted(members, key=lambda member: (member[0]["ip"], member[0]["targetRef"]["uid"]))
-    told: Obj = {
+    entry: Obj = {
         "addresses": [address for address, is_ready in ordered if is_ready],
         "notReadyAddresses": [address for address, is_ready in ordered if not is_ready],
         "ports": ports,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in entry.items() if value}
 
 
 def _ports(service: Service, pod: Pod) -> list[Obj]:
@@ -132,9 +132,9 @@ def _ports(service: Service, pod: Pod) -> list[Obj]:
         for port in service.spec.ports:
             number = port_number(pod, port)
             if number is not None:
-                told: Obj = {"port": number, "protocol": port.protocol}
+                entry: Obj = {"port": number, "protocol": port.protocol}
                 optional = {"name": port.name, "appProtocol": port.app_protocol}
-                yield told | {name: value for name, value in optional.items() if value}
+                yield entry | {name: value for name, value in optional.items() if value}
 
     return list(found())
 

@@ -98,8 +98,8 @@ def _ports(service: Service, pod: Pod) -> list[Obj]:
     for port in service.spec.ports:
         number = port_number(pod, port)
         if number is not None:
-            told: Obj = {"name": port.name, "protocol": port.protocol, "port": number}
-            found.append(told | ({"appProtocol": port.app_protocol} if port.app_protocol else {}))
+            entry: Obj = {"name": port.name, "protocol": port.protocol, "port": number}
+            found.append(entry | ({"appProtocol": port.app_protocol} if port.app_protocol else {}))
     return found
 
 

@@ -96,7 +96,7 @@ def write_slices(
         action = _create(draft, meta, along) if current is None else _change(current, draft, meta, along)
         if action is not None:
             actions.append(action)
-    actions += [Delete(ENDPOINT_SLICES, one) for one in unused]
+    actions += [Delete(ENDPOINT_SLICES, slice_) for slice_ in unused]
     failed = refusals((yield Together(actions))) if actions else []
     if failed:
         raise failed[0]
@@ -105,8 +105,8 @@ def write_slices(
 def _planned(existing: Sequence[EndpointSlice], groups: Sequence[Group]) -> tuple[list[_Draft], list[EndpointSlice]]:
     """What every slice should hold, and which slices nobody needs any more."""
     by_key: dict[tuple[str, bytes], list[EndpointSlice]] = {}
-    for one in existing:
-        by_key.setdefault(Group(one.address_type, _list(one.ports)).key, []).append(one)
+    for slice_ in existing:
+        by_key.setdefault(Group(slice_.address_type, _list(slice_.ports)).key, []).append(slice_)
     drafts: list[_Draft] = []
     unused: list[EndpointSlice] = []
     for group in groups:
@@ -114,7 +114,7 @@ def _planned(existing: Sequence[EndpointSlice], groups: Sequence[Group]) -> tupl
         filled = _filled(current, group)
         drafts += filled
         used = {draft.current.metadata.uid for draft in filled if draft.current is not None}
-        unused += [one for one in current if one.metadata.uid not in used]
+        unused += [slice_ for slice_ in current if slice_.metadata.uid not in used]
     for left in by_key.values():
         unused += left
     return drafts, unused
@@ -124,17 +124,17 @@ def _filled(existing: Sequence[EndpointSlice], group: Group) -> list[_Draft]:
     """The endpoints of a group over its slices."""
     wanted = {_identity(endpoint): endpoint for endpoint in group.endpoints}
     kept: list[tuple[EndpointSlice, list[Obj], bool]] = []
-    for one in existing:
-        old = _list(one.endpoints)
+    for slice_ in existing:
+        old = _list(slice_.endpoints)
         stays = [wanted.pop(identity) for endpoint in old if (identity := _identity(endpoint)) in wanted]
-        kept.append((one, stays, stays != old))
+        kept.append((slice_, stays, stays != old))
     new = list(wanted.values())
     for _, stays, changes in sorted(kept, key=lambda each: (not each[2], -len(each[1]))):
         if changes or len(stays) + len(new) <= MOST_ENDPOINTS:
             room = MOST_ENDPOINTS - len(stays)
             stays += new[:room]
             new = new[room:]
-    drafts = [_Draft(group, stays, one) for one, stays, _ in kept if stays or not group.endpoints]
+    drafts = [_Draft(group, stays, slice_) for slice_, stays, _ in kept if stays or not group.endpoints]
     for start in range(0, len(new), MOST_ENDPOINTS):
         drafts.append(_Draft(group, new[start : start + MOST_ENDPOINTS]))
     if not group.endpoints:  # a service without endpoints has one empty slice
@@ -143,7 +143,7 @@ def _filled(existing: Sequence[EndpointSlice], group: Group) -> list[_Draft]:
 
 
 def _of_family(slices: Sequence[EndpointSlice], family: str) -> EndpointSlice | None:
-    return next((one for one in slices if one.address_type == family), None)
+    return next((slice_ for slice_ in slices if slice_.address_type == family), None)
 
 
 def _identity(endpoint: Obj) -> tuple[Any, ...]:
@@ -172,9 +172,9 @@ def _change(current: EndpointSlice, draft: _Draft, meta: Obj, along: Mapping[str
     if _list(current.ports) != draft.group.ports:
         patch["ports"] = draft.group.ports or None
     changed = {
-        name: told
+        name: changes
         for name in (("labels", "annotations") if along is None else ("labels",))
-        if (told := _changed(getattr(current.metadata, name), meta.get(name, {})))
+        if (changes := _changed(getattr(current.metadata, name), meta.get(name, {})))
     }
     if changed:
         patch["metadata"] = changed
@@ -185,8 +185,8 @@ def _change(current: EndpointSlice, draft: _Draft, meta: Obj, along: Mapping[str
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> Obj:
     """A merge patch from one to the other."""
-    told: Obj = {key: None for key in old if key not in new}
-    return told | {key: value for key, value in new.items() if old.get(key) != value}
+    changes: Obj = {key: None for key in old if key not in new}
+    return changes | {key: value for key, value in new.items() if old.get(key) != value}
 
 
 def _list(raw: msgspec.Raw) -> list[Obj]:

@@ -40,7 +40,7 @@ from fairlead.controllers.actions import (
     without_finalizer,
 )
 from fairlead.controllers.base import Controller, World
-from fairlead.controllers.everything import resource_of
+from fairlead.controllers.dynamic_informers import resource_of
 from fairlead.controllers.garbage.graph import Graph, Node
 from fairlead.controllers.kinds import NAMESPACES
 
@@ -105,20 +105,24 @@ class GarbageCollector(Controller[Any]):
             self._unmapped.add(node.obj.metadata.uid)
             return
         if _Owner.SOLID in found:
-            kept = [one for one in references if states[one.uid] is _Owner.SOLID]
+            kept = [reference for reference in references if states[reference.uid] is _Owner.SOLID]
             if len(kept) < len(references):
                 yield _with_references(node, kept)
             return
         dependents = self._graph.dependents(node.obj.metadata.uid)
         if _Owner.WAITING in found and dependents:
-            if any(one.is_waiting for one in dependents):  # perhaps a circle, in which each would wait for the other
-                yield _with_references(node, [_unblocked(one) for one in references])
+            if any(
+                dependent.is_waiting for dependent in dependents
+            ):  # perhaps a circle, in which each would wait for the other
+                yield _with_references(node, [_unblocked(reference) for reference in references])
                 yield Delete(_kind(node), node.obj, DeleteOptions(propagation_policy="Foreground"))
             else:
                 yield _delete(node, "Foreground")
             return
         finalizers = node.obj.metadata.finalizers
-        yield _delete(node, next((policy for one, policy in _POLICY_OF_FINALIZER if one in finalizers), "Background"))
+        yield _delete(
+            node, next((policy for finalizer, policy in _POLICY_OF_FINALIZER if finalizer in finalizers), "Background")
+        )
 
     def _state_of(self, reference: OwnerReference, node: Node, world: World) -> Generator[Action, Any, _Owner]:
         namespace = node.obj.metadata.namespace
@@ -172,7 +176,7 @@ def _complaint(reference: OwnerReference, node: Node) -> Emit:
 
 def _orphan(owner: Node, dependents: Sequence[Node]) -> Actions:
     uid = owner.obj.metadata.uid
-    patches = [_with_references(one, _others(one, uid)) for one in dependents]
+    patches = [_with_references(dependent, _others(dependent, uid)) for dependent in dependents]
     refused = refusals((yield Together(patches)))
     for error in refused:
         if not isinstance(error, NotFound):
@@ -195,8 +199,8 @@ def _delete(node: Node, policy: str) -> Delete:
 
 
 def _with_references(node: Node, references: Sequence[OwnerReference]) -> Patch:
-    told = [_written(one) for one in references] or None
-    return Patch(_kind(node), node.obj, {"metadata": {"ownerReferences": told}}, unchanged=True)
+    written = [_written(reference) for reference in references] or None
+    return Patch(_kind(node), node.obj, {"metadata": {"ownerReferences": written}}, unchanged=True)
 
 
 def _written(reference: OwnerReference) -> Obj:
@@ -208,11 +212,13 @@ def _unblocked(reference: OwnerReference) -> OwnerReference:
 
 
 def _others(node: Node, uid: str) -> list[OwnerReference]:
-    return [one for one in node.obj.metadata.owner_references if one.uid != uid]
+    return [reference for reference in node.obj.metadata.owner_references if reference.uid != uid]
 
 
 def _blocks(dependent: Node, uid: str) -> bool:
-    return any(one.uid == uid and one.block_owner_deletion for one in dependent.obj.metadata.owner_references)
+    return any(
+        reference.uid == uid and reference.block_owner_deletion for reference in dependent.obj.metadata.owner_references
+    )
 
 
 def _kind(node: Node) -> Kind[Object]:

@@ -61,8 +61,8 @@ class Graph:
         return self._nodes.get(uid)
 
     def dependents(self, uid: str) -> list[Node]:
-        """Everything that names this owner, by kind and name."""
-        found = [self._nodes[one] for one in self._dependents.get(uid, ())]
+        """DynamicInformers that names this owner, by kind and name."""
+        found = [self._nodes[dependent] for dependent in self._dependents.get(uid, ())]
         return sorted(found, key=lambda node: (node.resource.qualified, node.obj.metadata.key))
 
     def change(self, resource: Resource, old: Object | None, new: Object | None) -> Iterator[str]:
@@ -87,7 +87,9 @@ class Graph:
             yield from self._started(node, was_waiting=False)
         for dependent in self.dependents(uid):  # somebody named an owner that was not known yet
             meta = dependent.obj.metadata
-            if not any(node.is_meant(one, meta.namespace) for one in meta.owner_references if one.uid == uid):
+            if not any(
+                node.is_meant(reference, meta.namespace) for reference in meta.owner_references if reference.uid == uid
+            ):
                 yield meta.uid
 
     def _update(self, node: Node, before: Object) -> Iterator[str]:
@@ -103,14 +105,14 @@ class Graph:
         if node is None:
             return
         yield from self._unlink(node.obj)
-        yield from (one.obj.metadata.uid for one in self.dependents(uid))
+        yield from (dependent.obj.metadata.uid for dependent in self.dependents(uid))
 
     def _started(self, node: Node, *, was_waiting: bool) -> Iterator[str]:
         uid = node.obj.metadata.uid
         if node.is_waiting or node.is_orphaning:
             yield uid
         if node.is_waiting and not was_waiting:
-            yield from (one.obj.metadata.uid for one in self.dependents(uid))
+            yield from (dependent.obj.metadata.uid for dependent in self.dependents(uid))
 
     def _link(self, node: Node, references: tuple[OwnerReference, ...]) -> Iterator[str]:
         """The node itself is concerned if not all its owners are known to be well."""

@@ -48,7 +48,7 @@ def remaining_seconds(failures: int, last_failure: float, now: float) -> float:
 def finished_at(pod: Pod) -> float:
     """When the pod ended, as well as it can be told."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    ended = [one.state.terminated.finished_at for one in statuses if one.state.terminated is not None]
+    ended = [status.state.terminated.finished_at for status in statuses if status.state.terminated is not None]
     if ended and len(ended) == len(statuses) and all(ended):
         return max(parse_timestamp(time) for time in ended if time)
     ready = pod.ready_condition

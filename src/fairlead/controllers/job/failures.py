@@ -53,7 +53,9 @@ def _matched(pod: Pod, rule: FailureRule) -> str:
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
         return ""
     for pattern in rule.on_pod_conditions or ():
-        if any(one.type == pattern.type and one.status == pattern.status for one in pod.status.conditions):
+        if any(
+            condition.type == pattern.type and condition.status == pattern.status for condition in pod.status.conditions
+        ):
             return f"Pod {where} has condition {pattern.type}"
     return ""
 

@@ -28,7 +28,7 @@ class Indexes:
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
-        return cls(_merged(sorted((one, one) for one in indexes)))
+        return cls(_merged(sorted((index, index) for index in indexes)))
 
     @classmethod
     def parsed(cls, text: str, completions: int) -> Indexes:

@@ -107,7 +107,7 @@ def release(pods: Sequence[Pod]) -> Generator[Action, Any, set[str]]:
         for pod, outcome in zip(tracked, outcomes, strict=True)
         if isinstance(outcome, ApiError) and not isinstance(outcome, NotFound)
     }
-    errors = [one for one in refusals(outcomes) if not isinstance(one, NotFound)]
+    errors = [refusal for refusal in refusals(outcomes) if not isinstance(refusal, NotFound)]
     if errors and len(kept) == len(pods):
         raise errors[0]
     return {pod.metadata.uid for pod in pods} - kept
@@ -142,7 +142,7 @@ def _ready_indexes(turn: Turn, missing: int) -> tuple[list[int], float | None]:
     if turn.job.replaces_only_failed:
         busy = busy + [pod for pod in turn.pods if pod.is_terminating]
     numbers = (indexes.index_of(pod, turn.job) for pod in busy)
-    taken = Indexes.of(one for one in numbers if one is not None) | turn.succeeded_indexes
+    taken = Indexes.of(number for number in numbers if number is not None) | turn.succeeded_indexes
     taken |= turn.failed_indexes or Indexes()
     found = taken.lowest_missing(missing, turn.job.spec.completions or 0)
     waits = {index: _wait_of(turn, index) for index in found}
@@ -177,7 +177,7 @@ def _numbered_pod(turn: Turn, index: int) -> Obj:
     spec["hostname"] = f"{job.metadata.name}-{index}"
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         environment = container.setdefault("env", [])
-        if not any(one.get("name") == _ENVIRONMENT["name"] for one in environment):
+        if not any(variable.get("name") == _ENVIRONMENT["name"] for variable in environment):
             environment.append(_ENVIRONMENT)
     return pod
 
@@ -191,5 +191,5 @@ def _failures_so_far(turn: Turn, index: int) -> dict[str, str]:
     counts = judged(last, turn.job).counts
     failures = indexes.failure_count(last) + counts
     ignored = indexes.ignored_failure_count(last) + (not counts)
-    told = {indexes.FAILURES: str(failures)}
-    return told | {indexes.IGNORED_FAILURES: str(ignored)} if ignored else told
+    annotations = {indexes.FAILURES: str(failures)}
+    return annotations | {indexes.IGNORED_FAILURES: str(ignored)} if ignored else annotations

@@ -60,8 +60,8 @@ def _current(turn: Turn, conditions: tuple[JobCondition, ...]) -> JobStatus:
     """The status with everything but the counters of ended pods."""
     verdict = turn.verdict
     if verdict is not None and verdict.is_new:
-        told = condition(verdict.type, "True", verdict.reason, verdict.message, timestamp(turn.now))
-        conditions = (*conditions, told)
+        target = condition(verdict.type, "True", verdict.reason, verdict.message, timestamp(turn.now))
+        conditions = (*conditions, target)
     return msgspec.structs.replace(
         turn.job.status,
         conditions=conditions,
@@ -144,8 +144,8 @@ def _is_counting(status: JobStatus) -> bool:
 
 
 def _finished(status: JobStatus, verdict: Verdict, now: str) -> JobStatus:
-    told = condition(verdict.final_type, "True", verdict.reason, verdict.message, now)
-    status = msgspec.structs.replace(status, conditions=(*status.conditions, told))
+    final = condition(verdict.final_type, "True", verdict.reason, verdict.message, now)
+    status = msgspec.structs.replace(status, conditions=(*status.conditions, final))
     return msgspec.structs.replace(status, completion_time=now) if verdict.is_success else status
 
 

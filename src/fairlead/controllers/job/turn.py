@@ -89,15 +89,15 @@ def _switched(turn: Turn, now: str) -> Generator[Action, Any, tuple[JobCondition
         return job.status.conditions
     if job.spec.suspend:
         turn.start_time = None
-        told = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
+        suspended = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
     else:
         turn.start_time = now
-        told = condition("Suspended", "False", "JobResumed", "Job resumed", now)
-    yield Emit(told.reason.removeprefix("Job"), told.message)
-    return _replaced(job.status.conditions, told)
+        suspended = condition("Suspended", "False", "JobResumed", "Job resumed", now)
+    yield Emit(suspended.reason.removeprefix("Job"), suspended.message)
+    return _replaced(job.status.conditions, suspended)
 
 
 def _replaced(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:
-    if not any(one.type == new.type for one in conditions):
+    if not any(condition.type == new.type for condition in conditions):
         return (*conditions, new)
-    return tuple(new if one.type == new.type else one for one in conditions)
+    return tuple(new if condition.type == new.type else condition for condition in conditions)

@@ -40,9 +40,9 @@ def is_complete(turn: Turn) -> bool:
 def _earlier(job: Job) -> Verdict | None:
     """A verdict of an earlier turn is final."""
     for type_ in ("SuccessCriteriaMet", "FailureTarget"):
-        told = job.status.condition(type_)
-        if told is not None:
-            return Verdict(type_, told.reason, told.message, is_new=False)
+        earlier = job.status.condition(type_)
+        if earlier is not None:
+            return Verdict(type_, earlier.reason, earlier.message, is_new=False)
     return None
 
 

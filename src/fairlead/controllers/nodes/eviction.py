@@ -20,7 +20,7 @@ from fairlead.runtime.clock import timestamp
 
 
 def _evicting(node: Node | None) -> list[Taint]:
-    return [one for one in node.spec.taints if one.effect == NO_EXECUTE] if node is not None else []
+    return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE] if node is not None else []
 
 
 def _pods_on(world: World, old: Node | None, new: Node | None) -> Iterator[str]:
@@ -34,7 +34,7 @@ def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[TimedTolera
     """For how long all the taints are tolerated; None means for ever, 0 not at all."""
     shortest: float | None = None
     for taint in taints:
-        used = next((one for one in tolerations if tolerates(one, taint)), None)
+        used = next((toleration for toleration in tolerations if tolerates(toleration, taint)), None)
         if used is None:
             return 0.0
         if used.toleration_seconds is not None:
@@ -71,7 +71,7 @@ class TaintEviction(Controller[Pod]):
             return
         taints = _evicting(world.get(NODES, obj.spec.node_name)) if obj.spec.node_name else []
         seconds = tolerated_seconds(taints, obj.spec.tolerations)
-        waits = seconds is not None and all(is_tolerated(one, obj.spec.tolerations) for one in taints)
+        waits = seconds is not None and all(is_tolerated(taint, obj.spec.tolerations) for taint in taints)
         known = self._due.get(key)
         if known is not None and (not waits or known[0] != uid):
             del self._due[key]

@@ -141,8 +141,8 @@ class NodeLifecycle(Controller[Node]):
         labels = node.metadata.labels
         followed = {old: labels[new] for old, new in _BETA_LABELS.items() if new in labels}
         followed = {old: value for old, value in followed.items() if labels.get(old) != value}
-        told = {"labels": followed, "annotations": self._lifetimes.annotations(node)}
-        if metadata := {name: changes for name, changes in told.items() if changes}:
+        wanted_metadata = {"labels": followed, "annotations": self._lifetimes.annotations(node)}
+        if metadata := {name: changes for name, changes in wanted_metadata.items() if changes}:
             patch["metadata"] = metadata
         if patch:
             yield Patch(NODES, node, patch, unchanged=True)
@@ -151,10 +151,10 @@ class NodeLifecycle(Controller[Node]):
 def _fall_silent(node: Node, world: World) -> Actions:
     """Say for the node that nothing is known of it, and of its pods that they are not ready."""
     now = timestamp(world.now)
-    told = [condition for type_ in _TOLD_BY_NODE if (condition := _unknown(node, type_, now)) is not None]
-    if not told:
+    unknown = [condition for type_ in _TOLD_BY_NODE if (condition := _unknown(node, type_, now)) is not None]
+    if not unknown:
         return
-    yield Patch(NODES, node, {"status": {"conditions": told}}, PatchType.STRATEGIC, subresource="status")
+    yield Patch(NODES, node, {"status": {"conditions": unknown}}, PatchType.STRATEGIC, subresource="status")
     if node.ready_status == "True":
         name = node.metadata.name
         yield _told("NodeNotReady", f"Node {name} status is now: NodeNotReady", name, node.metadata.uid)

@@ -40,14 +40,14 @@ def keeping_away(node: Node) -> Iterator[str]:
 
 def evicting(node: Node) -> str | None:
     """The taint that drives pods away from this node now."""
-    return next((one.key for one in node.spec.taints if _is_evicting(one)), None)
+    return next((taint.key for taint in node.spec.taints if _is_evicting(taint)), None)
 
 
 def wanted(node: Node, evicting_key: str | None, now: str) -> list[Obj] | None:
     """All taints that the node should have; None if it has them."""
     keys = list(dict.fromkeys(keeping_away(node)))
-    kept = [one for one in node.spec.taints if _stays(one, keys, evicting_key)]
-    present = {(one.key, one.effect) for one in kept}
+    kept = [taint for taint in node.spec.taints if _stays(taint, keys, evicting_key)]
+    present = {(taint.key, taint.effect) for taint in kept}
     missing = [(key, NO_SCHEDULE) for key in keys] + ([(evicting_key, NO_EXECUTE)] if evicting_key else [])
     added = [
         {"key": key, "effect": effect, "timeAdded": now} for key, effect in missing if (key, effect) not in present
@@ -68,5 +68,5 @@ def _is_evicting(taint: TimedTaint) -> bool:
 
 
 def _written(taint: TimedTaint) -> Obj:
-    told = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
-    return {name: value for name, value in told.items() if value}
+    fields = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added}
+    return {name: value for name, value in fields.items() if value}

@@ -30,7 +30,7 @@ def _of_volume(world: World, old: PersistentVolume | None, new: PersistentVolume
     either = new or old
     assert either is not None
     named = {version.claimant for version in (old, new) if version is not None and version.claimant}
-    named |= {one.metadata.key for one in writes.claims_that_name(world, either.metadata.name)}
+    named |= {claim.metadata.key for claim in writes.claims_that_name(world, either.metadata.name)}
     return sorted(named)
 
 
@@ -41,7 +41,7 @@ def _of_class(world: World, old: StorageClass | None, new: StorageClass | None) 
     waiting = list(writes.waiting_claims(world, new.metadata.name))
     if new.is_default:
         waiting += writes.waiting_claims(world, "")
-    return [one.metadata.key for one in waiting]
+    return [claim.metadata.key for claim in waiting]
 
 
 class ClaimBinder(Controller[PersistentVolumeClaim]):
@@ -86,7 +86,7 @@ class ClaimBinder(Controller[PersistentVolumeClaim]):
         yield from writes.claim_phase(claim, "Pending")
 
     def _awaits_consumer(self, claim: PersistentVolumeClaim, world: World) -> Emit:
-        pods = sorted(one.metadata.name for one in world.of(PODS).index("unplaced", _unplaced)[claim.metadata.key])
+        pods = sorted(pod.metadata.name for pod in world.of(PODS).index("unplaced", _unplaced)[claim.metadata.key])
         if not pods:
             return Emit("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
         who = f"pod {pods[0]}" if len(pods) == 1 else f"pods {','.join(pods)}"

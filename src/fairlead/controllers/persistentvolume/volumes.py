@@ -21,8 +21,8 @@ def _of_claim(world: World, old: PersistentVolumeClaim | None, new: PersistentVo
     """The volumes that a claim names, and those that name it."""
     either = new or old
     assert either is not None
-    named = {one.spec.volume_name for one in (old, new) if one is not None and one.spec.volume_name}
-    named |= {one.metadata.name for one in writes.volumes_kept_for(world, either.metadata.key)}
+    named = {claim.spec.volume_name for claim in (old, new) if claim is not None and claim.spec.volume_name}
+    named |= {volume.metadata.name for volume in writes.volumes_kept_for(world, either.metadata.key)}
     return sorted(named)
 
 
@@ -46,8 +46,16 @@ class VolumeKeeper(Controller[PersistentVolume]):
 
     def _offer(self, volume: PersistentVolume, world: World) -> Actions:
         """Keep it for the claim that has waited longest for one like it: the claim does the rest."""
-        waiting = (one for one in writes.waiting_claims(world, volume.class_name) if self._does(volume, one, world))
-        claim = min(waiting, key=lambda one: (one.metadata.creation_timestamp, one.metadata.key), default=None)
+        waiting = (
+            waiting_claim
+            for waiting_claim in writes.waiting_claims(world, volume.class_name)
+            if self._does(volume, waiting_claim, world)
+        )
+        claim = min(
+            waiting,
+            key=lambda waiting_claim: (waiting_claim.metadata.creation_timestamp, waiting_claim.metadata.key),
+            default=None,
+        )
         if claim is not None and (patch := keeping(volume, claim)) is not None:
             yield Patch(VOLUMES, volume, patch, unchanged=True)
 

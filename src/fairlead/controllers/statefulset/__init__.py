@@ -42,7 +42,9 @@ class StatefulSets(Controller[StatefulSet]):
         known = yield from known_revisions(world, STATEFUL_SETS, obj, selector)
         pods = yield from claim(STATEFUL_SETS, obj, PODS, candidates(world, PODS, obj, selector), is_member)
         update, collisions = yield from newest(_wanted(obj, known), known)
-        current = next((one for one in known if one.metadata.name == obj.status.current_revision), update)
+        current = next(
+            (revision for revision in known if revision.metadata.name == obj.status.current_revision), update
+        )
         revisions = Revisions(current, update)
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(obj, pod)) is not None}
         turn = Update(obj, by_ordinal, revisions, world)
@@ -65,7 +67,7 @@ def _wanted(obj: StatefulSet, known: Sequence[ControllerRevision]) -> Wanted:
     status, collisions = obj.status, obj.status.collision_count or 0
     wanted = Wanted(STATEFUL_SETS, obj, template_of(obj.spec.template), _HASH_LABEL, collisions)
     prefix, name = wanted.name(""), status.update_revision
-    is_lost = name.startswith(prefix) and all(one.metadata.name != name for one in known)
+    is_lost = name.startswith(prefix) and all(revision.metadata.name != name for revision in known)
     if is_lost and status.observed_generation == obj.metadata.generation:
         return replace(wanted, known_as=name.removeprefix(prefix))
     return wanted

@@ -67,7 +67,10 @@ def new_pod(owner: StatefulSet, template: Obj, revision: str, ordinal: int) -> O
 def claim_names(owner: StatefulSet, ordinal: int) -> Mapping[str, str]:
     """Volume name → claim name, of every claim template."""
     templates = _claim_templates(owner)
-    return {one["metadata"]["name"]: f"{one['metadata']['name']}-{pod_name(owner, ordinal)}" for one in templates}
+    return {
+        template["metadata"]["name"]: f"{template['metadata']['name']}-{pod_name(owner, ordinal)}"
+        for template in templates
+    }
 
 
 def _claim_templates(owner: StatefulSet) -> list[Obj]:
@@ -105,4 +108,4 @@ def missing_labels(pod: Pod, ordinal: int) -> Mapping[str, str]:
 
 def is_of_former_pod(claim: Object, pod: str) -> bool:
     """Whether the claim is still tied to an earlier pod of that name, and will go with it."""
-    return any(one.kind == "Pod" and one.name == pod for one in claim.metadata.owner_references)
+    return any(reference.kind == "Pod" and reference.name == pod for reference in claim.metadata.owner_references)

@@ -30,23 +30,25 @@ def keep_claims(owner: StatefulSet, pod: Pod, ordinal: int, world: World) -> Gen
         claim = world.get(CLAIMS, f"{owner.metadata.namespace}/{name}")
         if claim is None:
             continue
-        others = [one for one in claim.metadata.owner_references if one.uid not in _uids(owner, pod)]
-        wanted = [_encoded(one) for one in others]
+        others = [reference for reference in claim.metadata.owner_references if reference.uid not in _uids(owner, pod)]
+        wanted = [_encoded(reference) for reference in others]
         if goes_with_pod:
             wanted.append(controller_reference(PODS, pod))
         if goes_with_set:
             wanted.append(controller_reference(STATEFUL_SETS, owner))
-        if {one["uid"] for one in wanted} != {one.uid for one in claim.metadata.owner_references}:
+        if {reference["uid"] for reference in wanted} != {
+            reference.uid for reference in claim.metadata.owner_references
+        }:
             yield Patch(CLAIMS, claim, {"metadata": {"ownerReferences": wanted}}, unchanged=True)
             is_mended = True
     return is_mended
 
 
 def _uids(*objects: Object) -> set[str]:
-    return {one.metadata.uid for one in objects}
+    return {obj.metadata.uid for obj in objects}
 
 
 def _encoded(owner: OwnerReference) -> Obj:
-    told = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
     flags = {"controller": owner.controller, "blockOwnerDeletion": owner.block_owner_deletion}
-    return told | {name: value for name, value in flags.items() if value is not None}
+    return reference | {name: value for name, value in flags.items() if value is not None}

@@ -109,11 +109,11 @@ class Update:
         following = self._ordinals.start
         for ordinal, pod in self._replicas.items():
             vacant = range(following, min(ordinal, following + vacancies))
-            yield from ((one, None) for one in vacant)
+            yield from ((vacancy, None) for vacancy in vacant)
             yield ordinal, pod
             vacancies -= len(vacant)
             following = ordinal + 1
-        yield from ((one, None) for one in range(following, min(self._ordinals.stop, following + vacancies)))
+        yield from ((ordinal, None) for ordinal in range(following, min(self._ordinals.stop, following + vacancies)))
 
     def _tend(self, ordinal: int, pod: Pod) -> Step:
         """Look after an existing pod; in order, nothing else happens until it is available."""
@@ -135,12 +135,12 @@ class Update:
         return False
 
     def _create(self, missing: Sequence[int]) -> Generator[Action, Any, ApiError | None]:
-        outcomes = yield Together([Create(PODS, self._new_pod(one)) for one in missing], slow_start=True)
-        told = list(zip(missing, outcomes, strict=False))
-        for ordinal, outcome in told:
+        outcomes = yield Together([Create(PODS, self._new_pod(ordinal)) for ordinal in missing], slow_start=True)
+        by_ordinal = list(zip(missing, outcomes, strict=False))
+        for ordinal, outcome in by_ordinal:
             if not isinstance(outcome, AlreadyExists):  # a namesake, or our own that is not seen yet
                 yield self._pod_event("create", pod_name(self._owner, ordinal), outcome)
-        return next((one for one in outcomes if isinstance(one, ApiError)), None)
+        return next((outcome for outcome in outcomes if isinstance(outcome, ApiError)), None)
 
     def _new_pod(self, ordinal: int) -> Obj:
         rolling = self._owner.spec.update_strategy.rolling_update or RollingUpdate()
@@ -155,7 +155,7 @@ class Update:
         if self._owner.spec.persistent_volume_claim_retention_policy.when_scaled != "Delete":
             return False
         name = pod_name(self._owner, ordinal)
-        claims = (self._claim(one) for one in claim_names(self._owner, ordinal).values())
+        claims = (self._claim(name) for name in claim_names(self._owner, ordinal).values())
         return any(claim is not None and is_of_former_pod(claim, name) for claim in claims)
 
     def _claim_storage(self, ordinal: int) -> Generator[Action, Any, ApiError | None]:
@@ -263,7 +263,7 @@ class Update:
         ready = [pod for pod in pods if pod.status.phase == "Running" and pod.is_ready]
         stays = [pod.metadata.labels.get(REVISION_LABEL) for pod in pods if not pod.metadata.is_terminating]
         current, update = self._revisions.current.metadata.name, self._revisions.update.metadata.name
-        told = StatefulSetStatus(
+        status = StatefulSetStatus(
             observed_generation=self._owner.metadata.generation,
             replicas=len(pods),
             ready_replicas=len(ready),
@@ -275,10 +275,10 @@ class Update:
             collision_count=collisions,
             conditions=self._owner.status.conditions,
         )
-        counts = (told.updated_replicas, told.ready_replicas, told.replicas)
+        counts = (status.updated_replicas, status.ready_replicas, status.replicas)
         if spec.update_strategy.type == "RollingUpdate" and all(count == spec.replicas for count in counts):
-            return msgspec.structs.replace(told, current_replicas=told.updated_replicas, current_revision=update)
-        return told
+            return msgspec.structs.replace(status, current_replicas=status.updated_replicas, current_revision=update)
+        return status
 
 
 def names_in_use(pods: Sequence[Object], revisions: Revisions) -> set[str]:

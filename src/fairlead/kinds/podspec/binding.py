@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.errors import BadRequest, Conflict, Unknown
-from fairlead.api.fields import Errors, told
+from fairlead.api.fields import Errors, aggregated
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.kinds.podspec.status import set_condition
 
@@ -21,7 +21,7 @@ def check_binding(binding: Obj, name: str) -> None:
     if not target.get("name"):
         errors.required("target.name")
     if errors:
-        raise Unknown(told(errors))
+        raise Unknown(aggregated(errors))
 
 
 def assign(pod: Obj, binding: Obj) -> None:

@@ -14,7 +14,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.podspec.annotations import is_mirror
 from fairlead.kinds.serviceaccounts import ENFORCE
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.admission.pod_secrets import first_secret_not_allowed, uses_secrets
 
@@ -83,7 +83,7 @@ class ServiceAccount(AdmissionPlugin):
 
     async def _account(self, attributes: Attributes, name: str) -> Account:
         attempts = _ATTEMPTS_FOR_DEFAULT if name == DEFAULT_ACCOUNT else 1
-        pause = chance.source().uniform(0.1, 0.2)
+        pause = rng.source().uniform(0.1, 0.2)
         for attempt in range(attempts):
             if attempt:
                 await asyncio.sleep(pause)
@@ -99,7 +99,7 @@ def mount_token(spec: Obj) -> None:
     """Mount the token into every container that has nothing mounted in its place."""
     volumes = spec.get("volumes") or []
     existing = next((v["name"] for v in volumes if v.get("name", "").startswith(_VOLUME_PREFIX)), None)
-    volume = existing or _VOLUME_PREFIX + chance.name_suffix()
+    volume = existing or _VOLUME_PREFIX + rng.name_suffix()
     is_mounted = False
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         mounts = container.get("volumeMounts") or []

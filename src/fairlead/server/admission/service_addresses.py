@@ -28,7 +28,7 @@ from fairlead.kinds.service_kinds import (
     is_headless,
     needs_health_check,
 )
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
 #: The default of kube-apiserver's --service-cluster-ip-range.
@@ -146,7 +146,7 @@ class ServiceAddresses(AdmissionPlugin):
             return self._kubernetes
         last = self._network.num_addresses - 1
         for _ in range(_ATTEMPTS):
-            ip = str(self._network[chance.source().randrange(self._first_offered, last)])
+            ip = str(self._network[rng.source().randrange(self._first_offered, last)])
             if ip not in self._addresses:
                 return ip
         for number in (*range(self._first_offered, last), *range(1, self._first_offered)):
@@ -187,7 +187,7 @@ class ServiceAddresses(AdmissionPlugin):
         free = free or [port for port in NODE_PORTS if port not in self._ports]
         if not free:
             raise InternalError("failed to allocate a nodePort: range is full")
-        return chance.source().choice(free)
+        return rng.source().choice(free)
 
     def _count(self, held: Held) -> None:
         self._addresses.update(held.addresses)

@@ -21,7 +21,7 @@ from fairlead.api.encoded import encode
 from fairlead.api.errors import BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.server.codec.versions import Version
 from fairlead.server.http.exchange import framing
 from fairlead.server.http.negotiate import TABLE, Form, check_stream
@@ -276,7 +276,7 @@ def _end_of_beginning(out: Stream, query: WatchQuery, revision: int) -> Iterator
 async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> None:
     limit = query.timeout_seconds
     if not limit:
-        limit = MIN_TIMEOUT_SECONDS * (1 + chance.source().random())
+        limit = MIN_TIMEOUT_SECONDS * (1 + rng.source().random())
     try:
         async with asyncio.timeout(limit):
             for pause in _bookmark_pauses(limit) if query.bookmarks else ():

@@ -29,7 +29,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.volumes import storage_class_of
 from fairlead.kinds.meta import validate_meta
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
 from fairlead.server.codec.versions import Version
 from fairlead.server.crds import naming
@@ -156,7 +156,7 @@ class _Plan:
     def _take(self, served: Served, obj: Obj, *, is_new: bool) -> None:
         """Put an object on the plan, with what every stored object has; a new one never was on any server."""
         meta, is_definition = metadata(obj), served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
-        meta["uid"] = meta.get("uid") or chance.uid()
+        meta["uid"] = meta.get("uid") or rng.uid()
         meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
         if served.strategy.has_generation:
             meta.setdefault("generation", 1)

@@ -13,7 +13,7 @@ from fairlead.api.fields import Errors, invalid
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource
 from fairlead.golang.numbers import parse_uint
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
 from fairlead.server.storage.catalogue import Served
 
@@ -45,7 +45,7 @@ def begin(served: Served, obj: Obj) -> None:
         meta.pop(key, None)
     if not meta.get("name") and meta.get("generateName"):
         rename(meta)
-    meta["uid"] = chance.uid()
+    meta["uid"] = rng.uid()
     meta["creationTimestamp"] = timestamp()
     strategy = served.strategy
     if strategy.has_generation:
@@ -69,7 +69,7 @@ def check_no_revision(text: str) -> None:
 
 def rename(meta: Obj) -> None:
     """Make up a name from `generateName`."""
-    meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + chance.name_suffix()
+    meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + rng.name_suffix()
 
 
 def check_revision(served: Served, obj: Obj, current: int, *, is_whole: bool) -> None:

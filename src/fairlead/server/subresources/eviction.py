@@ -29,7 +29,7 @@ from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.pods import FINISHED
 from fairlead.api.selectors import SelectorError, of_structured
 from fairlead.api.verbs import DeleteOptions
-from fairlead.runtime import chance, clock
+from fairlead.runtime import clock, rng
 from fairlead.server.admission.base import Reader, Writer
 from fairlead.server.storage.deletion import check_preconditions, options_of
 
@@ -94,7 +94,7 @@ class _Removal:
             except Conflict:
                 if insists or attempt == _ATTEMPTS:
                     raise
-                await asyncio.sleep(_PAUSE_SECONDS * chance.source().uniform(1, 1.1))
+                await asyncio.sleep(_PAUSE_SECONDS * rng.source().uniform(1, 1.1))
             else:
                 return True
         return False

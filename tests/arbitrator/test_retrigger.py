@@ -10,7 +10,7 @@ from fairlead.api.verbs import Api
 from fairlead.arbitration.joined import Arbitration
 from fairlead.arbitrator.books import Books
 from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.waking import WOKEN
+from fairlead.arbitrator.retrigger import WOKEN
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape, uniform

@@ -1,8 +1,8 @@
 """The documents' manifests as they are written: their group is misspelt (S2-11).
 
-A Consumer of that group is a wish. Its spec is copied to the namespace's Consumer whenever it changes, and what is said
-there afterwards stands until it changes again. When it is deleted, what was copied goes, but for what was said
-afterwards. Its plural is another, so that `kubectl get consumers` means one thing.
+A Consumer of that group is a request: its spec is copied to the namespace's Consumer whenever it changes, and what
+anybody writes there afterwards stands until it changes again. When it is deleted, what was copied goes, but for what
+was written afterwards. Its plural is another, so that `kubectl get consumers` means one thing.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from fairlead.api.verbs import Api, PatchType
 from fairlead.arbitrator.objects import CONSUMERS, MISSPELT_GROUP, Consumer, default_consumer, new_consumer
 from fairlead.client.informer import Informer
 
-#: On a Consumer: which state of its twin it was copied from, and what that said.
+#: On a Consumer: which state of its legacy Consumer it was copied from, and its spec then.
 COPIED: Final = f"{MISSPELT_GROUP}/copied"
 _NOTHING: Final[tuple[str, Obj]] = ("", {})
 
 log = logging.getLogger(__name__)
 
 
-async def copy(api: Api, twins: Informer[Consumer], consumers: Iterable[Consumer]) -> None:
+async def copy(api: Api, legacy_consumers: Informer[Consumer], consumers: Iterable[Consumer]) -> None:
     """Carry over what has changed; a refusal is logged, and tried again when something changes."""
     for known in consumers:
-        twin, copied = twins.get(known.metadata.key), known.metadata.annotations.get(COPIED)
-        if twin is None and copied is None:
+        legacy, copied = legacy_consumers.get(known.metadata.key), known.metadata.annotations.get(COPIED)
+        if legacy is None and copied is None:
             continue
         state, before = _read(copied)
         try:
-            if twin is None:
+            if legacy is None:
                 await _write(api, known, _without(known, before), None)
-            elif state != (now := f"{twin.metadata.uid}/{twin.metadata.generation}"):
-                said = _said(twin)
-                await _write(api, known, said, msgspec.json.encode((now, said)).decode())
+            elif state != (now := f"{legacy.metadata.uid}/{legacy.metadata.generation}"):
+                spec = _spec_of(legacy)
+                await _write(api, known, spec, msgspec.json.encode((now, spec)).decode())
         except ApiError as error:
             log.warning("cannot copy the misspelt Consumer of %s: %s", known.metadata.namespace, error)
 
 
-def _said(consumer: Consumer) -> Obj:
+def _spec_of(consumer: Consumer) -> Obj:
     return {key: value for key, value in msgspec.to_builtins(consumer.spec).items() if value is not None}
 
 
 def _without(known: Consumer, copied: Obj) -> Obj:
-    """What the Consumer says by itself; else what it would say without a twin."""
-    said = _said(known)
-    own = {key: value for key, value in said.items() if key not in copied or value != copied[key]}
+    """What the Consumer says by itself; else what it would say without a legacy Consumer."""
+    spec = _spec_of(known)
+    own = {key: value for key, value in spec.items() if key not in copied or value != copied[key]}
     default: Obj = new_consumer(default_consumer(known.metadata.namespace))["spec"]
     return default | own
 

@@ -1,4 +1,4 @@
-"""Everything that the API serves, custom kinds included, for controllers that must not know any kind by name.
+"""DynamicInformers that the API serves, custom kinds included, for controllers that must not know any kind by name.
 
 Garbage collection, quotas and the end of a namespace concern all kinds. The built-in ones are a table; the others come
 and go with their CustomResourceDefinitions, and so do the informers here. Events are left out: they belong to nothing.
@@ -38,7 +38,7 @@ class Copies(Protocol):
 def served(world: Copies) -> Iterable[Resource]:
     """Every group, version and kind that is served now."""
     yield from builtin.RESOURCES
-    for definition in sorted(world.of(DEFINITIONS), key=lambda one: one.metadata.name):
+    for definition in sorted(world.of(DEFINITIONS), key=lambda definition: definition.metadata.name):
         yield from definition.resources()
 
 
@@ -58,7 +58,9 @@ def resource_of(world: Copies, api_version: str, kind: str) -> Resource | None:
         return found
     definitions = world.of(DEFINITIONS).index("kinds", _kinds_of)[_kind_key(api_version, kind)]
     resources = (resource for definition in definitions for resource in definition.resources())
-    return next((one for one in resources if (one.api_version, one.kind) == (api_version, kind)), None)
+    return next(
+        (resource for resource in resources if (resource.api_version, resource.kind) == (api_version, kind)), None
+    )
 
 
 def _kinds_of(definition: CustomResourceDefinition) -> list[str]:
@@ -69,10 +71,14 @@ def _kind_key(api_version: str, kind: str) -> str:
     return f"{api_version} {kind}"
 
 
-_BUILTIN = {(one.api_version, one.kind): one for one in builtin.RESOURCES if _NEEDED_VERBS.issubset(one.verbs)}
+_BUILTIN = {
+    (resource.api_version, resource.kind): resource
+    for resource in builtin.RESOURCES
+    if _NEEDED_VERBS.issubset(resource.verbs)
+}
 
 
-class Everything:
+class DynamicInformers:
     """One informer for each kind; ask for it before the informers run."""
 
     def __init__(self, world: Copies) -> None:

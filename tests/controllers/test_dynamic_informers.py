@@ -12,7 +12,7 @@ from fairlead.api.resources import Resource
 from fairlead.client.informer import Informers
 from fairlead.controllers.base import World
 from fairlead.controllers.disruption import DisruptionBudgets
-from fairlead.controllers.everything import resource_of
+from fairlead.controllers.dynamic_informers import resource_of
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.table import ControllerManager
 from fairlead.runtime.loops import run_virtual

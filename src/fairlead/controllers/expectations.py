@@ -30,7 +30,7 @@ class _Unseen:
     removals: list[tuple[Informer[Any], str, str]] = field(default_factory=list)  # informer, key, uid
 
 
-class Landing:
+class Expectations:
     """What each key of one controller has written and not yet seen.
 
     Where they are worked on one at a time, each waits for what all of them wrote (`is_shared`): else one would choose
@@ -65,8 +65,10 @@ class Landing:
         unseen = self._unseen.pop("" if self._is_shared else key, None)
         if unseen is None:
             return
-        revisions = [(one, revision) for one, revision in unseen.revisions.items() if one.revision < revision]
-        removals = [one for one in unseen.removals if not _is_removed(*one)]
+        revisions = [
+            (informer, revision) for informer, revision in unseen.revisions.items() if informer.revision < revision
+        ]
+        removals = [removal for removal in unseen.removals if not _is_removed(*removal)]
         if not revisions and not removals:
             return
         try:
