@@ -209,8 +209,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     writable = [asyncio.create_task(_writable(running.registry.store))] if settings.data_dir else []
     try:
         ended, _ = await asyncio.wait([readying, *writable, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        for one in ended:
-            one.result()  # whatever ended before everything was ready has failed
+        for first in ended:
+            first.result()  # whatever ended before everything was ready has failed
         for task in writable:
             task.cancel()
         yield informers

@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import ListQuery
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
-from fairlead.runtime import chance
+from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.behaviour import STOP_SECONDS
@@ -26,7 +26,7 @@ def on_one_node(check: Callable[[UserApi], Awaitable[None]]) -> None:
             assert isinstance(informers, Informers)
             await check(api)
 
-    chance.seed(1)
+    rng.seed(1)
     run_virtual(run())
 
 

@@ -49,8 +49,8 @@ class ArbitrationAdmission(AdmissionPlugin):
 
     name = "Arbitration"
     resources = frozenset(
-        one.qualified
-        for one in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS, MISSPELT_CONSUMERS, MISSPELT_ALLOCATIONS)
+        resource.qualified
+        for resource in (CONSUMERS, CONSUMER_GROUPS, POLICIES, ALLOCATIONS, MISSPELT_CONSUMERS, MISSPELT_ALLOCATIONS)
     )
     subresources = frozenset({"", "status"})
     operations = CREATE_AND_UPDATE | {Operation.DELETE}
@@ -82,4 +82,4 @@ class ArbitrationAdmission(AdmissionPlugin):
             raise invalid(row.kind, name_of(attributes.obj), found.errors, row.group)
 
     def _each(self, resource: Resource, view: type[T], namespace: str = "") -> Iterable[T]:
-        return [one.kept_view(view) for one in self._reader.each(resource.qualified, namespace)]
+        return [entry.kept_view(view) for entry in self._reader.each(resource.qualified, namespace)]

@@ -35,7 +35,7 @@ def decide(
     """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
     namespace allow altogether; `stuck`: how many of its pods find no node, whoever goes.
     """
-    line = sorted(consumers, key=lambda one: one.metadata.namespace)
+    line = sorted(consumers, key=lambda consumer: consumer.metadata.namespace)
     return _Cycle(Said(line, groups, policy, books.capacity, quotas), books, stuck).run()
 
 
@@ -48,7 +48,7 @@ class _Cycle:
 
     def run(self) -> Division:
         said, found = self._said, self._shares()
-        names = [one.metadata.namespace for one in said.consumers]
+        names = [consumer.metadata.namespace for consumer in said.consumers]
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(said.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
@@ -65,17 +65,17 @@ class _Cycle:
         if not self._is_apart:
             return tree_shares(tree, capacity, surplus)
         found = [tree_shares(tree, {name: amount}, surplus) for name, amount in capacity.items()]
-        return {name: _together([one[name] for one in found]) for name in (found[0] if found else ())}
+        return {name: _together([amounts[name] for amounts in found]) for name in (found[0] if found else ())}
 
     # --- what is claimed --------------------------------------------------------------------------------------------
 
     def _tree(self) -> Zone:
         """Groups that name no parent, one that does not exist, or each other in a circle, stand at the top."""
         groups = self._said.groups
-        parents = {name: one.spec.parent for name, one in groups.items()}
+        parents = {name: group.spec.parent for name, group in groups.items()}
         members: dict[str, list[Zone | Claim]] = {name: [] for name in ("", *groups)}
-        for one in self._said.consumers:
-            members[self._said.parent(one)].append(self._claim(one))
+        for consumer in self._said.consumers:
+            members[self._said.parent(consumer)].append(self._claim(consumer))
         placed: set[str] = set()
 
         def grow(name: str) -> list[Zone | Claim]:
@@ -84,7 +84,7 @@ class _Cycle:
             return members[name] + [self._zone(child, grow(child)) for child in below]
 
         top: list[Zone | Claim] = list(members[""])
-        for name in sorted(groups, key=lambda one: (parents[one] in groups, one)):
+        for name in sorted(groups, key=lambda name: (parents[name] in groups, name)):
             if name not in placed:
                 top.append(self._zone(name, grow(name)))
         return Zone(_ROOT, top)
@@ -132,15 +132,15 @@ class _Cycle:
     def _of_groups(self, namespaces: Mapping[str, Outcome]) -> dict[str, Outcome]:
         """What their members have together."""
         members: dict[str, list[Outcome]] = {name: [] for name in self._said.groups}
-        for one in self._said.consumers:
-            for name in self._said.above(one):
-                members[name].append(namespaces[one.metadata.namespace])
+        for consumer in self._said.consumers:
+            for name in self._said.above(consumer):
+                members[name].append(namespaces[consumer.metadata.namespace])
         return {
             name: Outcome(
-                request=_sum(one.request for one in below),
-                deserved=_sum(one.deserved for one in below),
-                used=_sum(one.used for one in below),
-                staying=_sum(one.staying for one in below),
+                request=_sum(account.request for account in below),
+                deserved=_sum(account.deserved for account in below),
+                used=_sum(account.used for account in below),
+                staying=_sum(account.staying for account in below),
             )
             for name, below in members.items()
         }
@@ -148,9 +148,9 @@ class _Cycle:
 
 def _together(shares: Sequence[Share]) -> Share:
     """The shares of one consumer in each resource by itself as one."""
-    largest = max(shares, key=lambda one: one.dominant_share)
-    deserved = {name: amount for one in shares for name, amount in one.deserved.items()}
-    is_reserved_met = all(one.is_reserved_met for one in shares)
+    largest = max(shares, key=lambda share: share.dominant_share)
+    deserved = {name: amount for share in shares for name, amount in share.deserved.items()}
+    is_reserved_met = all(share.is_reserved_met for share in shares)
     return Share(largest.name, deserved, largest.dominant_share, largest.bottleneck, is_reserved_met)
 
 

@@ -47,9 +47,9 @@ async def evict(api: Api, pod: Pod) -> Result:
     return Result.EVICTED
 
 
-def about(one: Allocation | Pod) -> Reference:
+def about(obj: Allocation | Pod) -> Reference:
     """What an event is about."""
-    return reference(one, ALLOCATIONS if isinstance(one, Allocation) else builtin.PODS)
+    return reference(obj, ALLOCATIONS if isinstance(obj, Allocation) else builtin.PODS)
 
 
 def warning(notice: Notice) -> str:

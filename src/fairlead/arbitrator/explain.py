@@ -15,7 +15,7 @@ from fairlead.arbitrator.objects import Allocation
 def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
     """Sentences for people, the most important first; none if its share is no matter."""
     known = list(allocations)
-    own = next((one for one in known if one.metadata.namespace == pod.metadata.namespace), None)
+    own = next((allocation for allocation in known if allocation.metadata.namespace == pod.metadata.namespace), None)
     if own is None or pod.is_finished:
         return []
     if pod.spec.node_name:
@@ -38,7 +38,7 @@ def _lacking(pod: Pod, own: Allocation) -> dict[str, str]:
 
 def _shortage(name: str, own: Allocation, need: str) -> list[str]:
     status, namespace = own.status, own.metadata.namespace
-    used, granted, deserved = (_of(one, name) for one in (status.used, status.granted, status.deserved))
+    used, granted, deserved = (_of(amounts, name) for amounts in (status.used, status.granted, status.deserved))
     told = [f"namespace {namespace} uses {used} of the {granted} {name} that it may use now, and the pod needs {need}"]
     if used + parse(need) > deserved:
         told.append(f"it deserves {deserved} {name}: {_what_binds(name, own)}")
@@ -60,21 +60,25 @@ def _what_binds(name: str, own: Allocation) -> str:
 
 def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[str]:
     """Who has to let go, and who is kept from it."""
-    told = [one.message for one in own.status.conditions if one.type == "ReclaimFutile" and one.status == "True"]
-    for one in known:
-        namespace, proposal = one.metadata.namespace, one.status.proposal
+    told = [
+        condition.message
+        for condition in own.status.conditions
+        if condition.type == "ReclaimFutile" and condition.status == "True"
+    ]
+    for allocation in known:
+        namespace, proposal = allocation.metadata.namespace, allocation.status.proposal
         if proposal is not None and pod.metadata.key in proposal.beneficiaries:
             victims = ", ".join(victim.name for victim in proposal.victims)
             told.append(f"for this pod, {namespace} gives up {victims} at {proposal.deadline}")
-        for condition in one.status.conditions:
-            if condition.type == "ReclaimBlocked" and condition.status == "True" and one is not own:
+        for condition in allocation.status.conditions:
+            if condition.type == "ReclaimBlocked" and condition.status == "True" and allocation is not own:
                 told.append(f"{namespace} uses more than it deserves and keeps it: {condition.message}")
     return told
 
 
 def _notice(pod: Pod, own: Allocation) -> list[str]:
     proposal = own.status.proposal
-    victim = next((one for one in proposal.victims if one.uid == pod.metadata.uid), None) if proposal else None
+    victim = next((victim for victim in proposal.victims if victim.uid == pod.metadata.uid), None) if proposal else None
     if proposal is None or victim is None:
         return []
     deadline, beneficiaries = victim.deadline or proposal.deadline, ", ".join(proposal.beneficiaries)

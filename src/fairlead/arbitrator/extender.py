@@ -77,19 +77,19 @@ def preemption(body: bytes, ledger: Ledger) -> bytes:
         victims = b"{}"
     elif victims == b"null":
         whole = _victims_of(args.node_name_to_victims) or {}
-        victims = encode({node: _by_uid(one) for node, one in whole.items()})
+        victims = encode({node: _by_uid(victims) for node, victims in whole.items()})
     return b'{"NodeNameToMetaVictims":%b}' % victims
 
 
 def _by_uid(victims: _Victims) -> Obj:
-    uids = [{"UID": one.metadata.uid} for one in victims.pods or ()]
+    uids = [{"UID": pod.metadata.uid} for pod in victims.pods or ()]
     return {"Pods": uids, "NumPDBViolations": victims.violations}
 
 
 def _asked_of(nodes: bytes, names: bytes) -> list[str]:
     if names != b"null":
         return _names_of(names)
-    return [one.metadata.name for one in _nodes_of(nodes).items or ()] if nodes != b"null" else []
+    return [node.metadata.name for node in _nodes_of(nodes).items or ()] if nodes != b"null" else []
 
 
 def _result(nodes: bytes, names: bytes, unresolvable: bytes) -> bytes:

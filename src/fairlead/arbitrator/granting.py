@@ -32,7 +32,7 @@ class Granting:
         free = {name: max(amount - self._books.occupied.get(name, 0), 0) for name, amount in capacity.items()}
         fluid = {name: self._hand_over(name, free[name]) for name in capacity}
         allowed = {name: {resource: fluid[resource][name] for resource in fluid} for name in deserved}
-        queues = [self._queue(one, allowed[one.metadata.namespace]) for one in self._said.consumers]
+        queues = [self._queue(consumer, allowed[consumer.metadata.namespace]) for consumer in self._said.consumers]
         more = startable(queues, free, capacity)
         for queue in queues:
             name, mine = queue.name, allowed[queue.name]
@@ -45,9 +45,9 @@ class Granting:
     def _hand_over(self, resource: str, free: int) -> dict[str, int]:
         held = {name: amounts.get(resource, 0) for name, amounts in self._used.items()}
         holdings = {}
-        for one in self._said.consumers:
-            name, weight = one.metadata.namespace, max(one.spec.weight, 0)
-            holdings[name] = Holding(self._deserved[name][resource], held[name], weight, one.spec.unlimited)
+        for consumer in self._said.consumers:
+            name, weight = consumer.metadata.namespace, max(consumer.spec.weight, 0)
+            holdings[name] = Holding(self._deserved[name][resource], held[name], weight, consumer.spec.unlimited)
         available = free + sum(held.values())
         return {name: int(amount) for name, amount in granted(holdings, available).items()}
 

@@ -25,7 +25,7 @@ async def informed_world(api: Api, informers: Informers) -> World:
         await _served(api, resource)
     nodes, quotas = informers.of(builtin.NODES, Node), informers.of(builtin.RESOURCE_QUOTAS, ResourceQuota)
     consumers, groups = informers.of(CONSUMERS, Consumer), informers.of(CONSUMER_GROUPS, ConsumerGroup)
-    by_namespace = quotas.index("namespace", lambda one: (one.metadata.namespace,))
+    by_namespace = quotas.index("namespace", lambda quota: (quota.metadata.namespace,))
     for synced in (nodes.synced, quotas.synced, consumers.synced, groups.synced):
         await synced()
     return World(

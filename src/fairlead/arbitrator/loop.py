@@ -160,7 +160,7 @@ class Arbitrator:
         self._by_namespace = self._pods.index("namespace", lambda pod: (pod.metadata.namespace,))
         self._waiting = self._pods.index("waiting", lambda pod: (pod.metadata.namespace,) if is_waiting(pod) else ())
         self._by_node = self._pods.index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
-        self._budgets_of = self._budgets.index("namespace", lambda one: (one.metadata.namespace,))
+        self._budgets_of = self._budgets.index("namespace", lambda quota: (quota.metadata.namespace,))
         self._gated = self._pods.index("gated", lambda pod: (GATE,) if is_gated(pod) else ())
         self._publisher = Publisher(self._api, self._allocations, self._groups, self.books)
         self._pods.subscribe(self.books.pod_event)
@@ -181,16 +181,16 @@ class Arbitrator:
 
     def _recall(self) -> None:
         """What another arbitrator has left."""
-        for one in self._allocations:
-            if one.metadata.name == THE_NAME and (told := one.status.proposal) and told.deadline:
-                self._notices.recall(one.metadata.namespace, told)
+        for allocation in self._allocations:
+            if allocation.metadata.name == THE_NAME and (told := allocation.status.proposal) and told.deadline:
+                self._notices.recall(allocation.metadata.namespace, told)
         self._recall_back_offs()
 
     def _recall_back_offs(self) -> None:
         """What another arbitrator has learned; of two at work each would put the other right for ever."""
-        for one in self._allocations:
-            if one.metadata.name == THE_NAME and (known := one.status.back_off) and known.until:
-                self._trials.recall(one.metadata.namespace, known)
+        for allocation in self._allocations:
+            if allocation.metadata.name == THE_NAME and (known := allocation.status.back_off) and known.until:
+                self._trials.recall(allocation.metadata.namespace, known)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
         self._changes += 1
@@ -224,8 +224,10 @@ class Arbitrator:
         consumers = await self._everyone()
         quotas = allowed_by(self._quotas)
         division = decide(consumers.values(), self._groups, policy, self.books, quotas, self._stuck)
-        unlimited = frozenset(name for name, one in consumers.items() if one.spec.unlimited)
-        self.ledger.publish({name: one.granted for name, one in division.namespaces.items()}, unlimited, policy.prefix)
+        unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
+        self.ledger.publish(
+            {name: account.granted for name, account in division.namespaces.items()}, unlimited, policy.prefix
+        )
         self._spared = {uid: at for uid, at in self._spared.items() if clock.now() < at + _PATIENCE_SECONDS}
         found = plan(
             Holdings(
@@ -273,11 +275,13 @@ class Arbitrator:
         """The Consumer of each namespace. One without is given one, but not before whoever made it had the time to: a
         manifest may hold both.
         """
-        found = {one.metadata.namespace: one for one in self._consumers if one.metadata.name == THE_NAME}
+        found = {
+            consumer.metadata.namespace: consumer for consumer in self._consumers if consumer.metadata.name == THE_NAME
+        }
         self._courtesy_ends = float("inf")
-        for one in self._namespaces:
-            name = one.metadata.name
-            if one.metadata.is_terminating or name in found:
+        for namespace in self._namespaces:
+            name = namespace.metadata.name
+            if namespace.metadata.is_terminating or name in found:
                 continue
             found[name] = default_consumer(name)
             due = self._heard_of.get(name, 0.0) + _COURTESY_SECONDS
@@ -293,7 +297,7 @@ class Arbitrator:
 
     def _next_look(self, found: Plan) -> float:
         """When time alone may change something."""
-        times = [self._courtesy_ends, self._trials.next_change(), *(one.deadline for one in self._notices.all())]
+        times = [self._courtesy_ends, self._trials.next_change(), *(notice.deadline for notice in self._notices.all())]
         if found.is_early or self._spared:
             times.append(clock.now() + _PATIENCE_SECONDS)
         return min(times)

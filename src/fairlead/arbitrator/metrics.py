@@ -18,11 +18,11 @@ from fairlead.runtime.metrics import HoldsCollector
 _PREFIX: Final = "fairlead_arbitrator_"
 _CYCLE_SECONDS: Final = tuple(0.001 * 2**power for power in range(14))
 _AMOUNTS: Final[Mapping[str, tuple[str, Callable[[Outcome], Mapping[str, int]]]]] = {
-    "request": ("What all pods of the namespace ask for.", lambda one: one.request),
-    "deserved": ("What the namespace is allotted in total.", lambda one: one.deserved),
-    "granted": ("What the namespace may use now.", lambda one: one.granted),
-    "used": ("What pods of the namespace that are on nodes hold.", lambda one: one.used),
-    "borrowed": ("What is used beyond what is reserved.", lambda one: one.borrowed),
+    "request": ("What all pods of the namespace ask for.", lambda account: account.request),
+    "deserved": ("What the namespace is allotted in total.", lambda account: account.deserved),
+    "granted": ("What the namespace may use now.", lambda account: account.granted),
+    "used": ("What pods of the namespace that are on nodes hold.", lambda account: account.used),
+    "borrowed": ("What is used beyond what is reserved.", lambda account: account.borrowed),
 }
 
 

@@ -30,7 +30,7 @@ class Notices:
     def recall(self, namespace: str, earlier: Proposal) -> None:
         """What another arbitrator has told."""
         self._told[namespace] = {
-            one.uid: clock.parse_timestamp(one.deadline or earlier.deadline) for one in earlier.victims
+            victim.uid: clock.parse_timestamp(victim.deadline or earlier.deadline) for victim in earlier.victims
         }
 
     def on_notice(self) -> frozenset[str]:

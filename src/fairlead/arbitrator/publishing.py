@@ -210,20 +210,20 @@ class Publisher:
         are at work would put each other right for ever.
         """
         stored = {
-            one.type: msgspec.to_builtins(one)
-            for one in (known.status.conditions if known is not None else ())
-            if one.type in _TYPES
+            condition.type: msgspec.to_builtins(condition)
+            for condition in (known.status.conditions if known is not None else ())
+            if condition.type in _TYPES
         }
         own: list[Obj] | None = self._written.said.get(key, {}).get("status", {}).get("conditions")
         if own is None or key not in self._written.edited:
             return own if own is not None else list(stored.values())
         return [
-            one | {"lastTransitionTime": min(one["lastTransitionTime"], there["lastTransitionTime"])}
-            if (there := stored.get(one["type"]))
-            and there["status"] == one["status"]
+            condition | {"lastTransitionTime": min(condition["lastTransitionTime"], there["lastTransitionTime"])}
+            if (there := stored.get(condition["type"]))
+            and there["status"] == condition["status"]
             and there.get("lastTransitionTime")
-            else one
-            for one in own
+            else condition
+            for condition in own
         ]
 
     def _reclaiming(self, namespace: str, report: Report) -> Mapping[str, int]:

@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def victims(self) -> list[Pod]:
-        return [pod for one in self.takings.values() for pod in one.victims]
+        return [pod for taking in self.takings.values() for pod in taking.victims]
 
 
 def plan(scene: Holdings, room: Room, history: Trials, stuck: frozenset[Alike] = frozenset()) -> Plan:
@@ -91,7 +91,7 @@ def plan(scene: Holdings, room: Room, history: Trials, stuck: frozenset[Alike] =
 
 
 def _most_overused_first(division: Division) -> list[str]:
-    over = {name: one.over for name, one in division.namespaces.items()}
+    over = {name: account.over for name, account in division.namespaces.items()}
     shares = {name: dominant(amounts, division.capacity) for name, amounts in over.items() if amounts}
     return sorted(shares, key=lambda name: (-shares[name], name))
 
@@ -189,7 +189,7 @@ class _Planning:
                 continue
             for name, amount in kind:
                 held[name] = held.get(name, 0) + amount
-            if not any(_is_within(limit, one, held) for one in kinds):
+            if not any(_is_within(limit, kind, held) for kind in kinds):
                 return
 
     def _is_given_up(self, pod: Pod, *, is_deserved: bool) -> bool:
@@ -235,7 +235,7 @@ class _Planning:
         for unit in chosen:
             taking = self._plan.takings.setdefault(unit[0].metadata.namespace, Taking())
             taking.victims += unit
-            self._plan.for_whom |= {one.metadata.uid: (pod, count) for one in unit}
+            self._plan.for_whom |= {member.metadata.uid: (pod, count) for member in unit}
             if pod.metadata.key not in taking.beneficiaries:
                 taking.beneficiaries.append(pod.metadata.key)
         return True
@@ -270,7 +270,7 @@ class _Planning:
             few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
         chosen = units[:enough]
         for unit in reversed(chosen):
-            without = [one for one in chosen if one is not unit]
+            without = [chosen_unit for chosen_unit in chosen if chosen_unit is not unit]
             if without and self._fits(pod, without):
                 chosen = without
         return chosen, self._fits(pod, chosen)
@@ -322,7 +322,7 @@ class _Planning:
 
     def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
-        gone = [*self._leaving, *self._plan.victims, *(one for unit in units for one in unit)]
+        gone = [*self._leaving, *self._plan.victims, *(pod for unit in units for pod in unit)]
         return self._room.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
 
     def _is_free(self, pod: Pod, gone: Sequence[Pod]) -> bool:
@@ -332,8 +332,8 @@ class _Planning:
             return True
         books, capacity = self._scene.books, self._scene.division.capacity
         free = {name: amount - books.occupied.get(name, 0) for name, amount in capacity.items()}
-        changes = [(1, dict(books.kind(one))) for one in gone]
-        changes += [(-1, dict(books.kind(one))) for one, _ in self._placed]
+        changes = [(1, dict(books.kind(victim))) for victim in gone]
+        changes += [(-1, dict(books.kind(placed_pod))) for placed_pod, _ in self._placed]
         changes += [(-1, amounts) for amounts in held]
         for sign, amounts in changes:
             for name in amounts.keys() & free.keys():
@@ -343,7 +343,7 @@ class _Planning:
     def _helps(self, unit: Unit, pod: Pod) -> bool:
         """Whether it holds anything that the pod needs."""
         needed = {name for name, _ in self._scene.books.kind(pod)}
-        return any(name in needed for one in unit for name, _ in self._scene.books.kind(one))
+        return any(name in needed for victim in unit for name, _ in self._scene.books.kind(victim))
 
     def _tell_why(self, pod: Pod) -> None:
         """Why the overused keep what the pod needs. Most of that ends with time: pods grow older, budgets give way."""

@@ -121,7 +121,7 @@ class _Subject:
 
     def whole(self, name: str, *amounts: Amount) -> Quantity | None:
         """What the cluster has of that, looked up only if an amount is a part of it."""
-        return self.capacity.get(resource_of(name)) if any(one.is_percentage for one in amounts) else None
+        return self.capacity.get(resource_of(name)) if any(amount.is_percentage for amount in amounts) else None
 
 
 def _review_consumer(subject: _Subject) -> None:
@@ -221,7 +221,9 @@ def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
 
 def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
     """Guarantees of more than there is are none (S2-15). A cluster that has no nodes yet is not held against them."""
-    fresh = {name: one for name, one in reserved.items() if resource_of(name) and subject.is_new(name, "reserved")}
+    fresh = {
+        name: amount for name, amount in reserved.items() if resource_of(name) and subject.is_new(name, "reserved")
+    }
     if not fresh or not subject.world.counts_quotas or not subject.capacity:
         return
     others = _reserved_by_others(subject)
@@ -235,10 +237,10 @@ def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
 
 def _reserved_by_others(subject: _Subject) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
-    for one in subject.world.consumers():
-        if one.metadata.namespace == namespace_of(subject.obj) or not one.spec.reserved:
+    for consumer in subject.world.consumers():
+        if consumer.metadata.namespace == namespace_of(subject.obj) or not consumer.spec.reserved:
             continue
-        for name, amount in checked(one.spec.reserved, "", (), Errors()).items():
+        for name, amount in checked(consumer.spec.reserved, "", (), Errors()).items():
             total[name] = total.get(name, ZERO) + (amount.of(subject.capacity.get(resource_of(name))) or ZERO)
     return total
 
@@ -250,7 +252,7 @@ def _check_circle(subject: _Subject, parent: str) -> None:
     if parent == name:
         subject.errors.invalid("spec.parent", parent, "must not be the group itself")
         return
-    parents = {one.metadata.name: one.spec.parent for one in subject.world.groups()}
+    parents = {group.metadata.name: group.spec.parent for group in subject.world.groups()}
     way = [name, parent]
     while (above := parents.get(way[-1], "")) and above not in way:
         way.append(above)
@@ -260,7 +262,7 @@ def _check_circle(subject: _Subject, parent: str) -> None:
 
 def _warn_of_parent(subject: _Subject, parent: str) -> None:
     """It may come later; until then the cluster itself stands in for it."""
-    if parent and all(one.metadata.name != parent for one in subject.world.groups()):
+    if parent and all(group.metadata.name != parent for group in subject.world.groups()):
         subject.found.warnings.append(f"spec.parent: there is no ConsumerGroup {quoted(parent)} yet")
 
 

@@ -23,15 +23,15 @@ class Said:
     ) -> None:
         """`quotas`: what the ResourceQuotas of a namespace allow altogether."""
         self.consumers, self.policy = consumers, policy
-        self.groups = {one.metadata.name: one for one in groups}
+        self.groups = {group.metadata.name: group for group in groups}
         self.capacity = {
             name: amount for name, amount in capacity.items() if not policy.resources or name in policy.resources
         }
         self._quotas = {namespace: self.read(hard) for namespace, hard in quotas.items()}
-        self.reserved = {one.metadata.namespace: self.read(one.spec.reserved) for one in consumers}
-        self._hard = {one.metadata.namespace: self.read(one.spec.hard) for one in consumers}
+        self.reserved = {consumer.metadata.namespace: self.read(consumer.spec.reserved) for consumer in consumers}
+        self._hard = {consumer.metadata.namespace: self.read(consumer.spec.hard) for consumer in consumers}
         #: Neither the Consumer nor the quota allows more (S2-21).
-        self.hard = {one.metadata.namespace: self._bound(one.metadata.namespace) for one in consumers}
+        self.hard = {consumer.metadata.namespace: self._bound(consumer.metadata.namespace) for consumer in consumers}
 
     def read(self, amounts: Mapping[str, str | int] | None) -> dict[str, int]:
         """Amounts that make no sense count for nothing: whoever wrote them is told elsewhere."""

@@ -101,7 +101,7 @@ class Tls:
             context.load_verify_locations(self.client_ca)
 
     def _state(self) -> list[int]:
-        return [one.stat().st_mtime_ns for one in (self.certificate, self.private_key, self.client_ca) if one]
+        return [file.stat().st_mtime_ns for file in (self.certificate, self.private_key, self.client_ca) if file]
 
 
 @dataclass(slots=True)

@@ -120,14 +120,14 @@ class Spare:
         here = [pod for pod in known.pods_on(node) if pod.metadata.namespace == namespace and not pod.is_finished]
         elsewhere = dict(outcome.staying)
         gone = [pod for pod in self._going.values() if pod.metadata.namespace == namespace and pod not in here]
-        for pod in (*gone, *(one for one in here if not known.books.is_leaving(one.metadata.uid))):
+        for pod in (*gone, *(pod for pod in here if not known.books.is_leaving(pod.metadata.uid))):
             for name, amount in known.books.kind(pod):
                 elsewhere[name] = elsewhere.get(name, 0) - amount
         holders = [self._holder(pod, outcome.deserved, self._least_seconds(namespace)) for pod in here]
         found = choose(
             [
                 Holder("", elsewhere, is_protected=True),
-                *(replace(one, is_protected=True) if one.gang else one for one in holders),
+                *(replace(holder, is_protected=True) if holder.gang else holder for holder in holders),
             ],
             outcome.deserved,
             known.division.capacity,
@@ -143,7 +143,7 @@ class Spare:
         known, uid, owner = self._holdings, pod.metadata.uid, pod.metadata.controller
         is_kept = (owner is not None and owner.kind == "DaemonSet") or MIRROR in pod.metadata.annotations
         is_young = clock.now() - _since(pod) < least_seconds
-        budgets = [one for one in known.budgets(pod.metadata.namespace) if one.guards(pod.metadata.labels)]
+        budgets = [budget for budget in known.budgets(pod.metadata.namespace) if budget.guards(pod.metadata.labels)]
         is_guarded_twice = len(budgets) > 1  # the Eviction API refuses such pods
         return Holder(
             pod.metadata.name,
@@ -160,10 +160,10 @@ class Spare:
         """What the budgets of the namespace still allow."""
         going = [pod for pod in self._going.values() if pod.metadata.namespace == namespace]
         found = []
-        for one in self._holdings.budgets(namespace):
-            names = frozenset(pod.metadata.name for pod in pods if one.guards(pod.metadata.labels))
-            spent = sum(one.guards(pod.metadata.labels) for pod in going)
-            found.append(Budget(names, max(one.status.disruptions_allowed - spent, 0)))
+        for budget in self._holdings.budgets(namespace):
+            names = frozenset(pod.metadata.name for pod in pods if budget.guards(pod.metadata.labels))
+            spent = sum(budget.guards(pod.metadata.labels) for pod in going)
+            found.append(Budget(names, max(budget.status.disruptions_allowed - spent, 0)))
         return found
 
 

@@ -103,11 +103,11 @@ class Trials:
     def _in_whose_place(self, pod: Pod) -> _Trial | None:
         have = dict(self._kind_of(pod))
         alike = [
-            (not one.is_orphan, uid)
-            for uid, one in self._open.items()
-            if one.namespace == pod.metadata.namespace
-            and one.started is None
-            and all(have.get(name, 0) >= amount for name, amount in one.kind)
+            (not trial.is_orphan, uid)
+            for uid, trial in self._open.items()
+            if trial.namespace == pod.metadata.namespace
+            and trial.started is None
+            and all(have.get(name, 0) >= amount for name, amount in trial.kind)
         ]
         return self._open.pop(min(alike, key=lambda it: it[0])[1]) if alike else None
 
@@ -143,12 +143,12 @@ class Trials:
     def tidy(self, is_waiting: Callable[[str], bool]) -> None:
         """See who has come to stay; forget what is long ago, and places for which nobody waits any more."""
         now = clock.now()
-        for uid in [uid for uid, one in self._open.items() if one.started is not None]:
+        for uid in [uid for uid, trial in self._open.items() if trial.started is not None]:
             if now >= (self._open[uid].started or 0.0) + _SETTLED_SECONDS:
                 self._succeeded(uid)
-        for name in [name for name, one in self._cautions.items() if now >= one.until + LONGEST_DELAY_SECONDS]:
+        for name in [name for name, caution in self._cautions.items() if now >= caution.until + LONGEST_DELAY_SECONDS]:
             del self._cautions[name]
-        for uid in [uid for uid, one in self._open.items() if one.is_orphan and not is_waiting(one.namespace)]:
+        for uid in [uid for uid, trial in self._open.items() if trial.is_orphan and not is_waiting(trial.namespace)]:
             del self._open[uid]
 
     # --- what is to be known of it ----------------------------------------------------------------------------------
@@ -166,16 +166,18 @@ class Trials:
         trial = self._open.get(pod.metadata.uid)
         if trial is not None:
             return trial.evicted + more > trial.planned
-        orphans = sum(one.is_orphan for one in self._open.values() if one.namespace == pod.metadata.namespace)
+        orphans = sum(trial.is_orphan for trial in self._open.values() if trial.namespace == pod.metadata.namespace)
         return orphans > found
 
     def of(self, namespace: str) -> list[str]:
         """The uids of those on trial there that have not started."""
-        return [uid for uid, one in self._open.items() if one.namespace == namespace and one.started is None]
+        return [uid for uid, trial in self._open.items() if trial.namespace == namespace and trial.started is None]
 
     def next_change(self) -> float:
         """When time alone changes something."""
         now = clock.now()
-        times = [at for one in self._cautions.values() for at in (one.until, one.until + LONGEST_DELAY_SECONDS)]
-        times += [one.started + _SETTLED_SECONDS for one in self._open.values() if one.started is not None]
+        times = [
+            at for caution in self._cautions.values() for at in (caution.until, caution.until + LONGEST_DELAY_SECONDS)
+        ]
+        times += [trial.started + _SETTLED_SECONDS for trial in self._open.values() if trial.started is not None]
         return min((at for at in times if at > now), default=float("inf"))

@@ -103,7 +103,7 @@ def _gating(request: _Request) -> list[Obj]:
         return []
     spec: Obj = (request.object or {}).get("spec") or {}
     gates = spec.get("schedulingGates")
-    is_known = any(one.get("name") == GATE for one in gates or ())
+    is_known = any(gate.get("name") == GATE for gate in gates or ())
     if request.namespace == SYSTEM_NAMESPACE or spec.get("nodeName") or is_known:
         return []
     gate = {"name": GATE}

@@ -147,8 +147,8 @@ async def _run(access: Access, terms: Terms | None, listener: Listener | None) -
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")
             await serve(work, election)
-            for one in beside:
-                one.cancel()
+            for task in beside:
+                task.cancel()
 
 
 def _divided(state: State, ledger: Ledger) -> None:

@@ -56,8 +56,8 @@ def explained(dumps: Sequence[Path] = (), ports: Mapping[str, int | None] | None
     try:
         yield
     except Exception as error:
-        for one in _leaves(error):
-            if (failure := _explanation(one, dumps, ports or {})) is not None:
+        for leaf in _leaves(error):
+            if (failure := _explanation(leaf, dumps, ports or {})) is not None:
                 raise failure from None
         raise
 
@@ -65,8 +65,8 @@ def explained(dumps: Sequence[Path] = (), ports: Mapping[str, int | None] | None
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     """The exceptions in a group, or the one that is none."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
+        for exception in error.exceptions:
+            yield from _leaves(exception)
     else:
         yield error
 

@@ -55,7 +55,7 @@ class Row:
         share = "-" if self.share is None else f"{self.share:.1%}"
         weight = "-" if self.unlimited else str(self.weight)
         name = f"  {self.consumer}" if self.group else self.consumer
-        return name, weight, *(one or "-" for one in amounts), share, self.why
+        return name, weight, *(amount or "-" for amount in amounts), share, self.why
 
 
 @click.command(short_help="Who has which share of a cluster, and what it uses.")
@@ -81,9 +81,9 @@ def shares(kubeconfig: Path | None, context: str, resource: str, output: str) ->
     with explained():
         found = run(_rows(access, resource))
     if output == "json":
-        click.echo(msgspec.json.encode([asdict(one) for one in found]).decode())
+        click.echo(msgspec.json.encode([asdict(row) for row in found]).decode())
         return
-    rows = [_COLUMNS, *(one.cells() for one in found)]
+    rows = [_COLUMNS, *(row.cells() for row in found)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -92,9 +92,9 @@ def shares(kubeconfig: Path | None, context: str, resource: str, output: str) ->
 async def _rows(access: Access, resource: str) -> list[Row]:
     async with HttpApi(access, user_agent="fairlead-shares", connect_seconds=ANSWER_SECONDS) as api:
         try:
-            consumers = [one.view(Consumer) for one in (await api.list(CONSUMERS)).items]
-            groups = [one.view(ConsumerGroup) for one in (await api.list(CONSUMER_GROUPS)).items]
-            allocations = [one.view(Allocation) for one in (await api.list(ALLOCATIONS)).items]
+            consumers = [item.view(Consumer) for item in (await api.list(CONSUMERS)).items]
+            groups = [item.view(ConsumerGroup) for item in (await api.list(CONSUMER_GROUPS)).items]
+            allocations = [item.view(Allocation) for item in (await api.list(ALLOCATIONS)).items]
         except NotFound:
             raise Failure("no arbitrator has been here: start one with `fairlead arbitrator`") from None
     return rows(consumers, groups, allocations, resource)
@@ -104,23 +104,23 @@ def rows(
     consumers: Iterable[Consumer], groups: Iterable[ConsumerGroup], allocations: Iterable[Allocation], resource: str
 ) -> list[Row]:
     """Raises WrongUsage for a resource that nobody divides."""
-    known = {one.metadata.name: one for one in groups}
-    told = {one.metadata.namespace: one for one in allocations}
+    known = {group.metadata.name: group for group in groups}
+    told = {allocation.metadata.namespace: allocation for allocation in allocations}
     _check(resource, told.values())
     of_group: dict[str, list[Row]] = {name: [] for name in ("", *sorted(known))}
-    for one in consumers:
-        parent = one.spec.parent if one.spec.parent in known else ""
-        of_group[parent].append(_row(one, parent, told.get(one.metadata.namespace), resource))
+    for consumer in consumers:
+        parent = consumer.spec.parent if consumer.spec.parent in known else ""
+        of_group[parent].append(_row(consumer, parent, told.get(consumer.metadata.namespace), resource))
     found: list[Row] = []
     for parent, members in of_group.items():
         if parent:
             found.append(Row(parent, CONSUMER_GROUPS.kind, known[parent].spec.weight))
-        found += sorted(members, key=lambda one: (-(one.share or 0.0), one.consumer))
+        found += sorted(members, key=lambda member: (-(member.share or 0.0), member.consumer))
     return found
 
 
 def _check(resource: str, allocations: Iterable[Allocation]) -> None:
-    divided = {_bare(name) for one in allocations for name in one.status.deserved}
+    divided = {_bare(name) for allocation in allocations for name in allocation.status.deserved}
     if divided and _bare(resource) not in divided:
         raise WrongUsage(f"nobody divides {resource!r} here: --resource is one of {', '.join(sorted(divided))}")
 
@@ -134,7 +134,9 @@ def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resourc
     status = allocation.status
     # what the arbitrator compares is divided by the weight; nobody compares those that weigh nothing
     share = float(status.dominant_share or 0) * spec.weight if spec.weight else None
-    deserved, granted, used = (_amount(one, resource) or "0" for one in (status.deserved, status.granted, status.used))
+    deserved, granted, used = (
+        _amount(amounts, resource) or "0" for amounts in (status.deserved, status.granted, status.used)
+    )
     return Row(
         name,
         CONSUMERS.kind,
@@ -154,7 +156,9 @@ def _why(status: AllocationStatus) -> str:
     """What keeps it from more, or what will be taken back."""
     if status.overused_since:
         return _why_overused(status)
-    futile = [one for one in status.conditions if one.type == "ReclaimFutile" and one.status == "True"]
+    futile = [
+        condition for condition in status.conditions if condition.type == "ReclaimFutile" and condition.status == "True"
+    ]
     if futile and status.back_off is not None:
         return f"others took the room that was made for it; none is made before {status.back_off.until}"
     if status.bottleneck == "hard":
@@ -173,7 +177,11 @@ def _why_overused(status: AllocationStatus) -> str:
     why = f"overused since {status.overused_since}"
     if status.proposal is not None:
         return f"{why}: {counted(len(status.proposal.victims), 'pod')} to go at {status.proposal.deadline}"
-    blocked = [one.reason for one in status.conditions if one.type == "ReclaimBlocked" and one.status == "True"]
+    blocked = [
+        condition.reason
+        for condition in status.conditions
+        if condition.type == "ReclaimBlocked" and condition.status == "True"
+    ]
     return f"{why}, kept by {blocked[0]}" if blocked else f"{why}; nothing to take back"
 
 

@@ -200,10 +200,10 @@ def _waiting(pods: Sequence[Obj]) -> list[str]:
 def _by_namespace(namespaces: Obj) -> list[str]:
     """What became of each namespace, and which part of the cluster it had on the average."""
     lines = [f"  {'namespace':<18} {'placed':>9} {'waiting':>9} {'evicted':>9} {'cpu':>6} {'memory':>7}"]
-    for name, one in namespaces.items():
-        mean = one["mean"]
+    for name, summary in namespaces.items():
+        mean = summary["mean"]
         lines.append(
-            f"  {name:<18} {one['placed']:>9,} {one['waiting']:>9,} {one['evicted']:>9,} "
+            f"  {name:<18} {summary['placed']:>9,} {summary['waiting']:>9,} {summary['evicted']:>9,} "
             f"{mean.get('cpu', 0):>6.0%} {mean.get('memory', 0):>7.0%}"
         )
     return lines

@@ -85,12 +85,12 @@ def status(
             raise WrongUsage("--all asks for every cluster: give no other option but -o beside it")
     if wait:
         until(lambda: cluster.ready() is not None, wait)
-    found = [run(_status(one)) for one in (known() if everyone else [cluster])]
+    found = [run(_status(name)) for name in (known() if everyone else [cluster])]
     if output == "json":
-        told = [one.as_obj() for one in found]
+        told = [cluster_status.as_obj() for cluster_status in found]
         click.echo(msgspec.json.encode(told if everyone else told[0]).decode())
     else:
-        click.echo("\n".join(line for one in found for line in one.lines()))
+        click.echo("\n".join(line for cluster_status in found for line in cluster_status.lines()))
     if not everyone and found[0].state != READY:
         context.exit(1)
 

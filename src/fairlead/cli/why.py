@@ -129,7 +129,7 @@ async def _synced(model: ClusterModel) -> None:
 
 async def _allocations(api: Api) -> list[Allocation]:
     try:
-        return [one.view(Allocation) for one in (await api.list(ALLOCATIONS)).items]
+        return [item.view(Allocation) for item in (await api.list(ALLOCATIONS)).items]
     except NotFound:
         return []  # no arbitrator has been here
 
@@ -138,11 +138,11 @@ async def _gone(api: Api, key: str) -> Explanation | None:
     """What the events say of a pod that is not there any more; None if they know nothing of it."""
     namespace, _, name = key.partition("/")
     query = ListQuery(fields=f"involvedObject.kind=Pod,involvedObject.name={name}")
-    found = [one.obj() for one in (await api.list(builtin.EVENTS, namespace, query)).items]
+    found = [event.obj() for event in (await api.list(builtin.EVENTS, namespace, query)).items]
     if not found:
         return None
-    found.sort(key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "")
-    said = [f"{one['reason']}: {one['message']}" for one in found]
+    found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+    said = [f"{event['reason']}: {event['message']}" for event in found]
     why = next((text for text in reversed(said) if text.split(":")[0] in _ENDS), "")
     headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")
     return Explanation(key, headline, notes=[text for text in said[-_NAMED:] if text != why])
@@ -183,11 +183,11 @@ def _lines(told: Explanation) -> list[str]:
             lines.append(f"    would help: {group.helps}")
     if told.scored:
         lines += ["", f"  {counted(len(told.scored), 'node')} would do" + _best(len(told.scored))]
-        for one in told.scored[:_SCORED]:
+        for node in told.scored[:_SCORED]:
             parts = " + ".join(
-                f"{plugin} {score}" for plugin, score in sorted(one.scores.items(), key=lambda it: -it[1])
+                f"{plugin} {score}" for plugin, score in sorted(node.scores.items(), key=lambda it: -it[1])
             )
-            lines.append(f"    {one.total:>5}  {one.node:<20} {parts}")
+            lines.append(f"    {node.total:>5}  {node.node:<20} {parts}")
     return lines
 
 

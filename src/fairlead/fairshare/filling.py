@@ -190,7 +190,7 @@ class _Filling:
 
     def _stop_all(self, resource: str) -> None:
         """A resource is used up: whoever needs it stops where it is."""
-        for number in [one for one in self._growing if resource in self._strands[one].shared()]:
+        for number in [index for index in self._growing if resource in self._strands[index].shared()]:
             self._stop_here(number, resource)
         self._rates[resource] = _NOTHING  # rounding may have left a trace of those that are gone
 

@@ -41,8 +41,12 @@ class Holding:
 
 def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]:
     """What each may use of one resource; together with what is still held beyond that, never more than there is."""
-    free = max(mpq(capacity) - sum(mpq(one.used) for one in holdings.values()), mpq(0))
-    lacking = {name: mpq(one.deserved) - one.used for name, one in sorted(holdings.items()) if one.deserved > one.used}
+    free = max(mpq(capacity) - sum(mpq(holding.used) for holding in holdings.values()), mpq(0))
+    lacking = {
+        name: mpq(holding.deserved) - holding.used
+        for name, holding in sorted(holdings.items())
+        if holding.deserved > holding.used
+    }
     left = {_ONLY: free}
     more: dict[str, mpq] = {}
     for turn in sorted({holdings[name].turn for name in lacking}):
@@ -51,7 +55,10 @@ def granted(holdings: Mapping[str, Holding], capacity: Amount) -> dict[str, mpq]
         }
         fill(list(strands.values()), left)
         more |= {name: strand.position for name, strand in strands.items()}
-    return {name: mpq(one.used) + more[name] if name in more else mpq(one.deserved) for name, one in holdings.items()}
+    return {
+        name: mpq(holding.used) + more[name] if name in more else mpq(holding.deserved)
+        for name, holding in holdings.items()
+    }
 
 
 def _strand(amount: mpq, weight: Amount) -> Strand:
@@ -90,7 +97,7 @@ def startable(
     is for nobody else at any time.
     """
     left = dict(free)
-    turns = [_Turn(queue) for queue in sorted(queues, key=lambda one: one.name)]
+    turns = [_Turn(queue) for queue in sorted(queues, key=lambda queue: queue.name)]
     for turn in turns:
         turn.start(turn.queue.granted, left)
     for turn in turns:

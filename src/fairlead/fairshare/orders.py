@@ -26,9 +26,9 @@ def by_need(consumers: Mapping[str, Standing]) -> list[str]:
     """
 
     def rank(name: str) -> tuple[bool, mpq, int, str]:
-        one = consumers[name]
-        ratio = mpq(one.used) / mpq(one.guaranteed) if one.guaranteed else mpq(one.used)
-        return not one.guaranteed, ratio, -one.priority, name
+        consumer = consumers[name]
+        ratio = mpq(consumer.used) / mpq(consumer.guaranteed) if consumer.guaranteed else mpq(consumer.used)
+        return not consumer.guaranteed, ratio, -consumer.priority, name
 
     return sorted(consumers, key=rank)
 

@@ -32,22 +32,24 @@ def shares(claims: Iterable[Claim], capacity: Amounts, surplus: Surplus = Surplu
 
     Raises ValueError for two claims of one name, and for negative amounts and weights.
     """
-    ordered = sorted(claims, key=lambda one: one.name)
+    ordered = sorted(claims, key=lambda claim: claim.name)
     _check(ordered, capacity)
     whole = {name: mpq(amount) for name, amount in capacity.items()}
     left = dict(whole)
     consumers = [_consumer(claim, whole) for claim in ordered]
-    for one in consumers:
-        _cap(one)
+    for consumer in consumers:
+        _cap(consumer)
     for is_unlimited in (True, False):
-        _serve([one for one in consumers if one.claim.is_unlimited is is_unlimited], left, whole, surplus)
-    return {one.claim.name: _share(one, whole) for one in consumers}
+        _serve(
+            [consumer for consumer in consumers if consumer.claim.is_unlimited is is_unlimited], left, whole, surplus
+        )
+    return {consumer.claim.name: _share(consumer, whole) for consumer in consumers}
 
 
 def _check(claims: Sequence[Claim], capacity: Amounts) -> None:
-    for one, other in pairwise(claims):
-        if one.name == other.name:
-            raise ValueError(f"two claims are called {one.name}")
+    for claim, following in pairwise(claims):
+        if claim.name == following.name:
+            raise ValueError(f"two claims are called {claim.name}")
     for claim in claims:
         amounts = (*claim.demand.values(), *claim.reserved.values(), *claim.hard.values(), claim.weight)
         if any(amount < 0 for amount in amounts):
@@ -80,9 +82,9 @@ def _consumer(claim: Claim, whole: Mapping[str, mpq]) -> _Consumer:
     else:
         most = _reach(claim, strands) if reserved else {}
         wanted = {name: min(amount, most.get(name, mpq(0))) for name, amount in reserved.items()}
-    one = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
-    _set_speed(one, mpq(claim.weight), whole)
-    return one
+    consumer = _Consumer(claim, strands, {name: amount for name, amount in wanted.items() if amount}, {})
+    _set_speed(consumer, mpq(claim.weight), whole)
+    return consumer
 
 
 def _strands(claim: Claim, capacity: Amounts) -> list[Strand]:
@@ -105,32 +107,32 @@ def _strand(vector: dict[str, mpq], hard: Amounts) -> Strand:
     return Strand(vector, mpq(0), mpq(0), end, reason)
 
 
-def _cap(one: _Consumer) -> None:
+def _cap(consumer: _Consumer) -> None:
     """A cap over several parts is a purse of which they all take."""
-    if not one.claim.parts:
+    if not consumer.claim.parts:
         return
-    for name, amount in one.claim.hard.items():
-        if _all(one).get(name, 0) > amount:
-            _give(one, Purse(name, mpq(amount), is_reserve=False))
+    for name, amount in consumer.claim.hard.items():
+        if _all(consumer).get(name, 0) > amount:
+            _give(consumer, Purse(name, mpq(amount), is_reserve=False))
 
 
-def _give(one: _Consumer, purse: Purse) -> None:
-    for strand in one.strands:
+def _give(consumer: _Consumer, purse: Purse) -> None:
+    for strand in consumer.strands:
         if purse.resource in strand.vector:
             strand.purses += (purse,)
 
 
-def _set_speed(one: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
+def _set_speed(consumer: _Consumer, weight: mpq, whole: Mapping[str, mpq]) -> None:
     """All strands of a consumer move as its whole demand would: at level 1 its dominant share is its weight."""
-    share = dominant(_all(one), whole)
-    for strand in one.strands:
+    share = dominant(_all(consumer), whole)
+    for strand in consumer.strands:
         strand.speed = weight / share if share else mpq(0)
 
 
-def _all(one: _Consumer) -> dict[str, mpq]:
+def _all(consumer: _Consumer) -> dict[str, mpq]:
     """What all its strands would have at their ends."""
     amounts: dict[str, mpq] = {}
-    for strand in one.strands:
+    for strand in consumer.strands:
         for name, amount in strand.vector.items():
             amounts[name] = amounts.get(name, mpq(0)) + amount
     return amounts
@@ -141,44 +143,48 @@ def _all(one: _Consumer) -> dict[str, mpq]:
 
 def _serve(consumers: Sequence[_Consumer], left: dict[str, mpq], whole: Mapping[str, mpq], surplus: Surplus) -> None:
     _serve_guarantees(consumers, left)
-    for one in consumers:
-        for strand in one.strands:
+    for consumer in consumers:
+        for strand in consumer.strands:
             strand.waits = surplus is Surplus.TOTAL
-    fill([strand for one in consumers if one.claim.weight > 0 for strand in one.strands], left)
-    weightless = [one for one in consumers if one.claim.weight == 0]
-    for one in weightless:
-        _set_speed(one, mpq(1), whole)
-    fill([strand for one in weightless for strand in one.strands], left)
+    fill([strand for consumer in consumers if consumer.claim.weight > 0 for strand in consumer.strands], left)
+    weightless = [consumer for consumer in consumers if consumer.claim.weight == 0]
+    for consumer in weightless:
+        _set_speed(consumer, mpq(1), whole)
+    fill([strand for consumer in weightless for strand in consumer.strands], left)
 
 
 def _serve_guarantees(consumers: Sequence[_Consumer], left: dict[str, mpq]) -> None:
     """Put every strand where its guarantee lets it begin, and take that off what is left."""
     for name in left:
-        _guarantee(name, [one for one in consumers if one.wanted.get(name)], left[name])
+        _guarantee(name, [consumer for consumer in consumers if consumer.wanted.get(name)], left[name])
     spare = {
-        name: amount - sum((one.guaranteed.get(name, 0) for one in consumers), mpq(0)) for name, amount in left.items()
+        name: amount - sum((consumer.guaranteed.get(name, 0) for consumer in consumers), mpq(0))
+        for name, amount in left.items()
     }
     _carry(consumers, spare)
-    for one in consumers:
-        for strand in one.strands:
+    for consumer in consumers:
+        for strand in consumer.strands:
             for name, amount in strand.vector.items():
                 left[name] -= strand.start * amount
             for purse in strand.purses:
                 purse.left -= strand.start * strand.vector[purse.resource]
-        if not one.claim.lends:
-            _hold(one, left)
+        if not consumer.claim.lends:
+            _hold(consumer, left)
 
 
 def _guarantee(name: str, consumers: Sequence[_Consumer], available: mpq) -> None:
     """Everybody's guarantee of one resource, or what max-min by the guarantees makes of too little."""
-    if sum(one.wanted[name] for one in consumers) <= available:
-        for one in consumers:
-            one.guaranteed[name] = one.wanted[name]
+    if sum(consumer.wanted[name] for consumer in consumers) <= available:
+        for consumer in consumers:
+            consumer.guaranteed[name] = consumer.wanted[name]
         return
-    strands = [Strand({name: mpq(1)}, mpq(one.claim.reserved[name]), mpq(0), one.wanted[name]) for one in consumers]
+    strands = [
+        Strand({name: mpq(1)}, mpq(consumer.claim.reserved[name]), mpq(0), consumer.wanted[name])
+        for consumer in consumers
+    ]
     fill(strands, {name: available})
-    for one, strand in zip(consumers, strands, strict=True):
-        one.guaranteed[name] = strand.position
+    for consumer, strand in zip(consumers, strands, strict=True):
+        consumer.guaranteed[name] = strand.position
 
 
 def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
@@ -187,14 +193,14 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
     Pods that need them all at once go no further than the scarcest lets them.
     """
     carried: list[tuple[Strand, Strand]] = []
-    for one in consumers:
-        if not one.guaranteed:
+    for consumer in consumers:
+        if not consumer.guaranteed:
             continue
-        reached = _guaranteed_positions(one)
-        for strand, positions in zip(one.strands, reached, strict=True):
+        reached = _guaranteed_positions(consumer)
+        for strand, positions in zip(consumer.strands, reached, strict=True):
             strand.start = max(positions.values(), default=mpq(0))
-        _keep_within_caps(one)
-        for strand, positions in zip(one.strands, reached, strict=True):
+        _keep_within_caps(consumer)
+        for strand, positions in zip(consumer.strands, reached, strict=True):
             goal = strand.start
             lacking = {
                 name: amount * (goal - positions.get(name, mpq(0))) / goal
@@ -203,7 +209,7 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
             }
             if lacking:
                 carried.append((strand, Strand(lacking, goal, mpq(0), goal)))
-            if one.claim.lends:  # where a cap has put it back, it does not use all that it is guaranteed
+            if consumer.claim.lends:  # where a cap has put it back, it does not use all that it is guaranteed
                 for name, position in positions.items():
                     spare[name] += max(position - goal, mpq(0)) * strand.vector[name]
     fill([strand for _, strand in carried], spare)
@@ -215,21 +221,21 @@ def _carry(consumers: Sequence[_Consumer], spare: dict[str, mpq]) -> None:
             )
 
 
-def _guaranteed_positions(one: _Consumer) -> list[dict[str, mpq]]:
+def _guaranteed_positions(consumer: _Consumer) -> list[dict[str, mpq]]:
     """How far each guarantee brings each strand: all of them as far, but those that a cap of their own stops."""
-    reached: list[dict[str, mpq]] = [{} for _ in one.strands]
-    whole = _all(one)
-    for name, amount in one.guaranteed.items():
-        taking = [number for number, strand in enumerate(one.strands) if name in strand.vector]
+    reached: list[dict[str, mpq]] = [{} for _ in consumer.strands]
+    whole = _all(consumer)
+    for name, amount in consumer.guaranteed.items():
+        taking = [number for number, strand in enumerate(consumer.strands) if name in strand.vector]
         if len(taking) == 1:
             (number,) = taking
-            reached[number][name] = min(amount / whole[name], one.strands[number].end)
+            reached[number][name] = min(amount / whole[name], consumer.strands[number].end)
         elif taking:
-            purses = {purse for number in taking for purse in one.strands[number].purses}
+            purses = {purse for number in taking for purse in consumer.strands[number].purses}
             caps = {purse: Purse(purse.resource, purse.left, is_reserve=False) for purse in purses}
             rising = [
                 Strand(strand.vector, mpq(1), mpq(0), strand.end, purses=tuple(caps[purse] for purse in strand.purses))
-                for strand in (one.strands[number] for number in taking)
+                for strand in (consumer.strands[number] for number in taking)
             ]
             fill(rising, whole | {name: amount})
             for number, strand in zip(taking, rising, strict=True):
@@ -237,13 +243,13 @@ def _guaranteed_positions(one: _Consumer) -> list[dict[str, mpq]]:
     return reached
 
 
-def _keep_within_caps(one: _Consumer) -> None:
+def _keep_within_caps(consumer: _Consumer) -> None:
     """Where a cap is less than several parts are guaranteed together, all begin with the same part of it."""
     factors: dict[Purse, mpq] = {}
-    for purse in {purse for strand in one.strands for purse in strand.purses}:
-        needed = sum((strand.start * strand.vector.get(purse.resource, 0) for strand in one.strands), mpq(0))
+    for purse in {purse for strand in consumer.strands for purse in strand.purses}:
+        needed = sum((strand.start * strand.vector.get(purse.resource, 0) for strand in consumer.strands), mpq(0))
         factors[purse] = min(purse.left / needed, mpq(1)) if needed else mpq(1)
-    for strand in one.strands:
+    for strand in consumer.strands:
         strand.start *= min((factors[purse] for purse in strand.purses), default=mpq(1))
 
 
@@ -254,42 +260,42 @@ def _reached(strand: Strand, name: str, carrying: Strand) -> mpq:
     return (guaranteed + carrying.position * missing) / amount
 
 
-def _hold(one: _Consumer, left: dict[str, mpq]) -> None:
+def _hold(consumer: _Consumer, left: dict[str, mpq]) -> None:
     """What is reserved and not lent is kept, used or not: its own pods take of that first."""
-    for name, amount in one.guaranteed.items():
-        taking = [strand for strand in one.strands if name in strand.vector]
+    for name, amount in consumer.guaranteed.items():
+        taking = [strand for strand in consumer.strands if name in strand.vector]
         idle = amount - sum((strand.start * strand.vector[name] for strand in taking), mpq(0))
         if idle > 0:
             left[name] -= idle
-            _give(one, Purse(name, idle, is_reserve=True))
+            _give(consumer, Purse(name, idle, is_reserve=True))
 
 
 # --- the outcome ----------------------------------------------------------------------------------------------------
 
 
-def _share(one: _Consumer, whole: Mapping[str, mpq]) -> Share:
-    claim = one.claim
+def _share(consumer: _Consumer, whole: Mapping[str, mpq]) -> Share:
+    claim = consumer.claim
     deserved = dict.fromkeys(sorted(whole), mpq(0))
-    for strand in one.strands:
+    for strand in consumer.strands:
         for name, amount in strand.vector.items():
             deserved[name] += strand.position * amount
-    bottleneck = _bottleneck(one)
+    bottleneck = _bottleneck(consumer)
     if not claim.lends:
-        deserved = {name: max(amount, one.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
-    is_met = not any(_is_denied(one, name) for name, amount in one.wanted.items() if deserved[name] < amount)
+        deserved = {name: max(amount, consumer.guaranteed.get(name, mpq(0))) for name, amount in deserved.items()}
+    is_met = not any(_is_denied(consumer, name) for name, amount in consumer.wanted.items() if deserved[name] < amount)
     share = dominant(deserved, whole) / claim.weight if claim.weight else mpq(0)
     return Share(claim.name, deserved, share, bottleneck, is_met)
 
 
-def _is_denied(one: _Consumer, name: str) -> bool:
+def _is_denied(consumer: _Consumer, name: str) -> bool:
     """Whether it lacks some of its guarantee because the cluster does, not because its own caps stop it."""
-    stops = [_stop_of(strand) for strand in one.strands if name in strand.vector]
-    return not one.claim.lends or any(why not in (AT_DEMAND, AT_HARD) for why in stops)
+    stops = [_stop_of(strand) for strand in consumer.strands if name in strand.vector]
+    return not consumer.claim.lends or any(why not in (AT_DEMAND, AT_HARD) for why in stops)
 
 
-def _bottleneck(one: _Consumer) -> str:
+def _bottleneck(consumer: _Consumer) -> str:
     """Of several strands, the resource that stopped one; demand only if it stopped them all."""
-    stops = [_stop_of(strand) for strand in one.strands]
+    stops = [_stop_of(strand) for strand in consumer.strands]
     return next((why for why in stops if why not in (AT_DEMAND, AT_HARD)), AT_HARD if AT_HARD in stops else AT_DEMAND)
 
 

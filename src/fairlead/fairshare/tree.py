@@ -91,9 +91,15 @@ def _is_unlimited(member: Zone | Claim) -> bool:
 
 def _only_unlimited(zone: Zone) -> Zone:
     """The zone with nobody else in it: among themselves they are as all are. Its guarantee is not for them alone."""
-    inner = [_only_unlimited(one) for one in zone.members if isinstance(one, Zone)]
-    members = [replace(one, is_unlimited=False) for one in zone.members if isinstance(one, Claim) and one.is_unlimited]
-    return replace(zone, members=[*members, *(one for one in inner if one.members)], reserved={}, lends=True)
+    inner = [_only_unlimited(member) for member in zone.members if isinstance(member, Zone)]
+    members = [
+        replace(member, is_unlimited=False)
+        for member in zone.members
+        if isinstance(member, Claim) and member.is_unlimited
+    ]
+    return replace(
+        zone, members=[*members, *(inner_zone for inner_zone in inner if inner_zone.members)], reserved={}, lends=True
+    )
 
 
 def _without_unlimited(member: Zone | Claim, first: Mapping[str, Share]) -> Zone | Claim:
@@ -101,13 +107,15 @@ def _without_unlimited(member: Zone | Claim, first: Mapping[str, Share]) -> Zone
     if isinstance(member, Claim):
         return member
     taken = _taken(member, first)
-    others = [_without_unlimited(one, first) for one in member.members if not _is_unlimited(one)]
+    others = [_without_unlimited(child, first) for child in member.members if not _is_unlimited(child)]
     return replace(member, members=others, reserved=_less(member.reserved, taken), hard=_less(member.hard, taken))
 
 
 def _taken(zone: Zone, first: Mapping[str, Share]) -> dict[str, mpq]:
     """What the unlimited in a zone have."""
-    return _sum([first[one.name].deserved for inner in _zones(zone) for one in inner.members if _is_unlimited(one)])
+    return _sum(
+        [first[member.name].deserved for inner in _zones(zone) for member in inner.members if _is_unlimited(member)]
+    )
 
 
 def _less(amounts: Amounts, taken: Amounts) -> dict[str, Amount]:
@@ -133,9 +141,9 @@ def _claim(member: Zone | Claim, capacity: Amounts) -> Claim:
     """What a member claims of its zone; a zone claims for those in it."""
     if isinstance(member, Claim):
         return member
-    claims = [_claim(one, capacity) for one in member.members]
-    demand = _sum([_wanted(one, capacity) for one in claims])
-    below = _sum([_guaranteed(one, capacity) for one in claims])
+    claims = [_claim(child, capacity) for child in member.members]
+    demand = _sum([_wanted(claim, capacity) for claim in claims])
+    below = _sum([_guaranteed(claim, capacity) for claim in claims])
     reserved = {name: max(member.reserved.get(name, 0), below.get(name, 0)) for name in (*member.reserved, *below)}
     return Claim(member.name, demand, member.weight, reserved, member.hard, lends=member.lends, model=Model.APART)
 

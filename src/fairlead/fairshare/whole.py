@@ -44,17 +44,21 @@ def picks(consumers: Iterable[Tasks], capacity: Amounts) -> list[str]:
     """
     left = {name: mpq(amount) for name, amount in capacity.items()}
     given: list[str] = []
-    line = [(mpq(0), order, one, 0) for order, one in enumerate(consumers) if one.count and one.weight > 0]
+    line = [
+        (mpq(0), order, consumer, 0)
+        for order, consumer in enumerate(consumers)
+        if consumer.count and consumer.weight > 0
+    ]
     heapq.heapify(line)
     while line:
-        _, order, one, had = heapq.heappop(line)
-        if any(amount > left.get(name, 0) for name, amount in one.size.items()):
+        _, order, claim, had = heapq.heappop(line)
+        if any(amount > left.get(name, 0) for name, amount in claim.size.items()):
             continue  # nothing is given back, so it will never fit again
-        for name, amount in one.size.items():
+        for name, amount in claim.size.items():
             left[name] -= amount
-        given.append(one.name)
+        given.append(claim.name)
         had += 1
-        if had < one.count:
-            share = dominant({name: amount * had for name, amount in one.size.items()}, capacity) / one.weight
-            heapq.heappush(line, (share, order, one, had))
+        if had < claim.count:
+            share = dominant({name: amount * had for name, amount in claim.size.items()}, capacity) / claim.weight
+            heapq.heappush(line, (share, order, claim, had))
     return given

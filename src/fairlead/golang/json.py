@@ -63,7 +63,9 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value] if type(value) in (dict, list) else []
     while level:
         depth += 1
-        members = (item for one in level for item in (one.values() if type(one) is dict else one))
+        members = (
+            item for container in level for item in (container.values() if type(container) is dict else container)
+        )
         level = [item for item in members if type(item) in (dict, list)]
     return depth
 

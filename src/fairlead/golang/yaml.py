@@ -212,10 +212,10 @@ class _Document:
     def _merge(self, into: dict[str, Any], value: Any) -> None:
         """Add what `<<` brings; of several maps the first one counts."""
         maps = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, dict) for one in maps):
+        if not all(isinstance(mapping, dict) for mapping in maps):
             raise ValueError("map merge requires map or sequence of maps as the value")
-        for one in reversed(maps):
-            into |= one
+        for mapping in reversed(maps):
+            into |= mapping
 
     def _repeat(self, key: str, event: Any) -> None:
         if len(self.repeated) < _MOST_REPEATED:

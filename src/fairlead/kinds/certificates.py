@@ -112,7 +112,7 @@ class CertificateSigningRequestStrategy(Strategy):
 def approved(sent: Obj, old: Obj) -> Obj:
     """The stored request with the conditions that an approver sent; nothing else of it changes."""
     new = old | {"metadata": sent["metadata"], "status": dict(old.get("status") or {})}
-    new["status"]["conditions"] = [dict(one) for one in _conditions(sent)]
+    new["status"]["conditions"] = [dict(condition) for condition in _conditions(sent)]
     _date(new, old)
     return new
 
@@ -124,7 +124,7 @@ def validate_approval(obj: Obj, old: Obj, errors: Errors) -> None:
 def _validate_conditions(obj: Obj, old: Obj, errors: Errors) -> None:
     conditions = _conditions(obj)
     verdicts: set[str] = set()
-    repeated = set(_repeated([one["type"] for one in conditions]))
+    repeated = set(_repeated([condition["type"] for condition in conditions]))
     for index, condition in enumerate(conditions):
         path, kind, status = f"{_CONDITIONS}[{index}]", condition["type"], condition.get("status")
         if not kind:
@@ -165,11 +165,14 @@ def _keep_verdicts(obj: Obj, old: Obj) -> None:
 
 def _date(obj: Obj, old: Obj) -> None:
     """Fill in the times that were left out; a status that is as before has changed when it did before."""
-    moments = {(one["type"], one.get("status")): one.get("lastTransitionTime") for one in reversed(_conditions(old))}
-    for one in _conditions(obj):
-        one["lastUpdateTime"] = one.get("lastUpdateTime") or timestamp()
-        changed = one.get("lastTransitionTime") or moments.get((one["type"], one.get("status")))
-        one["lastTransitionTime"] = changed or timestamp()
+    moments = {
+        (condition["type"], condition.get("status")): condition.get("lastTransitionTime")
+        for condition in reversed(_conditions(old))
+    }
+    for condition in _conditions(obj):
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or timestamp()
+        changed = condition.get("lastTransitionTime") or moments.get((condition["type"], condition.get("status")))
+        condition["lastTransitionTime"] = changed or timestamp()
 
 
 def _repeated(values: Iterable[str]) -> list[int]:

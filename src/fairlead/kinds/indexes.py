@@ -24,10 +24,10 @@ def first_overlap(completed: str, failed: str, completions: int) -> int | None:
     """The first index that is in both sets; malformed parts are passed over."""
     return next(
         (
-            max(one[0], other[0])
-            for one in _readable(completed, completions)
-            for other in _readable(failed, completions)
-            if one[0] <= other[1] and other[0] <= one[1]
+            max(completed_run[0], failed_run[0])
+            for completed_run in _readable(completed, completions)
+            for failed_run in _readable(failed, completions)
+            if completed_run[0] <= failed_run[1] and failed_run[0] <= completed_run[1]
         ),
         None,
     )

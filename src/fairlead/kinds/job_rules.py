@@ -96,7 +96,7 @@ def _validate_completion_mode(spec: Obj, path: str, errors: Errors) -> None:
 
 
 def _validate_indexed(spec: Obj, path: str, errors: Errors) -> None:
-    completions, parallelism, failed = (spec.get(one) for one in ("completions", "parallelism", "maxFailedIndexes"))
+    completions, parallelism, failed = (spec.get(field) for field in ("completions", "parallelism", "maxFailedIndexes"))
     if completions is None:
         errors.required(f"{path}.completions", f"when completion mode is {INDEXED}")
     if (parallelism or 0) > _MOST_PARALLEL:
@@ -150,7 +150,9 @@ def _validate_failure_policy(policy: Obj, spec: Obj, path: str, errors: Errors) 
     if len(rules) > _MOST_RULES:
         errors.too_many(path, len(rules), _MOST_RULES)
     pod = spec["template"]["spec"]
-    containers = {one.get("name") for field in ("containers", "initContainers") for one in pod.get(field) or ()}
+    containers = {
+        container.get("name") for field in ("containers", "initContainers") for container in pod.get(field) or ()
+    }
     for index, rule in enumerate(rules):
         where = f"{path}[{index}]"
         _validate_action(rule.get("action", ""), spec, f"{where}.action", errors)

@@ -24,7 +24,10 @@ _CONDITIONS: Final = "status.conditions"
 
 
 def has_condition(status: Status, type_: str, value: str = "True") -> bool:
-    return any(one.get("type") == type_ and one.get("status") == value for one in status.get("conditions") or ())
+    return any(
+        condition.get("type") == type_ and condition.get("status") == value
+        for condition in status.get("conditions") or ()
+    )
 
 
 def is_finished(status: Status) -> bool:
@@ -166,7 +169,7 @@ def _validate_progress(spec: Obj, status: Status, was: Status, errors: Errors) -
         errors.invalid("status.completionTime", completed, IMMUTABLE)
     _validate_start_time(spec, status, was, errors)
     _validate_kept(status, was, ("SuccessCriteriaMet",), "cannot disable the {}=True condition", errors)
-    was_met, is_met = (has_condition(one, "SuccessCriteriaMet") for one in (was, status))
+    was_met, is_met = (has_condition(job_status, "SuccessCriteriaMet") for job_status in (was, status))
     if has_condition(was, "Complete") and not was_met and is_met:
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         errors.invalid_omitted(_CONDITIONS, text)

@@ -148,7 +148,7 @@ def _validate_change(meta: Obj, old: Obj, errors: Errors) -> None:
 def _validate_no_new_finalizers(meta: Obj, old: Obj, errors: Errors) -> None:
     added = set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ())
     if added:
-        listed = ", ".join(go_quote(one) for one in sorted(added))
+        listed = ", ".join(go_quote(finalizer) for finalizer in sorted(added))
         errors.forbidden(
             "metadata.finalizers",
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}",
@@ -172,7 +172,7 @@ def _validate_owners(owners: Sequence[Obj], path: str, errors: Errors) -> None:
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
-                forms = forms or [_owner_form(one) for one in owners]
+                forms = forms or [_owner_form(owner) for owner in owners]
                 errors.invalid(
                     path,
                     forms,

@@ -209,5 +209,5 @@ def _renamed(old: Any, new: Any) -> Any:
             for key, value in old.items()
         }
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [_renamed(one, other) for one, other in zip(old, new, strict=True)]
+        return [_renamed(old_element, new_element) for old_element, new_element in zip(old, new, strict=True)]
     return old

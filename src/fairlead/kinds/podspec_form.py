@@ -83,7 +83,7 @@ def _form(kind: str) -> _Form:
         return _nullable(_form(kind[1:]))
     if kind.startswith("[]"):
         element = _form(kind[2:])
-        return _nullable(lambda value: [element(one) for one in value])
+        return _nullable(lambda value: [element(item) for item in value])
     return lambda value: _struct(kind)(value or {})
 
 

@@ -64,7 +64,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         self.validate(obj, errors)
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
-        annotation, before = (class_annotation(one) for one in (obj, old))
+        annotation, before = (class_annotation(version) for version in (obj, old))
         if (annotation or "") != (before or "") and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
         frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
@@ -156,7 +156,9 @@ def _frozen(obj: Obj, old: Obj, spec: Obj) -> Obj:
     if (obj.get("status") or {}).get("phase") == "Bound":
         frozen.pop("volumeAttributesClassName", None)
         resources = dict(spec["resources"])
-        resources["requests"] = {key: one for key, one in (resources.get("requests") or {}).items() if key != "storage"}
+        resources["requests"] = {
+            key: amount for key, amount in (resources.get("requests") or {}).items() if key != "storage"
+        }
         frozen["resources"] = resources
     return frozen
 

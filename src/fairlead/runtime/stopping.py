@@ -40,13 +40,13 @@ def stop_signals() -> Iterator[asyncio.Event]:
         elif signum == signal.SIGINT:  # `timeout` and others send SIGTERM twice without meaning it
             os._exit(128 + signum)
 
-    before = {one: signal.signal(one, asked) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {signal_: signal.signal(signal_, asked) for signal_ in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stopping
     finally:
         if not is_asked:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signal_, handler in before.items():
+                signal.signal(signal_, handler)
 
 
 def _end_later(signum: int) -> NoReturn:

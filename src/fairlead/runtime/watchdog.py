@@ -135,7 +135,7 @@ class _Watchdog:
 
     def _tell(self, name: str, text: str, *values: object) -> None:
         now = time.monotonic()
-        self._told = {one: at for one, at in self._told.items() if now - at < _QUIET_SECONDS}
+        self._told = {culprit: at for culprit, at in self._told.items() if now - at < _QUIET_SECONDS}
         if name not in self._told and len(self._told) < _MOST_TOLD:
             self._told[name] = now
             log.warning(text, *values)

@@ -118,7 +118,10 @@ def _refuse_change(key: str, verb: str, errors: Errors) -> None:
 def validate_seccomp_matches(annotations: Mapping[str, str], spec: Obj, path: str, errors: Errors) -> None:
     """A seccomp annotation and the field of the same pod or container say the same."""
     owners = [(spec, SECCOMP_POD, path)]
-    owners += [(one, SECCOMP_CONTAINER + one.get("name", ""), here) for one, here in each_with_path(spec, path)]
+    owners += [
+        (container, SECCOMP_CONTAINER + container.get("name", ""), here)
+        for container, here in each_with_path(spec, path)
+    ]
     for owner, key, here in owners:
         profile = (owner.get("securityContext") or {}).get("seccompProfile")
         if profile is not None and key in annotations:

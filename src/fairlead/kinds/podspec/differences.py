@@ -17,25 +17,25 @@ _AMOUNTS = frozenset({"limits", "requests", "overhead"})
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Go's semantic equality."""
-    if one == other:
+    if left == right:
         return True
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _is_same_amounts(value, other[key]) if key in _AMOUNTS else is_same(value, other[key])
-            for key, value in one.items()
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            _is_same_amounts(value, right[key]) if key in _AMOUNTS else is_same(value, right[key])
+            for key, value in left.items()
         )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
     return False
 
 
-def _is_same_amounts(one: dict[str, str], other: dict[str, str]) -> bool:
-    return one.keys() == other.keys() and all(parse(amount) == parse(other[name]) for name, amount in one.items())
+def _is_same_amounts(left: dict[str, str], right: dict[str, str]) -> bool:
+    return left.keys() == right.keys() and all(parse(amount) == parse(right[name]) for name, amount in left.items())
 
 
 def difference(old: Any, new: Any) -> str:
     """A unified diff for people."""
-    before, after = (msgspec.json.format(_encode(one), indent=2).decode().splitlines() for one in (old, new))
+    before, after = (msgspec.json.format(_encode(version), indent=2).decode().splitlines() for version in (old, new))
     return "\n".join(list(difflib.unified_diff(before, after, lineterm=""))[2:]) + "\n"

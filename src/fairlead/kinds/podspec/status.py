@@ -89,8 +89,8 @@ def drop_disabled_status(status: Obj, old: Obj) -> None:
 
 def _mounts(status: Obj) -> Iterator[Obj]:
     for kind in (*_STATUSES, "ephemeralContainerStatuses"):
-        for one in status.get(kind) or ():
-            yield from one.get("volumeMounts") or ()
+        for container in status.get(kind) or ():
+            yield from container.get("volumeMounts") or ()
 
 
 def keep_observed(status: Obj, old: Obj) -> None:
@@ -135,8 +135,8 @@ def validate_status_update(pod: Obj, old: Obj, errors: Errors) -> None:
         _validate_users(status.get(kind) or (), f"status.{kind}", system, errors)
     for kind, containers in _STATUSES.items():
         _validate_health(status.get(kind) or (), spec.get(containers) or (), f"status.{kind}", errors)
-    for i, one in enumerate(status.get("ephemeralContainerStatuses") or ()):
-        if one.get("allocatedResourcesStatus"):
+    for i, container in enumerate(status.get("ephemeralContainerStatuses") or ()):
+        if container.get("allocatedResourcesStatus"):
             where = f"status.ephemeralContainerStatuses[{i}].allocatedResourcesStatus"
             errors.forbidden(where, "must not be specified in container status")
 
@@ -158,7 +158,9 @@ def _validate_transitions(status: Obj, old: Obj, spec: Obj, errors: Errors) -> N
     """Containers that are not to be restarted stay terminated, as ephemeral ones do and those that the spec lacks."""
     for kind, containers in _STATUSES.items():
         for i, name, exit_code in _revived(status, old, kind):
-            container = next((one for one in spec.get(containers) or () if one.get("name") == name), None)
+            container = next(
+                (container for container in spec.get(containers) or () if container.get("name") == name), None
+            )
             is_restarted = container is not None and should_restart(container, spec, exit_code)
             if not is_restarted and not may_restart_all(spec):
                 errors.forbidden(f"status.{kind}[{i}].state", _STAYS_TERMINATED)
@@ -171,7 +173,11 @@ def _revived(status: Obj, old: Obj, kind: str) -> Iterator[tuple[int, str | None
     """Where the old status has a container that was terminated and is no longer; its name; its exit code then."""
     if not (before := old.get(kind)):
         return
-    alive = {one.get("name") for one in status.get(kind) or () if "terminated" not in (one.get("state") or {})}
+    alive = {
+        container.get("name")
+        for container in status.get(kind) or ()
+        if "terminated" not in (container.get("state") or {})
+    }
     for i, was in enumerate(before):
         terminated = (was.get("state") or {}).get("terminated")
         if terminated is not None and was.get("name") in alive:

@@ -80,7 +80,7 @@ def _read_old_tolerations(value: Any) -> list[Obj]:
         return []
     if not isinstance(value, list):
         raise ValueError(unmarshal_error(value, "[]core.Toleration"))
-    return [_read_old_toleration(one) for one in value]
+    return [_read_old_toleration(toleration) for toleration in value]
 
 
 def _read_old_toleration(value: Any) -> Obj:
@@ -89,12 +89,12 @@ def _read_old_toleration(value: Any) -> Obj:
         return toleration
     if not isinstance(value, dict):
         raise ValueError(unmarshal_error(value, "core.Toleration"))
-    for key, one in value.items():
+    for key, field_value in value.items():
         field = _FIELD_OF.get(key.lower())
-        if field is None or one is None:
+        if field is None or field_value is None:
             continue
         name, go, kind = _OLD_FIELDS[field]
-        if type(one) is not kind:
-            raise ValueError(unmarshal_error(one, go).replace("Go value", f"Go struct field Toleration.{name}"))
-        toleration[field] = one
+        if type(field_value) is not kind:
+            raise ValueError(unmarshal_error(field_value, go).replace("Go value", f"Go struct field Toleration.{name}"))
+        toleration[field] = field_value
     return toleration
