@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -12,10 +12,38 @@ from hypothesis import strategies as st
 from fairlead.api import selectors
 from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors
-from fairlead.api.labels import LabelSelector
+from fairlead.api.labels import LabelRequirement, LabelSelector
 from fairlead.api.node_affinity import NodeSelectorTerm, matches_term
 from fairlead.api.selector_text import parse
 from fairlead.api.selectors import Operator, Requirement, SelectorError, of_structured
+
+
+class Compared(str):
+    """Counts how often it is compared."""
+
+    __slots__ = ()
+    times: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("operator", [Operator.IN, Operator.NOT_IN])
+def test_a_value_is_not_compared_with_each_of_thousands(operator: Operator) -> None:
+    values = tuple(Compared(f"v{number}") for number in range(5000))
+    text_form = selectors.Selector.of([Requirement("a", operator, values)])
+    meaning = "In" if operator is Operator.IN else "NotIn"
+    structured = LabelSelector(
+        match_expressions=(LabelRequirement(key="a", operator=meaning, values=values),)
+    ).for_many()
+    Compared.times = 0
+    for value in ("v4999", "w"):
+        is_in = value == "v4999"
+        assert text_form.matches({"a": value}) is structured({"a": value}) is (is_in == (operator is Operator.IN))
+    assert Compared.times < 100
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,11 @@ class LabelSelector(View):
         if not has_all(labels, self.match_labels):
             return False
         return all(requirement.matches(labels) for requirement in self.match_expressions)
+
+    def for_many(self) -> Callable[[Labels], bool]:
+        """`matches`, for whoever asks about many: values are looked up then, not looked through."""
+        exact = self.match_labels
+        tests = [(term.key, OPERATORS[term.operator], frozenset(term.values or ())) for term in self.match_expressions]
+        return lambda labels: (
+            has_all(labels, exact) and all(test(labels.get(key), any_of) for key, test, any_of in tests)
+        )

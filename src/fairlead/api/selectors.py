@@ -91,7 +91,7 @@ class Selector:
     def __post_init__(self) -> None:
         exact = tuple((part.key, part.values[0]) for part in self.requirements if part.operator in _EXACT)
         rest = tuple(
-            (part.key, OPERATORS[_MEANING[part.operator]], part.values)
+            (part.key, OPERATORS[_MEANING[part.operator]], frozenset(part.values))
             for part in self.requirements
             if part.operator not in _EXACT
         )

@@ -56,8 +56,8 @@ def selecting(
 def _matching(filed: Index[T], namespace: str, selector: LabelSelector) -> list[T]:
     """Looks through the labels that the fewest objects have."""
     alternatives = [_keys(namespace, labels) for labels in _required(selector)] or [[_anywhere(namespace)]]
-    places = min(alternatives, key=lambda keys: sum(map(filed.count, keys)))
-    return [obj for place in dict.fromkeys(places) for obj in filed[place] if selector.matches(obj.metadata.labels)]
+    places, matches = min(alternatives, key=lambda keys: sum(map(filed.count, keys))), selector.for_many()
+    return [obj for place in dict.fromkeys(places) for obj in filed[place] if matches(obj.metadata.labels)]
 
 
 def _required(selector: LabelSelector) -> Iterator[Sequence[Label]]:
