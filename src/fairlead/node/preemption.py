@@ -1,7 +1,8 @@
 """Whom a node sends away for a critical pod that has no room (S3-43).
 
 As few Guaranteed pods as possible, then as few Burstable, then BestEffort; of one class, again and again the pod that
-comes closest to what is missing, and of several that are as close, the smaller. Nobody is asked for a grace period.
+comes closest to what is missing, and of several that are as close, the smaller. Each keeps
+its own grace period.
 Source: pkg/kubelet/preemption.
 """
 
