@@ -115,7 +115,7 @@ def order(element: str) -> tuple[Any, ...]:
     found = msgspec.json.decode(rest)
     if kind == "v":
         return (2, _rank(found))
-    return (1, [(name, _rank(one)) for name, one in found.items()])
+    return (1, [(name, _rank(value)) for name, value in found.items()])
 
 
 def _rank(item: Any) -> tuple[int, Any]:

@@ -97,7 +97,7 @@ def capped(managed: Managed) -> Managed:
     found = dict(managed)
     first_of: dict[str, Identity] = {}
     merged: dict[Identity, list[Fields]] = {}
-    for who in sorted(updates, key=lambda one: (managed[one].get("time") or "", one)):
+    for who in sorted(updates, key=lambda identity_: (managed[identity_].get("time") or "", identity_)):
         if excess <= 0:
             break
         entry = managed[who]

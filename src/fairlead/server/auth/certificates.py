@@ -98,7 +98,7 @@ def _server(
     key = ec.generate_private_key(ec.SECP256R1())
     names: Iterable[x509.GeneralName] = [
         *(x509.DNSName(name) for name in SERVER_NAMES),
-        *(x509.IPAddress(ipaddress.ip_address(one)) for one in SERVER_ADDRESSES),
+        *(x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES),
     ]
     builder = (
         _begin(_name("kube-apiserver"), ca.subject, key.public_key())

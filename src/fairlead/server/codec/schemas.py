@@ -72,7 +72,7 @@ class Schema:
     def type(self) -> str:
         """`object`, `array`, `string`, `integer`, `number`, `boolean`; empty where anything may be."""
         said = self.body.get("type", "")
-        return said if isinstance(said, str) else next((one for one in said if one != _NULL), "")
+        return said if isinstance(said, str) else next((type_name for type_name in said if type_name != _NULL), "")
 
     @property
     def is_map(self) -> bool:

@@ -64,20 +64,20 @@ def custom_kind(crd: Obj) -> CustomKind:
     schemas = {row.version: VersionSchema(version, row) for version, row in _rows(crd)}
     stored = next(schema for schema in schemas.values() if schema.is_storage)
     best = _best_of(schemas.values())
-    for one in schemas.values():
-        one.deprecation = _deprecation(one, best)
+    for schema in schemas.values():
+        schema.deprecation = _deprecation(schema, best)
     served = {
-        one.resource.api_version: Version(
-            one.resource,
-            normalise=one.normalise,
-            from_stored=None if one.is_storage else one.shown,
-            prefix=beginning(one.resource.kind, one.resource.api_version),
-            deprecation=one.deprecation,
+        schema.resource.api_version: Version(
+            schema.resource,
+            normalise=schema.normalise,
+            from_stored=None if schema.is_storage else schema.shown,
+            prefix=beginning(schema.resource.kind, schema.resource.api_version),
+            deprecation=schema.deprecation,
         )
-        for one in schemas.values()
-        if one.is_served
+        for schema in schemas.values()
+        if schema.is_served
     }
-    strategy = CustomStrategy({one.resource.api_version: one for one in schemas.values()}, stored)
+    strategy = CustomStrategy({schema.resource.api_version: schema for schema in schemas.values()}, stored)
     return CustomKind(stored.resource, strategy, served)
 
 
@@ -102,7 +102,7 @@ class VersionSchema:
         self.check = Check(schema)
         self.status_check = Check((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
-        self.has_rules = any(one.get("x-kubernetes-validations") for one in each_schema(schema))
+        self.has_rules = any(node.get("x-kubernetes-validations") for node in each_schema(schema))
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = Scale(subresources["scale"]) if subresources.get("scale") else None
@@ -177,7 +177,7 @@ class VersionSchema:
 
     def _check_rules(self, found: Problems) -> None:
         """Rules in CEL (`x-kubernetes-validations`) are asked here, last, and only about a sound object."""
-        if self.has_rules and any(one.reason in _BLOCKING for one in found):
+        if self.has_rules and any(error.reason in _BLOCKING for error in found):
             found.append(Cause("FieldValueInvalid", _NOT_ASKED, "<nil>"))
 
 
@@ -191,7 +191,7 @@ class CustomStrategy(Strategy):
         self.stored = stored
         self.versions = versions
         self.has_status = stored.has_status
-        self.selectable = {key: get for one in versions.values() for key, get in one.selectable.items()}
+        self.selectable = {key: get for version in versions.values() for key, get in version.selectable.items()}
 
     def selectable_in(self, api_version: str) -> Mapping[str, FieldGetter]:
         return self.versions[api_version].selectable
@@ -244,7 +244,9 @@ def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
     names = status.get("acceptedNames") or {}
     names = names if names.get("plural") and names.get("kind") else spec["names"]
     # Discovery tells of the stored version only if it is served.
-    stored = next((one["name"] for one in spec["versions"] if one.get("storage") and one.get("served")), "")
+    stored = next(
+        (version["name"] for version in spec["versions"] if version.get("storage") and version.get("served")), ""
+    )
     verbs = _TERMINATING_VERBS if naming.is_true(status, "Terminating") else _VERBS
     return [
         (
@@ -293,7 +295,7 @@ def _selected(find: Any, obj: Obj) -> str:
 
 def _best_of(schemas: Iterable[VersionSchema]) -> Resource | None:
     """The version that one goes to from a deprecated one."""
-    sound = (one.resource for one in schemas if one.is_served and not one.is_deprecated)
+    sound = (schema.resource for schema in schemas if schema.is_served and not schema.is_deprecated)
     return min(sound, key=lambda row: by_preference(row.version), default=None)
 
 

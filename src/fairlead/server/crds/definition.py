@@ -56,7 +56,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         known = set(_unknown_formats(old)) if old is not None else set()
-        return [f"unrecognized format {go_quote(one)}" for one in _unknown_formats(obj) if one not in known]
+        return [f"unrecognized format {go_quote(format_)}" for format_ in _unknown_formats(obj) if format_ not in known]
 
     def mark_deleted(self, obj: Obj) -> None:
         naming.begin_deletion(obj, timestamp())
@@ -72,7 +72,7 @@ STRATEGY = CustomResourceDefinitionStrategy()
 
 def _storage_version(crd: Obj) -> str:
     versions = crd["spec"].get("versions") or ()
-    return next((str(one["name"]) for one in versions if one.get("storage")), "")
+    return next((str(version["name"]) for version in versions if version.get("storage")), "")
 
 
 def _unknown_formats(crd: Obj) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _unknown_formats(crd: Obj) -> Iterator[str]:
         if schema and schema not in schemas:
             schemas.append(schema)
     for schema in schemas:
-        for one in each_schema(schema):
-            format_ = one.get("format")
-            if format_ and not formats.is_known(format_, one.get("type", "")):
+        for node in each_schema(schema):
+            format_ = node.get("format")
+            if format_ and not formats.is_known(format_, node.get("type", "")):
                 yield format_

@@ -21,7 +21,7 @@ MetaRules: TypeAlias = Callable[[dict[str, Any], str, Problems], None]
 def has_embedded(node: Node) -> bool:
     """Whether objects of this schema can hold others, so that most schemas cost no second walk."""
     below = [*node.properties.values(), node.items, node.values]
-    return node.is_embedded or any(has_embedded(one) for one in below if one is not None)
+    return node.is_embedded or any(has_embedded(child) for child in below if child is not None)
 
 
 def check_embedded(
@@ -32,14 +32,14 @@ def check_embedded(
     if isinstance(value, dict):
         if node.is_embedded:
             _check_resource(value, path, found, rules)
-        for key, one in value.items():
+        for key, child in value.items():
             if (below := node.properties.get(key)) is not None:
-                check_embedded(one, below, found, under(path, f".{key}"), rules=rules)
+                check_embedded(child, below, found, under(path, f".{key}"), rules=rules)
             else:
-                check_embedded(one, node.values, found, under(path, f"[{key}]"), rules=rules)
+                check_embedded(child, node.values, found, under(path, f"[{key}]"), rules=rules)
     elif isinstance(value, list):
-        for index, one in enumerate(value):
-            check_embedded(one, node.items, found, under(path, f"[{index}]"), rules=rules)
+        for index, item in enumerate(value):
+            check_embedded(item, node.items, found, under(path, f"[{index}]"), rules=rules)
 
 
 def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str = "") -> str:
@@ -54,13 +54,13 @@ def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str
         if node.is_embedded and (wrong := _coerce_resource(value, unknown, path)):
             return wrong
         below = [
-            (one, node.properties.get(key) or node.values, f".{key}" if key in node.properties else f"[{key}]")
-            for key, one in value.items()
+            (child, node.properties.get(key) or node.values, f".{key}" if key in node.properties else f"[{key}]")
+            for key, child in value.items()
         ]
     elif isinstance(value, list):
-        below = [(one, node.items, f"[{index}]") for index, one in enumerate(value)]
-    found = (coerce_embedded(one, what, unknown, path + where) for one, what, where in below)
-    return next((one for one in found if one), "")
+        below = [(item, node.items, f"[{index}]") for index, item in enumerate(value)]
+    found = (coerce_embedded(child, what, unknown, path + where) for child, what, where in below)
+    return next((text for text in found if text), "")
 
 
 def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> str:
@@ -76,7 +76,7 @@ def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> st
     report = Report()
     sent = quoted(meta)
     walker(OBJECT_META)(meta, None, report)
-    unknown += [f"{where}.metadata.{one}" for one in report.unknown]
+    unknown += [f"{where}.metadata.{field}" for field in report.unknown]
     return f"{where}.metadata: Invalid value: {sent}: {report.mismatch}" if report.mismatch else ""
 
 

@@ -30,5 +30,5 @@ def check_metadata(meta: dict[str, Any], path: str, found: Problems) -> None:
     obj = {"metadata": meta | {"name": meta.get("name") or "fakename"}}
     row = replace(_ANY, namespaced=bool(meta.get("namespace")))
     validate_meta(obj, errors, resource=row, rule=names.path_segment_name)
-    for one in errors:
-        found.report(one.reason, path + one.field.removeprefix("metadata"), one.message)
+    for error in errors:
+        found.report(error.reason, path + error.field.removeprefix("metadata"), error.message)

@@ -71,7 +71,7 @@ def _is_byte(text: str) -> bool:
 
 def _is_hostname(text: str) -> bool:
     labels = text.split(".")
-    if len(text) > 255 or not all(0 < len(one) <= 63 and _HOSTNAME_LABEL.fullmatch(one) for one in labels):
+    if len(text) > 255 or not all(0 < len(label) <= 63 and _HOSTNAME_LABEL.fullmatch(label) for label in labels):
         return False
     return len(labels) == 1 or (len(labels[-1]) > 1 and labels[-1].isalpha())
 
@@ -88,7 +88,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_cidr(text: str) -> bool:
-    return "/" in text and _parses(lambda one: ipaddress.ip_network(one, strict=False))(text)
+    return "/" in text and _parses(lambda network: ipaddress.ip_network(network, strict=False))(text)
 
 
 def _is_isbn10(text: str) -> bool:

@@ -93,7 +93,7 @@ def shared(versions: list[Obj]) -> frozenset[str]:
     return frozenset(
         field
         for field in (SCHEMA, SUBRESOURCES, COLUMNS, SELECTABLE)
-        if versions and all((one.get(field) or None) == (versions[0].get(field) or None) for one in versions)
+        if versions and all((version.get(field) or None) == (versions[0].get(field) or None) for version in versions)
     )
 
 
@@ -102,7 +102,9 @@ def spelled_versions(versions: list[Obj] | None) -> list[Obj] | None:
     if versions is None:
         return None
     above = shared(versions)
-    return [_spelled_version({key: value for key, value in one.items() if key not in above}) for one in versions]
+    return [
+        _spelled_version({key: value for key, value in version.items() if key not in above}) for version in versions
+    ]
 
 
 def spelled_schema(schema: Obj) -> Obj:
@@ -126,8 +128,8 @@ def _spelled_version(version: Obj) -> Obj:
         "DeprecationWarning": version.get("deprecationWarning"),
         "Schema": schema and {"OpenAPIV3Schema": spelled_schema(schema["openAPIV3Schema"])},
         "Subresources": subresources and _spelled_subresources(subresources),
-        "AdditionalPrinterColumns": columns and [_spelled(one, _COLUMN_FIELDS) for one in columns],
-        "SelectableFields": selectable and [{"JSONPath": one.get("jsonPath", "")} for one in selectable],
+        "AdditionalPrinterColumns": columns and [_spelled(column, _COLUMN_FIELDS) for column in columns],
+        "SelectableFields": selectable and [{"JSONPath": field.get("jsonPath", "")} for field in selectable],
     }
 
 
@@ -144,7 +146,7 @@ def _spelled_value(name: str, value: Any) -> Any:
     if value is None:
         return None
     if name in _LISTS_OF_SCHEMAS:
-        return [spelled_schema(one) for one in value]
+        return [spelled_schema(item) for item in value]
     if name in _MAPS_OF_SCHEMAS:
         return {key: spelled_schema(value[key]) for key in sorted(value)}
     if name == "Not":
@@ -155,7 +157,7 @@ def _spelled_value(name: str, value: Any) -> Any:
         is_schema = isinstance(value, dict)
         return {"Allows": is_schema or value, "Schema": spelled_schema(value) if is_schema else None}
     if name == "XValidations":
-        return [_spelled(one, _RULE_FIELDS) for one in value]
+        return [_spelled(rule, _RULE_FIELDS) for rule in value]
     if name == "ExternalDocs":
         return {"Description": value.get("description", ""), "URL": value.get("url", "")}
     return value

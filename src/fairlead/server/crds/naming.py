@@ -132,13 +132,15 @@ def finish_deletion(crd: Obj, stamp: str) -> None:
         reason, text = "NeverEstablished", "resource was never established"
     set_condition(crd["status"], "Terminating", False, reason, text, stamp)
     meta = crd["metadata"]
-    meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != FINALIZER]
+    meta["finalizers"] = [finalizer for finalizer in meta.get("finalizers") or () if finalizer != FINALIZER]
     if not meta["finalizers"]:
         del meta["finalizers"]
 
 
 def is_true(status: Obj, type_: str) -> bool:
-    return any(one["type"] == type_ and one["status"] == "True" for one in status.get("conditions") or ())
+    return any(
+        condition["type"] == type_ and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
 
 
 def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: str, stamp: str) -> None:
@@ -151,11 +153,11 @@ def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: st
         "reason": reason,
         "message": message,
     }
-    for index, one in enumerate(conditions):
-        if one["type"] == type_:
-            if one["status"] == new["status"]:
-                new["lastTransitionTime"] = one.get("lastTransitionTime") or stamp
-            conditions[index] = one | new
+    for index, condition in enumerate(conditions):
+        if condition["type"] == type_:
+            if condition["status"] == new["status"]:
+                new["lastTransitionTime"] = condition.get("lastTransitionTime") or stamp
+            conditions[index] = condition | new
             break
     else:
         conditions.append(new)

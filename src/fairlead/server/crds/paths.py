@@ -56,7 +56,7 @@ def compile_path(path: str) -> Finder:
     def find(obj: Any) -> list[Any]:
         found = [obj]
         for step in steps:
-            found = [below for one in found for below in step(one)]
+            found = [below for value in found for below in step(value)]
         return found
 
     return find

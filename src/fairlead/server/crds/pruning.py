@@ -46,8 +46,8 @@ def drop_nulls(value: Any, node: Node | None) -> None:
             else:
                 drop_nulls(value[key], below)
     elif isinstance(value, list):
-        for one in value:
-            drop_nulls(one, node and node.items)
+        for item in value:
+            drop_nulls(item, node and node.items)
 
 
 class _Room:
@@ -77,21 +77,21 @@ def _fill(value: Any, node: Node, room: _Room) -> None:
         for key, below in node.defaulted.items():
             if key not in value or _is_forbidden_null(value[key], below):
                 value[key] = room.default_of(below)
-        for key, one in value.items():
+        for key, child in value.items():
             found = node.child(key)
             if found is not None:
-                value[key] = _defaulted(one, found, room)
+                value[key] = _defaulted(child, found, room)
     elif isinstance(value, list) and node.items is not None:
-        for index, one in enumerate(value):
-            value[index] = _defaulted(one, node.items, room)
+        for index, item in enumerate(value):
+            value[index] = _defaulted(item, node.items, room)
 
 
 def copied(value: Any) -> Any:
     """A copy of a JSON value that shares nothing changeable with it."""
     if isinstance(value, dict):
-        return {key: copied(one) for key, one in value.items()}
+        return {key: copied(child) for key, child in value.items()}
     if isinstance(value, list):
-        return [copied(one) for one in value]
+        return [copied(item) for item in value]
     return value
 
 
@@ -121,10 +121,10 @@ def _prune(
     items = node and node.items
     if keeps_unknown and items is None:
         return
-    for index, one in enumerate(value):
-        if isinstance(one, dict | list):
+    for index, item in enumerate(value):
+        if isinstance(item, dict | list):
             is_embedded = items is not None and items.is_embedded
-            _prune(one, items, is_embedded, dropped, under(path, f"[{index}]"), keeps_unknown)
+            _prune(item, items, is_embedded, dropped, under(path, f"[{index}]"), keeps_unknown)
 
 
 def _prune_fields(

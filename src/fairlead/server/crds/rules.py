@@ -92,7 +92,9 @@ def _check_spec(spec: Obj, errors: Errors) -> None:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             errors.required(f"spec.versions[{index}].schema.openAPIV3Schema")
-    if spec.get("preserveUnknownFields") and any("default" in one for v in versions for one in each_schema(_schema(v))):
+    if spec.get("preserveUnknownFields") and any(
+        "default" in node for v in versions for node in each_schema(_schema(v))
+    ):
         errors.invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
     shared = internal.shared(versions)
     for index, version in enumerate(versions):
@@ -117,10 +119,10 @@ def _check_group(group: str, errors: Errors) -> None:
 
 
 def _check_set_of_versions(versions: list[Obj] | None, errors: Errors) -> None:
-    called = [one.get("name", "") for one in versions or ()]
+    called = [version.get("name", "") for version in versions or ()]
     if len(set(called)) != len(called):
         errors.invalid("spec.versions", internal.spelled_versions(versions), "must contain unique version names")
-    if sum(bool(one.get("storage")) for one in versions or ()) != 1:
+    if sum(bool(version.get("storage")) for version in versions or ()) != 1:
         text = "must have exactly one version marked as storage version"
         errors.invalid("spec.versions", internal.spelled_versions(versions), text)
     if called and called[0] and (wrong := names.dns1035_label(called[0])):
@@ -143,7 +145,9 @@ def _check_version(version: Obj, shared: frozenset[str], path: str, errors: Erro
 def _check_shared(versions: list[Obj], shared: frozenset[str], errors: Errors) -> None:
     first = versions[0]
     said = {field: first.get(field) for field in shared}
-    has_status = {"subresources": {"status": next((one for one in map(_status, versions) if one is not None), None)}}
+    has_status = {
+        "subresources": {"status": next((status for status in map(_status, versions) if status is not None), None)}
+    }
     _check_content(said, first | has_status, "spec", "spec.validation", errors)
     if said.get(internal.SELECTABLE) and not said.get(internal.SCHEMA):
         errors.invalid("spec.selectableFields", "", "may only be set when validations.schema is included")
@@ -184,7 +188,7 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
         _check_root(schema, path, found)
     if schema.get("nullable"):
         found.forbidden(f"{path}.nullable", "nullable cannot be true at the root")
-    if not fit_together(one["pattern"] for one in each_schema(schema) if one.get("pattern")):
+    if not fit_together(node["pattern"] for node in each_schema(schema) if node.get("pattern")):
         errors.invalid(path, "", "patterns are too large together")
         return
     unsupported = unsupported_in(schema)

@@ -51,9 +51,9 @@ def unsupported_in(schema: Obj) -> frozenset[int]:
     Nobody asks whether such a schema is structural.
     """
     found: set[int] = set()
-    for one in reversed(list(each_schema(schema))):
-        if _says_unsupported(one) or any(id(below) in found for below in schemas_within(one)):
-            found.add(id(one))
+    for node in reversed(list(each_schema(schema))):
+        if _says_unsupported(node) or any(id(below) in found for below in schemas_within(node)):
+            found.add(id(node))
     return frozenset(found)
 
 
@@ -109,17 +109,17 @@ def _check_below(schema: Obj, path: str, place: _Place, errors: Errors, is_root:
         below = place.without_defaults(why) if place.is_inside_meta else place
         _check(additional, under(path, ".additionalProperties"), below, errors)
     is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
-    for key, one in properties.items():
+    for key, child in properties.items():
         below = place
         if is_resource and key in _META_FIELDS:
             below = replace(place, is_inside_meta=True)
             below = below.without_defaults(f"in top-level {key}") if is_root else below
-        _check(one, under(path, f".properties[{key}]"), below, errors)
+        _check(child, under(path, f".properties[{key}]"), below, errors)
     if schema.get("not") is not None:
         _check(schema["not"], under(path, ".not"), place, errors)
     for word in _CONDITIONS:
-        for index, one in enumerate(schema.get(word) or ()):
-            _check(one, under(path, f".{word}[{index}]"), place, errors)
+        for index, condition in enumerate(schema.get(word) or ()):
+            _check(condition, under(path, f".{word}[{index}]"), place, errors)
     if isinstance(schema.get("items"), dict):
         _check(schema["items"], under(path, ".items"), place, errors)
 

@@ -48,12 +48,12 @@ def check_structural(schema: Obj, path: str) -> Errors:
     errors = Errors()
     _check_node(schema, path, "root", errors)
     _check_complete(schema, schema, path, path, errors)
-    return Errors(sorted(errors, key=lambda one: f"{one.field}: {one.message}"))
+    return Errors(sorted(errors, key=lambda error: f"{error.field}: {error.message}"))
 
 
 def check_defaults(schema: Obj, path: str, errors: Errors) -> None:
     """A default must be what the schema would accept, without unknown fields; nothing else could fill it in."""
-    if any(one.get("default") is not None for one in each_schema(schema)):
+    if any(node.get("default") is not None for node in each_schema(schema)):
         _check_defaults(schema, compile_schema(schema), Check(schema), path, errors)
 
 
@@ -136,12 +136,14 @@ def _check_conditions(
     schema: Obj, path: str, errors: Errors, *, skip_any_of: bool = False, skip_first_all_of: bool = False
 ) -> None:
     if not skip_any_of:
-        for index, one in enumerate(schema.get("anyOf") or ()):
-            _check_condition(one, under(path, f".anyOf[{index}]"), errors)
-    for index, one in enumerate(schema.get("allOf") or ()):
-        _check_condition(one, under(path, f".allOf[{index}]"), errors, skip_any_of=skip_first_all_of and index == 0)
-    for index, one in enumerate(schema.get("oneOf") or ()):
-        _check_condition(one, under(path, f".oneOf[{index}]"), errors)
+        for index, condition in enumerate(schema.get("anyOf") or ()):
+            _check_condition(condition, under(path, f".anyOf[{index}]"), errors)
+    for index, condition in enumerate(schema.get("allOf") or ()):
+        _check_condition(
+            condition, under(path, f".allOf[{index}]"), errors, skip_any_of=skip_first_all_of and index == 0
+        )
+    for index, condition in enumerate(schema.get("oneOf") or ()):
+        _check_condition(condition, under(path, f".oneOf[{index}]"), errors)
     if schema.get("not") is not None:
         _check_condition(schema["not"], under(path, ".not"), errors)
     pattern = schema.get("pattern")
@@ -169,8 +171,8 @@ def _check_complete(schema: Obj, structure: Obj, where: str, path: str, errors: 
     if schema.get("not") is not None:
         _check_named(schema["not"], structure, where, under(path, ".not"), errors)
     for key in ("allOf", "anyOf", "oneOf"):
-        for index, one in enumerate(schema.get(key) or ()):
-            _check_named(one, structure, where, under(path, f".{key}[{index}]"), errors)
+        for index, condition in enumerate(schema.get(key) or ()):
+            _check_named(condition, structure, where, under(path, f".{key}[{index}]"), errors)
 
 
 def _check_named(schema: Obj, structure: Obj | None, where: str, path: str, errors: Errors) -> None:

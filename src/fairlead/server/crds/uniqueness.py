@@ -21,19 +21,19 @@ def check_unique(value: Any, node: Node | None, found: Problems, path: str = "")
     if node is None:
         return
     if isinstance(value, dict):
-        for key, one in value.items():
-            if isinstance(one, dict | list):
+        for key, child in value.items():
+            if isinstance(child, dict | list):
                 if (below := node.properties.get(key)) is not None:
-                    check_unique(one, below, found, under(path, f".{key}"))
+                    check_unique(child, below, found, under(path, f".{key}"))
                 elif node.values is not None:
-                    check_unique(one, node.values, found, under(path, f"[{key}]"))
+                    check_unique(child, node.values, found, under(path, f"[{key}]"))
     elif isinstance(value, list):
         if node.list_type == "set":
             _report(value, path, found)
         elif node.list_type == "map":
             _check_map(value, node.list_map_keys, path, found)
-        for index, one in enumerate(value):
-            check_unique(one, node.items, found, under(path, f"[{index}]"))
+        for index, item in enumerate(value):
+            check_unique(item, node.items, found, under(path, f"[{index}]"))
 
 
 def _check_map(items: list[Any], keys: tuple[str, ...], path: str, found: Problems) -> None:
@@ -47,8 +47,8 @@ def _check_map(items: list[Any], keys: tuple[str, ...], path: str, found: Proble
 def _report(identities: list[Any], path: str, found: Problems) -> None:
     """Report the second occurrence of each identity."""
     seen: dict[bytes, int] = {}
-    for index, one in enumerate(identities):
-        key = _sorted_json(one)
+    for index, identity in enumerate(identities):
+        key = _sorted_json(identity)
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
-            found.report("FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {printed(one)}")
+            found.report("FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {printed(identity)}")

@@ -101,11 +101,11 @@ class Problems(Causes):
         self.report("FieldValueTooMany", path, f"Too many: {actual}: must have at most {limit} {noun}")
 
     def merge(self, others: Iterable[Cause]) -> None:
-        for one in others:
-            if one not in self._known:
+        for error in others:
+            if error not in self._known:
                 if self.has_room:
-                    self._known.add(one)
-                self.append(one)
+                    self._known.add(error)
+                self.append(error)
 
 
 class Check:
@@ -219,8 +219,8 @@ class Check:
         if self.enum and (value is None or _identity(value) not in self.enum_members):
             text = ""
             if found.has_room:
-                allowed = (one if isinstance(one, str) else printed(one) for one in self.enum)
-                choices = ", ".join(go_quote(one) for one in allowed)
+                allowed = (value if isinstance(value, str) else printed(value) for value in self.enum)
+                choices = ", ".join(go_quote(text) for text in allowed)
                 text = f"Unsupported value: {printed(value)}: supported values: {choices}"
             found.report("FieldValueNotSupported", path, text)
 
@@ -228,8 +228,8 @@ class Check:
         passed = 0
         if self.items is not None:
             before = self._correlated(old)
-            for index, one in enumerate(value):
-                passed += self.items.run(one, under(path, f"[{index}]"), found, before(one))
+            for index, item in enumerate(value):
+                passed += self.items.run(item, under(path, f"[{index}]"), found, before(item))
         if self.min_items is not None and len(value) < self.min_items:
             text = f"{path} in body should have at least {self.min_items} items"
             found.invalid(path, len(value), text)
@@ -241,7 +241,7 @@ class Check:
         """Finds the old form of an item; only items of a list map have an identity."""
         if not self.key_fields or not isinstance(old, list):
             return lambda _: ABSENT
-        by_key = {self._key(one): one for one in old}
+        by_key = {self._key(item): item for item in old}
         return lambda item: by_key.get(self._key(item), ABSENT)
 
     def _key(self, item: Any) -> bytes:
@@ -255,11 +255,11 @@ class Check:
         if self.max_properties is not None and size > self.max_properties:
             found.too_many(path, size, self.max_properties)
         if self.is_closed or self.values is not None:
-            for key, one in value.items():
+            for key, child in value.items():
                 if key in self.properties:
                     continue
                 if self.values is not None:
-                    passed += self.values.run(one, under(path, f".{key}"), found, before.get(key, ABSENT))
+                    passed += self.values.run(child, under(path, f".{key}"), found, before.get(key, ABSENT))
                 else:
                     found.invalid(path, key, f"{path}.{key} in body is a forbidden property")
         for key, check in self.properties.items():
@@ -306,16 +306,16 @@ class _Alternatives:
     KEYS = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.any_of = [Check(one) for one in schema.get("anyOf") or ()]
-        self.one_of = [Check(one) for one in schema.get("oneOf") or ()]
-        self.all_of = [Check(one) for one in schema.get("allOf") or ()]
+        self.any_of = [Check(branch) for branch in schema.get("anyOf") or ()]
+        self.one_of = [Check(branch) for branch in schema.get("oneOf") or ()]
+        self.all_of = [Check(branch) for branch in schema.get("allOf") or ()]
         self.forbidden = Check(schema["not"]) if schema.get("not") is not None else None
 
     def run(self, value: Any, path: str, found: Problems, old: Any) -> int:
         passed = 0
         if self.any_of:
             tried = [_try(check, value, path, found, old) for check in self.any_of]
-            best = next((one for one in tried if not one[1]), None) or _best(tried)
+            best = next((outcome for outcome in tried if not outcome[1]), None) or _best(tried)
             if best[1]:
                 found.rule(f'"{path}" must validate at least one schema (anyOf)')
             found.merge(best[1])
@@ -336,7 +336,7 @@ class _Alternatives:
 
     def _run_one_of(self, value: Any, path: str, found: Problems, old: Any) -> int:
         tried = [_try(check, value, path, found, old) for check in self.one_of]
-        valid = [one for one in tried if not one[1]]
+        valid = [outcome for outcome in tried if not outcome[1]]
         if len(valid) == 1:
             return valid[0][0]
         said = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
@@ -356,7 +356,7 @@ def _try(check: Check, value: Any, path: str, found: Problems, old: Any) -> tupl
 
 def _best(tried: Sequence[tuple[int, Problems]]) -> tuple[int, Problems]:
     """The alternative with most passed checks; of equals the first."""
-    return max(tried, key=lambda one: one[0])
+    return max(tried, key=lambda pair: pair[0])
 
 
 def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 def _identity(value: Any) -> Any:
     """What two JSON values have in common exactly if they are equal: true is not 1, but 1.0 is."""
     if isinstance(value, dict):
-        return frozenset((key, _identity(one)) for key, one in value.items())
+        return frozenset((key, _identity(child)) for key, child in value.items())
     if isinstance(value, list):
         return tuple(map(_identity, value))
     return frozenset((value,)) if isinstance(value, bool) else value

@@ -38,7 +38,7 @@ def definition_name(row: Resource) -> str:
 
 def definitions(row: Resource, crd: Obj, version: str) -> dict[str, Obj]:
     """The kind and its list."""
-    spec = next(one for one in crd["spec"]["versions"] if one["name"] == row.version)
+    spec = next(version for version in crd["spec"]["versions"] if version["name"] == row.version)
     schema = (spec.get("schema") or {}).get("openAPIV3Schema")
     list_kind = crd["spec"]["names"].get("listKind") or f"{row.kind}List"
     name = definition_name(row)
@@ -54,7 +54,7 @@ def _kind(schema: Obj | None, row: Resource, spec: Obj, version: str) -> Obj:
         out["properties"] = (out.get("properties") or {}) | {"metadata": metadata} | type_meta(version)
     out["x-kubernetes-group-version-kind"] = [{"group": row.group, "kind": row.kind, "version": row.version}]
     if fields := spec.get("selectableFields"):
-        paths = [{"fieldPath": one["jsonPath"].removeprefix(".")} for one in fields]
+        paths = [{"fieldPath": field["jsonPath"].removeprefix(".")} for field in fields]
         out["x-kubernetes-selectable-fields"] = paths
     return out
 

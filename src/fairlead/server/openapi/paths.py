@@ -162,7 +162,7 @@ class _Maker:
             "tags": [self.tag],
             "description": f"{verb.operation} {kind}",
             "operationId": f"{verb.operation}{self.id}{self._scope()}{name}",
-            "parameters": [self._parameter(one) for one in verb.query],
+            "parameters": [self._parameter(parameter) for parameter in verb.query],
         }
         sent = {"post": body, "put": body, "patch": PATCH, "delete": DELETE_OPTIONS}.get(verb.method)
         if sent:

@@ -14,10 +14,10 @@ def _role(binding: Subject) -> str:
 
 
 def _subjects(binding: Subject, kind: str) -> str:
-    found = [one for one in binding.obj.get("subjects") or () if one.get("kind") == kind]
+    found = [subject for subject in binding.obj.get("subjects") or () if subject.get("kind") == kind]
     if kind == "ServiceAccount":
-        return ", ".join(f"{one.get('namespace', '')}/{one.get('name', '')}" for one in found)
-    return ", ".join(one.get("name", "") for one in found)
+        return ", ".join(f"{subject.get('namespace', '')}/{subject.get('name', '')}" for subject in found)
+    return ", ".join(subject.get("name", "") for subject in found)
 
 
 BINDINGS: Final = printer(
@@ -37,7 +37,7 @@ def _requested_duration(request: Subject) -> str:
 
 def _condition(request: Subject) -> str:
     """A request can be approved and denied at once; then it is denied."""
-    kinds = {one.get("type") for one in request.status.get("conditions") or ()}
+    kinds = {condition.get("type") for condition in request.status.get("conditions") or ()}
     words = [next((word for word in ("Denied", "Approved") if word in kinds), "Pending")]
     if "Failed" in kinds:
         words.append("Failed")

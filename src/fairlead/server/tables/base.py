@@ -50,7 +50,7 @@ class Subject:
     def marked_default(self, *annotations: str) -> str:
         """The name, and whether an annotation makes this the default of its kind."""
         present = self.metadata.get("annotations") or _NOTHING
-        is_default = any(present.get(one) == "true" for one in annotations)
+        is_default = any(present.get(annotation) == "true" for annotation in annotations)
         return f"{self.name} (default)" if is_default else self.name
 
 
@@ -145,7 +145,7 @@ def containers(*pod_template: str, priority: int = 1) -> tuple[Column, Column]:
     find = field(*pod_template, "spec", "containers", default=())
 
     def joined(key: str) -> Callable[[Subject], str]:
-        return lambda it: ",".join(one.get(key, "") for one in find(it))
+        return lambda it: ",".join(entry.get(key, "") for entry in find(it))
 
     return (
         Column("Containers", joined("name"), "Names of the template's containers.", priority=priority),

@@ -61,7 +61,7 @@ def _endpoints(endpoints: Subject) -> str:
         return NONE
     found: list[str] = []
     for subset in subsets:
-        addresses = [one["ip"] for one in subset.get("addresses") or ()]
+        addresses = [address["ip"] for address in subset.get("addresses") or ()]
         ports = subset.get("ports")
         if ports:
             found.extend(_address_of(ip, port["port"]) for port in ports for ip in addresses)
@@ -75,7 +75,7 @@ ENDPOINTS: Final = printer(NAME, Column("Endpoints", _endpoints, "Addresses and 
 
 def _slice_ports(it: Subject) -> str:
     ports = it.obj.get("ports") or ()
-    return shortened([_slice_port(one) for one in ports], _SHOWN, len(ports)) or UNSET
+    return shortened([_slice_port(port) for port in ports], _SHOWN, len(ports)) or UNSET
 
 
 def _slice_port(port: Obj) -> str:

@@ -119,7 +119,7 @@ class PodSubject(Subject):
     def sidecars(self) -> frozenset[str]:
         """Names of the init containers that keep running."""
         init = self.spec.get("initContainers") or ()
-        return frozenset(one["name"] for one in init if one.get("restartPolicy") == "Always")
+        return frozenset(container["name"] for container in init if container.get("restartPolicy") == "Always")
 
     @property
     def readiness(self) -> str:

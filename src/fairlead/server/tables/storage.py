@@ -116,7 +116,7 @@ def _flag(name: str, key: str, description: str, *, default: bool) -> Column:
 
 def _token_audiences(driver: Subject) -> str:
     requests = driver.spec.get("tokenRequests")
-    return UNSET if requests is None else ",".join(one.get("audience", "") for one in requests)
+    return UNSET if requests is None else ",".join(request.get("audience", "") for request in requests)
 
 
 CSI_DRIVERS: Final = printer(
