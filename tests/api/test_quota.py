@@ -62,7 +62,7 @@ def test_an_increase_is_never_negative_and_leads_at_least_to_the_new_usage(new: 
 @given(amounts)
 def test_usage_within_limits_exceeds_nothing(used: Amounts) -> None:
     assert quota.exceeded(used, used) == []
-    assert quota.told(used) == ",".join(f"{name}={amount}" for name, amount in sorted(used.items()))
+    assert quota.joined(used) == ",".join(f"{name}={amount}" for name, amount in sorted(used.items()))
 
 
 def pod(cpu: str, status: Obj | None = None, **meta: object) -> Obj:

@@ -15,7 +15,7 @@ from fairlead.server.apply.merge import merge, remove
 from fairlead.server.apply.reconcile import reconciled
 from fairlead.server.apply.shapes import Atom, Compiler, Unfit
 from fairlead.server.apply.typed import Changes, compare, field_set
-from fairlead.server.apply.validate import problems_of, told
+from fairlead.server.apply.validate import joined, problems_of
 
 POD = form_of_definition("v1", "io.k8s.api.core.v1.Pod").atom
 
@@ -219,7 +219,7 @@ def test_a_configuration_that_does_not_fit_is_refused_in_upstreams_words(config:
     problems = problems_of(config, POD)
     if text is None:
         text = '.spec.containers[name="c"].args[0]: expected string, got &value.valueUnstructured{Value:1}'
-    assert told(problems) == text
+    assert joined(problems) == text
 
 
 def test_a_missing_key_with_a_default_is_no_mistake() -> None:

@@ -277,7 +277,7 @@ def masked(amounts: Amounts, names: Iterable[str]) -> Amounts:
     return {name: amounts[name] for name in names if name in amounts}
 
 
-def told(amounts: Amounts) -> str:
+def joined(amounts: Amounts) -> str:
     """`limits.cpu=1,pods=2`, sorted."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 

@@ -105,7 +105,9 @@ def simulate(
         raise Failure(str(error)) from None
     summary["seed"] = seed
     took = time.perf_counter() - began
-    click.echo(msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else told(summary, took))
+    click.echo(
+        msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else summary_text(summary, took)
+    )
 
 
 def _tell_import(found: Restored) -> None:
@@ -160,7 +162,7 @@ def run_seconds(text: str) -> float:
         raise WrongUsage(f"{text!r} is no duration: write 90s, 15m, 12h or 7d") from None
 
 
-def told(summary: Obj, took: float) -> str:
+def summary_text(summary: Obj, took: float) -> str:
     """The summary for people."""
     nodes, pods = counted(summary["nodes"], "node"), counted(summary["created"], "pod")
     if summary["seconds"]:

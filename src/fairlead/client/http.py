@@ -162,7 +162,7 @@ class HttpApi:
     ) -> AsyncIterator[WatchEvent]:
         """Ends when the server ends it, or is silent for long: ask again from the version of the last event."""
         seconds = query.timeout_seconds or WATCH_SECONDS * (1 + rng.source().random())
-        params = _selected(query) | _said(
+        params = _selected(query) | _without_empty(
             watch="1", timeoutSeconds=int(seconds), allowWatchBookmarks="true" if query.bookmarks else ""
         )
         if query.send_initial_events is not None:
@@ -215,7 +215,7 @@ class HttpApi:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Encoded:
-        params = _write_params(options) | _said(force="true" if options.force else "")
+        params = _write_params(options) | _without_empty(force="true" if options.force else "")
         path = resource.path(name, namespace, subresource)
         return Encoded(await self._ask("PATCH", path, params, encode(patch), type_))
 
@@ -263,12 +263,12 @@ class HttpApi:
 # --- what is sent ---------------------------------------------------------------------------------------------------
 
 
-def _said(**params: Any) -> dict[str, str]:
+def _without_empty(**params: Any) -> dict[str, str]:
     return {name: str(value) for name, value in params.items() if value}
 
 
 def _selected(query: ListQuery | WatchQuery) -> dict[str, str]:
-    return _said(
+    return _without_empty(
         labelSelector=query.labels,
         fieldSelector=query.fields,
         resourceVersion=query.resource_version,
@@ -277,11 +277,11 @@ def _selected(query: ListQuery | WatchQuery) -> dict[str, str]:
 
 
 def _list_params(query: ListQuery) -> dict[str, str]:
-    return _selected(query) | _said(limit=query.limit, **{"continue": query.continue_token})
+    return _selected(query) | _without_empty(limit=query.limit, **{"continue": query.continue_token})
 
 
 def _write_params(options: WriteOptions) -> dict[str, str]:
-    return _said(
+    return _without_empty(
         dryRun="All" if options.dry_run else "",
         fieldManager=options.field_manager,
         fieldValidation=options.field_validation,
@@ -294,7 +294,7 @@ def _delete_body(options: DeleteOptions) -> Obj:
         body["gracePeriodSeconds"] = options.grace_period_seconds
     if options.propagation_policy:
         body["propagationPolicy"] = options.propagation_policy
-    preconditions = _said(uid=options.precondition_uid, resourceVersion=options.precondition_resource_version)
+    preconditions = _without_empty(uid=options.precondition_uid, resourceVersion=options.precondition_resource_version)
     if preconditions:
         body["preconditions"] = preconditions
     if options.dry_run:

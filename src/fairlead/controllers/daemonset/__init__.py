@@ -77,7 +77,7 @@ class DaemonSets(Controller[DaemonSet]):
             return
         for owner in world.of(DAEMON_SETS):
             placement = self._placement(owner)
-            if _wishes(placement, old) != _wishes(placement, new):
+            if _decision(placement, old) != _decision(placement, new):
                 yield owner.metadata.key
 
 
@@ -97,7 +97,7 @@ def _is_same_place(old: Node, new: Node) -> bool:
     return old.metadata.labels == new.metadata.labels and old.spec == new.spec
 
 
-def _wishes(placement: Placement, node: Node | None) -> tuple[bool, bool]:
+def _decision(placement: Placement, node: Node | None) -> tuple[bool, bool]:
     if node is None:
         return False, False
     return placement.should_run(node), placement.may_stay(node)

@@ -172,7 +172,7 @@ class Rollout:
         except AlreadyExists:
             self._new = yield from self._found_after_all(name)
         except ApiError as error:
-            yield from self._tell_failure(name, error)
+            yield from self._emit_failure(name, error)
             raise
         else:
             self._new = Sized(stored.view(ReplicaSet), replicas)
@@ -195,7 +195,7 @@ class Rollout:
         yield from update_status(DEPLOYMENTS, deployment, deployment.status, new)
         raise AlreadyExists.of(REPLICA_SETS.resource.plural, name, REPLICA_SETS.resource.group)
 
-    def _tell_failure(self, name: str, error: ApiError) -> Actions:
+    def _emit_failure(self, name: str, error: ApiError) -> Actions:
         if is_namespace_terminating(error):
             return
         text = f'Failed to create new replica set "{name}": {error}'

@@ -63,7 +63,7 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
 
     def __init__(self) -> None:
         #: What has to be told of pods that several budgets guard, by the budget that tells it.
-        self._untold: dict[str, list[Emit]] = {}
+        self._unsent: dict[str, list[Emit]] = {}
         self.watches = (
             Watch(PODS, self._pod_changed, wakes_known=True),
             Watch(DEPLOYMENTS),
@@ -84,14 +84,14 @@ class DisruptionBudgets(Controller[PodDisruptionBudget]):
             chosen = budgets[0].metadata
             text = _AMBIGUOUS.format(pod.metadata.namespace, pod.metadata.name, chosen.name)
             event = Emit("MultiplePodDisruptionBudgets", text, WARNING, reference(pod, PODS.resource))
-            self._untold.setdefault(chosen.key, []).append(event)
+            self._unsent.setdefault(chosen.key, []).append(event)
         yield from (budget.metadata.key for budget in budgets)
 
     def gone(self, key: str, world: World) -> Actions:
-        yield from self._untold.pop(key, ())
+        yield from self._unsent.pop(key, ())
 
     def reconcile(self, obj: PodDisruptionBudget, world: World) -> Actions:
-        yield from self._untold.pop(obj.metadata.key, ())
+        yield from self._unsent.pop(obj.metadata.key, ())
         selector = obj.spec.selector
         pods = selected(world, PODS, obj.metadata.namespace, selector) if selector is not None else []
         if not pods:

@@ -47,7 +47,7 @@ def settle(turn: Turn, conditions: tuple[JobCondition, ...]) -> Actions:
         status = _finished(status, verdict, timestamp(turn.now))
     yield from _write(job, status)
     if verdict is not None and is_over:
-        yield from _tell(turn.job, status, verdict)
+        yield from _final_events(turn.job, status, verdict)
 
 
 def condition(type_: str, status: str, reason: str, message: str, now: str) -> JobCondition:
@@ -158,7 +158,7 @@ def _write(job: Job, status: JobStatus) -> Generator[Action, Any, Job]:
     return msgspec.structs.replace(stored.view(Job), status=status)
 
 
-def _tell(job: Job, status: JobStatus, verdict: Verdict) -> Actions:
+def _final_events(job: Job, status: JobStatus, verdict: Verdict) -> Actions:
     if not verdict.is_success:
         yield Emit(verdict.reason, verdict.message, WARNING)
         return

@@ -83,7 +83,7 @@ class TaintEviction(Controller[Pod]):
             if due > now:
                 yield Requeue(due - now)
                 return
-        yield _told(key, f"Marking for deletion Pod {key}")
+        yield _event_about_pod(key, f"Marking for deletion Pod {key}")
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -98,10 +98,10 @@ class TaintEviction(Controller[Pod]):
 
 
 def _cancelled(key: str) -> Emit:
-    return _told(key, f"Cancelling deletion of Pod {key}")
+    return _event_about_pod(key, f"Cancelling deletion of Pod {key}")
 
 
-def _told(key: str, message: str) -> Emit:
+def _event_about_pod(key: str, message: str) -> Emit:
     """About the pod of that name, whichever it is."""
     namespace, _, name = key.partition("/")
     about = Reference(api_version="v1", kind="Pod", namespace=namespace, name=name)

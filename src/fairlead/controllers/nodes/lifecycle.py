@@ -93,14 +93,16 @@ class NodeLifecycle(Controller[Node]):
         self._renewed.pop(key, None)
         health = self._health.pop(key, None)
         if health is not None:
-            yield _told("RemovingNode", f"Node {key} event: Removing Node {key} from Controller", key, health.uid)
+            yield _event_about_node(
+                "RemovingNode", f"Node {key} event: Removing Node {key} from Controller", key, health.uid
+            )
 
     def reconcile(self, obj: Node, world: World) -> Actions:
         name, now = obj.metadata.name, world.monotonic
         health = self._health.get(name)
         if health is None or health.uid != obj.metadata.uid:
             text = f"Node {name} event: Registered Node {name} in Controller"
-            yield _told("RegisteredNode", text, name, obj.metadata.uid)
+            yield _event_about_node("RegisteredNode", text, name, obj.metadata.uid)
         health = self._health[name] = self._health_of(obj, health, world)
         silent_at = health.heard_at + (STARTUP_GRACE_SECONDS if obj.ready_status is None else GRACE_SECONDS)
         if self._heartbeats and now > silent_at:
@@ -157,7 +159,7 @@ def _fall_silent(node: Node, world: World) -> Actions:
     yield Patch(NODES, node, {"status": {"conditions": unknown}}, PatchType.STRATEGIC, subresource="status")
     if node.ready_status == "True":
         name = node.metadata.name
-        yield _told("NodeNotReady", f"Node {name} status is now: NodeNotReady", name, node.metadata.uid)
+        yield _event_about_node("NodeNotReady", f"Node {name} status is now: NodeNotReady", name, node.metadata.uid)
         yield from _mark_unready([pod for pod in pods_on(world, name) if pod.is_ready], now)
 
 
@@ -194,5 +196,5 @@ def _mark_unready(pods: list[Pod], now: str) -> Actions:
             yield Emit("NodeNotReady", "Node is not ready", WARNING, reference(pod, PODS.resource))
 
 
-def _told(reason: str, message: str, name: str, uid: str) -> Emit:
+def _event_about_node(reason: str, message: str, name: str, uid: str) -> Emit:
     return Emit(reason, message, about=Reference(api_version="v1", kind="Node", name=name, uid=uid))

@@ -84,7 +84,7 @@ class VolumeKeeper(Controller[PersistentVolume]):
             yield from self._release(volume)
         elif not claim.spec.volume_name:
             if not has_mode_of(volume, claim):
-                yield from self._tell_of_mode(volume, claim)
+                yield from self._emit_mode_mismatch(volume, claim)
         elif claim.spec.volume_name == volume.metadata.name:
             yield from writes.volume_phase(volume, "Bound")
         elif PROVISIONED_BY in volume.metadata.annotations and volume.spec.persistent_volume_reclaim_policy == "Delete":
@@ -92,7 +92,7 @@ class VolumeKeeper(Controller[PersistentVolume]):
         else:
             yield from writes.unbind(volume)
 
-    def _tell_of_mode(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> Actions:
+    def _emit_mode_mismatch(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> Actions:
         reason, claimed, mine = "VolumeMismatch", claim.metadata.name, volume.metadata.name
         why = "due to incompatible volumeMode."
         yield Emit(

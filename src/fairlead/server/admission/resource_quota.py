@@ -107,7 +107,7 @@ def _growth(
 def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:
     wanted = quota.masked(quota.added(used, requested), requested)
     if over := quota.exceeded(wanted, hard):
-        asked, there, limit = (quota.told(quota.masked(amounts, over)) for amounts in (requested, used, hard))
+        asked, there, limit = (quota.joined(quota.masked(amounts, over)) for amounts in (requested, used, hard))
         raise attributes.forbidden(f"exceeded quota: {name}, requested: {asked}, used: {there}, limited: {limit}")
 
 

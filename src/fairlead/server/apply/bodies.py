@@ -19,7 +19,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.golang.yaml import MalformedYaml, parse, warnings_of
 from fairlead.server.apply.forms import Form
-from fairlead.server.apply.validate import problems_of, told
+from fairlead.server.apply.validate import joined, problems_of
 
 #: Longer names of managers are refused.
 _LONGEST_MANAGER: Final = 128
@@ -93,7 +93,7 @@ def check_config(config: Obj, kind: str, form: Form) -> None:
         raise BadRequest("metadata.managedFields must be nil")
     problems = problems_of(config, form.atom)
     if problems:
-        raise Unknown(f"failed to create typed patch object ({called(config)}): {told(problems)}")
+        raise Unknown(f"failed to create typed patch object ({called(config)}): {joined(problems)}")
 
 
 def called(config: Obj) -> str:

@@ -88,7 +88,7 @@ def canonical(element: str) -> str | None:
     return key(sorted(found.items()))
 
 
-def told(element: str) -> str:
+def path_text(element: str) -> str:
     """`.image`, `[name="x"]`, `[="example.com/a"]`, `[0]`: as paths in error texts have it."""
     kind, rest = element[0], element[2:]
     if kind == "f":

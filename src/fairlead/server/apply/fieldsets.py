@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead.server.apply.elements import MalformedFields, canonical, order, told
+from fairlead.server.apply.elements import MalformedFields, canonical, order, path_text
 
 #: A set of fields, or a node of one.
 Fields = Mapping[str, Any]
@@ -172,7 +172,7 @@ def paths(fields: Fields) -> Iterator[Path]:
 
 def spelled(path: Path) -> str:
     """`.spec.containers[name="x"].image`."""
-    return "".join(map(told, path))
+    return "".join(map(path_text, path))
 
 
 def read(raw: Any) -> Fields:

@@ -57,9 +57,9 @@ def keep_annotation(merged: Obj, config: Obj) -> Obj:
     annotations = _annotations(merged)
     if not annotations.get(_ANNOTATION):
         return merged
-    told = copied(config)
-    _annotations(told).pop(_ANNOTATION, None)
-    annotations = annotations | {_ANNOTATION: html_safe(_encode_sorted(told).decode()) + "\n"}
+    applied = copied(config)
+    _annotations(applied).pop(_ANNOTATION, None)
+    annotations = annotations | {_ANNOTATION: html_safe(_encode_sorted(applied).decode()) + "\n"}
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATED_BYTES:
         del annotations[_ANNOTATION]
     return merged | {"metadata": merged["metadata"] | {"annotations": annotations}}

@@ -34,7 +34,7 @@ def problems_of(value: Any, atom: Atom | None, path: str = "") -> list[Problem]:
     return _scalar(value, kind, path)
 
 
-def told(problems: list[Problem]) -> str:
+def joined(problems: list[Problem]) -> str:
     texts = [f"{path}: {text}" if path else text for path, text in problems]
     return texts[0] if len(texts) == 1 else "\n".join(["errors:", *(f"  {text}" for text in texts)])
 
@@ -59,7 +59,7 @@ def _list(value: list[Any], shape: ListShape, path: str) -> list[Problem]:
                 element = shape.element_of(item)
             except Unfit as error:
                 return [*found, (path, f"element {index}: {error}")]
-            step = elements.told(element)
+            step = elements.path_text(element)
             if element in seen:
                 found.append((path, f"duplicate entries for key {step}"))
             seen.add(element)
