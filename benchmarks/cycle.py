@@ -8,8 +8,8 @@ import time
 from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.loop import Arbitrator
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
@@ -75,7 +75,7 @@ async def _at_rest(api: Api, informers: Informers) -> Arbitrator:
     """An arbitrator that knows everything and has written it down."""
     model = ClusterModel(informers)
     await model.synced()
-    arbitrator = Arbitrator(api, informers, Ledger(Books()), WhatIf(model))
+    arbitrator = Arbitrator(api, informers, GrantTable(Accounting()), WhatIf(model))
     task = asyncio.create_task(arbitrator.run())
     await asyncio.sleep(20)
     task.cancel()

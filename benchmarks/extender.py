@@ -22,9 +22,9 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from benchmarks.client import connect
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.serving import Address, State, Tls, listening
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, listening
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import collect_seldom, keep_started
@@ -38,10 +38,12 @@ def serve(pki: Pki | None, pipe: Pipe) -> None:
     """Namespace `open` may start anything, `closed` nothing. Tells its port, and ends with the process."""
 
     async def answer() -> None:
-        ledger = Ledger(Books())
-        ledger.publish({"open": {"cpu": 1 << 60}, "closed": {"cpu": 0}}, frozenset())
+        grants = GrantTable(Accounting())
+        grants.publish({"open": {"cpu": 1 << 60}, "closed": {"cpu": 0}}, frozenset())
         tls = Tls(pki.server_certificate, pki.server_key) if pki else None
-        async with listening(Address("127.0.0.1", 0), tls, State(CollectorRegistry(), ledger=ledger)) as port:
+        async with listening(
+            ListenAddress("127.0.0.1", 0), tls, ListenerState(CollectorRegistry(), grants=grants)
+        ) as port:
             collect_seldom()
             keep_started()  # as `fairlead arbitrator` does
             pipe.send(port)

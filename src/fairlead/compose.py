@@ -22,11 +22,11 @@ from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
 from fairlead.api.users import ARBITRATOR_USER, CONTROLLERS_USER, NODES_USER, SCHEDULER_USER
 from fairlead.api.verbs import Api, EventType, WatchQuery
-from fairlead.arbitration.admission import ArbitrationAdmission
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator_wiring.admission import ArbitratorAdmission
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import load, read, render
@@ -142,7 +142,7 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
 def _further_admission(registry: Registry, settings: Settings) -> list[AdmissionPlugin]:
     if not settings.arbitrator:
         return []
-    return [ArbitrationAdmission(registry, counts_quotas="ResourceQuota" not in settings.disabled_admission)]
+    return [ArbitratorAdmission(registry, counts_quotas="ResourceQuota" not in settings.disabled_admission)]
 
 
 @asynccontextmanager
@@ -186,16 +186,16 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         if running.ca:
             controllers = (partial(RootCertificates, running.ca), *controllers)
         parts.append(ControllerManager(as_user(CONTROLLERS_USER), informers, controllers).run())
-    ledger = Ledger(Books()) if settings.arbitrator else None
+    grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:
         scheduling = as_user(SCHEDULER_USER)
         recorder = SeriesRecorder(scheduling, DEFAULT_SCHEDULER, host=HOST)
         model = ClusterModel(informers, settings.scheduling)
-        scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=ledger)
+        scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=grants)
         parts += [scheduler.run(), recorder.run()]
-    if ledger is not None:
-        parts.append(Arbitration(as_user(ARBITRATOR_USER), informers, ledger, model).run())
+    if grants is not None:
+        parts.append(ArbitratorComponent(as_user(ARBITRATOR_USER), informers, grants, model).run())
     if "nodes" in wanted:
         fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, heartbeats=heartbeats)
         parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]

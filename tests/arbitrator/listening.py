@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from fairlead.arbitrator import serving
-from fairlead.arbitrator.serving import Address, State, Tls
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls
 
 Obj = dict[str, Any]
 
@@ -40,18 +40,21 @@ class Client:
     async def post(self, path: str, body: Any) -> tuple[int, Any]:
         sent = {"data": body} if isinstance(body, bytes) else {"json": body}
         async with self._session.post(self._root + path, **sent) as response:
-            told = await response.text() if response.status != 200 else await response.json()
-            return response.status, told
+            answer = await response.text() if response.status != 200 else await response.json()
+            return response.status, answer
 
 
 @asynccontextmanager
 async def listening(
-    state: State | None = None, tls: Tls | None = None, host: str = "127.0.0.1", client: ssl.SSLContext | None = None
+    state: ListenerState | None = None,
+    tls: Tls | None = None,
+    host: str = "127.0.0.1",
+    client: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Client]:
     """A client of a new listener; with TLS it believes the authority in `client`."""
-    told = state or State(CollectorRegistry())
+    served = state or ListenerState(CollectorRegistry())
     async with (
-        serving.listening(Address(host, 0), tls, told) as port,
+        serving.listening(ListenAddress(host, 0), tls, served) as port,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client or True)) as session,
     ):
         yield Client(session, port, "https" if tls else "http")

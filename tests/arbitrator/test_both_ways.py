@@ -38,8 +38,8 @@ async def _t1_to_t3(world: World) -> None:
 @played(scene, cpu="2", memory="2Gi")
 async def test_over_the_registry(world: World) -> None:
     await _t1_to_t3(world)
-    (said,) = await world.why("consumer-1")
-    assert "Allocation consumer-1" in said  # an extender is not asked once no node has room
+    (message,) = await world.why("consumer-1")
+    assert "Allocation consumer-1" in message  # an extender is not asked once no node has room
 
 
 def test_over_http_with_an_extender(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_another_arbitrator_takes_over_what_the_first_began(tmp_path: Path) -> N
 async def _until_led(world: World) -> None:
     async def is_led() -> bool:
         leases = await world.api.list(builtin.LEASES, "kube-system")
-        return any(one.obj()["metadata"]["name"] == "fairlead-arbitrator" for one in leases.items)
+        return any(lease.obj()["metadata"]["name"] == "fairlead-arbitrator" for lease in leases.items)
 
     await world.until(is_led)
 

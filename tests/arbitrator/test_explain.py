@@ -19,15 +19,15 @@ def pod(**requests: str) -> Pod:
 
 
 def allocation(granted: Obj, deserved: Obj, used: Obj, **status: Any) -> Allocation:
-    told: Obj = {"granted": granted, "deserved": deserved, "used": used, "bottleneck": "cpu"} | status
-    return msgspec.convert({"metadata": {"namespace": "a"}, "status": told}, Allocation)
+    full_status: Obj = {"granted": granted, "deserved": deserved, "used": used, "bottleneck": "cpu"} | status
+    return msgspec.convert({"metadata": {"namespace": "a"}, "status": full_status}, Allocation)
 
 
 def test_the_resource_that_binds_is_named_though_the_namespace_lacks_another_most() -> None:
     amounts: Obj = {"requests.cpu": "4", "requests.memory": "1Gi"}
     used: Obj = {"requests.cpu": "1", "requests.memory": "1Gi"}
-    said = notes(pod(cpu="1", memory="1Gi"), [allocation(amounts, amounts, used)])
-    assert said == [
+    messages = notes(pod(cpu="1", memory="1Gi"), [allocation(amounts, amounts, used)])
+    assert messages == [
         "namespace a uses 1Gi of the 1Gi requests.memory that it may use now, and the pod needs 1Gi",
         "it deserves 1Gi requests.memory: what others want of memory is their share",
     ]

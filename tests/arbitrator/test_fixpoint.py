@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.api.quantity import parse
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.objects import ALLOCATIONS
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.informer import Informers
 from fairlead.compose import Cluster, Settings, components
 from fairlead.runtime.loops import run_virtual
@@ -62,12 +62,12 @@ def _stories(draw: st.DrawFn) -> Story:
         groups["small"]["parent"] = "big"
     tenants = [_tenant(draw, f"t{number}", weights, sorted(groups)) for number in range(draw(st.integers(2, 4)))]
     steps: list[tuple[Any, ...]] = [("scale", "t0", draw(st.integers(6, 20))), ("wait", draw(_WAITS))]
-    later = [("scale", one.name, draw(st.integers(1, 12))) for one in tenants[1:]]
-    name_of = st.sampled_from([one.name for one in tenants])
+    later = [("scale", tenant.name, draw(st.integers(1, 12))) for tenant in tenants[1:]]
+    name_of = st.sampled_from([tenant.name for tenant in tenants])
     scaling = st.tuples(st.just("scale"), name_of, st.integers(0, 12))
     waiting = st.tuples(st.just("wait"), _WAITS)
-    for one in later:
-        steps += [one, *draw(st.lists(st.one_of(waiting, scaling, _ACCIDENTS), max_size=3))]
+    for step in later:
+        steps += [step, *draw(st.lists(st.one_of(waiting, scaling, _ACCIDENTS), max_size=3))]
     return Story(draw(st.integers(1, 3)), draw(st.integers(6, 10)), tenants, groups, steps)
 
 
@@ -138,7 +138,7 @@ class _Told:
     async def _written(self, world: World) -> list[str]:
         """The versions of the Allocations."""
         found = (await world.api.list(ALLOCATIONS)).items
-        return [one.obj()["metadata"]["resourceVersion"] for one in found]
+        return [entry.obj()["metadata"]["resourceVersion"] for entry in found]
 
     async def _start(self) -> AsyncExitStack:
         running = AsyncExitStack()
@@ -150,36 +150,38 @@ class _Told:
     async def _furnish(self, world: World) -> None:
         for name, spec in sorted(self.story.groups.items()):
             await world.group(name, **spec)
-        for one in self.story.tenants:
-            await world.namespace(one.name, **one.spec)
-            if one.budget:
-                await world.budget(one.name, "a", one.budget)
-            await world.controller(one.name, "a", 0, cpu=str(one.cpu))
+        for tenant in self.story.tenants:
+            await world.namespace(tenant.name, **tenant.spec)
+            if tenant.budget:
+                await world.budget(tenant.name, "a", tenant.budget)
+            await world.controller(tenant.name, "a", 0, cpu=str(tenant.cpu))
 
     async def _check(self, world: World) -> None:
-        states = [await _state(world, one) for one in self.story.tenants]
+        states = [await _state(world, tenant) for tenant in self.story.tenants]
         whole = self.story.nodes * self.story.cpu
-        assert sum(one.held for one in states) <= whole
-        assert sum(one.deserved for one in states) <= whole
-        for one in states:
-            assert one.held <= one.hard
-            assert not one.is_on_notice
+        assert sum(state.held for state in states) <= whole
+        assert sum(state.deserved for state in states) <= whole
+        for state in states:
+            assert state.held <= state.hard
+            assert not state.is_on_notice
         free = await self._free(world)
         # what is held, or waited for until a budget gives way, may be idle
-        nobody_holds = all(one.spec["reservedPolicy"] == "Lend" and not one.budget for one in self.story.tenants)
-        for one in states:
-            if one.waits and nobody_holds:
-                assert one.held + one.cpu > one.hard or max(free) < one.cpu, "idle, and somebody waits"
-            if one.waits and one.held + one.cpu <= one.deserved and all(other.cpu == 1 for other in states):
-                assert not any(other.can_spare for other in states), "deserved, and held by others"
+        nobody_holds = all(
+            tenant.spec["reservedPolicy"] == "Lend" and not tenant.budget for tenant in self.story.tenants
+        )
+        for state in states:
+            if state.waits and nobody_holds:
+                assert state.held + state.cpu > state.hard or max(free) < state.cpu, "idle, and somebody waits"
+            if state.waits and state.held + state.cpu <= state.deserved and all(peer.cpu == 1 for peer in states):
+                assert not any(peer.can_spare for peer in states), "deserved, and held by others"
 
     async def _free(self, world: World) -> list[int]:
         """What is idle on each node."""
         used: dict[str, int] = {}
-        for one in self.story.tenants:
-            for pod in await world.of(one.name):
+        for tenant in self.story.tenants:
+            for pod in await world.of(tenant.name):
                 if node := pod["spec"].get("nodeName"):
-                    used[node] = used.get(node, 0) + one.cpu
+                    used[node] = used.get(node, 0) + tenant.cpu
         return [self.story.cpu - amount for amount in used.values()] + [self.story.cpu] * (self.story.nodes - len(used))
 
 
@@ -196,20 +198,20 @@ class _State:
     is_on_notice: bool
 
 
-async def _state(world: World, one: Tenant) -> _State:
-    status = await world.status(one.name)
-    pods = await world.of(one.name)
-    held = sum(one.cpu for pod in pods if pod["spec"].get("nodeName"))
+async def _state(world: World, tenant: Tenant) -> _State:
+    status = await world.status(tenant.name)
+    pods = await world.of(tenant.name)
+    held = sum(tenant.cpu for pod in pods if pod["spec"].get("nodeName"))
     deserved = Fraction(parse(status["deserved"]["requests.cpu"]).milli, 1000)
-    reserved = int(one.spec.get("reserved", {}).get("requests.cpu", "0"))
-    bound = one.spec.get("hard", {}).get("requests.cpu")
+    reserved = int(tenant.spec.get("reserved", {}).get("requests.cpu", "0"))
+    bound = tenant.spec.get("hard", {}).get("requests.cpu")
     return _State(
-        one.cpu,
+        tenant.cpu,
         held,
         deserved,
         float(bound) if bound else float("inf"),
         waits=any(not pod["spec"].get("nodeName") for pod in pods),
-        can_spare=not one.budget and held - 1 >= deserved and held - 1 >= reserved,
+        can_spare=not tenant.budget and held - 1 >= deserved and held - 1 >= reserved,
         is_on_notice=bool(status.get("proposal")) or status["reclaiming"].get("requests.cpu", "0") != "0",
     )
 
@@ -228,8 +230,8 @@ async def _in_the_background(work: Any) -> AsyncIterator[None]:
 async def _second(server: Server) -> AsyncIterator[None]:
     """An arbitrator that knows nothing of the one at work: what fencing has to cope with."""
     informers = Informers(server.api)
-    another = Arbitration(server.api, informers, Ledger(Books()))
-    async with _in_the_background(informers.run()), _in_the_background(another.run()):
+    successor = ArbitratorComponent(server.api, informers, GrantTable(Accounting()))
+    async with _in_the_background(informers.run()), _in_the_background(successor.run()):
         yield
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from fairlead.api import builtin
 from fairlead.api.verbs import Api
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.informer import Informers
 from fairlead.client.leader import Election, LostLeadership, Terms
 from fairlead.compose import Settings, simulation
@@ -61,10 +61,10 @@ class Replica:
     async def _work(self) -> None:
         api = api_of(self.wire)
         informers = Informers(api)
-        arbitration = Arbitration(api, informers, Ledger(Books()), may_act=self._may_act)
+        component = ArbitratorComponent(api, informers, GrantTable(Accounting()), may_act=self._may_act)
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())
-            group.create_task(arbitration.run())
+            group.create_task(component.run())
 
 
 def play(act: Callable[[World, Replica, Replica], Awaitable[None]]) -> None:
@@ -73,9 +73,9 @@ def play(act: Callable[[World, Replica, Replica], Awaitable[None]]) -> None:
     async def begin() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape("10", "64Gi", 110))))
         async with simulation(settings) as (api, _):
-            one = Replica(api, "one")
+            leader = Replica(api, "one")
             await asyncio.sleep(1)
-            two = Replica(api, "two")
+            standby = Replica(api, "two")
             world = World(api)
             await world.settle()
             await world.namespace("a", evictionGrace=f"{GRACE}s")
@@ -83,8 +83,8 @@ def play(act: Callable[[World, Replica, Replica], Awaitable[None]]) -> None:
             await world.settle()
             await world.namespace("b")
             await world.pods("b", 5)
-            await act(world, one, two)
-            for replica in (one, two):
+            await act(world, leader, standby)
+            for replica in (leader, standby):
                 await replica.stop()
 
     run_virtual(begin())
@@ -92,13 +92,13 @@ def play(act: Callable[[World, Replica, Replica], Awaitable[None]]) -> None:
 
 async def running(world: World, namespace: str) -> int:
     pods = (await world.api.list(builtin.PODS, namespace)).items
-    return sum(bool(one.obj()["spec"].get("nodeName")) for one in pods)
+    return sum(bool(pod.obj()["spec"].get("nodeName")) for pod in pods)
 
 
 def test_without_trouble_the_leader_evicts_what_is_needed() -> None:
-    async def act(world: World, one: Replica, two: Replica) -> None:
+    async def act(world: World, leader: Replica, standby: Replica) -> None:
         await asyncio.sleep(GRACE + 90)
-        assert (len(one.evictions), two.evictions) == (5, [])
+        assert (len(leader.evictions), standby.evictions) == (5, [])
         assert (await running(world, "a"), await running(world, "b")) == (5, 5)
 
     play(act)
@@ -108,7 +108,7 @@ def test_without_trouble_the_leader_evicts_what_is_needed() -> None:
 def test_whoever_is_stopped_evicts_nobody_once_another_may_lead(step: int) -> None:
     """The first replica stands still from its so manieth write after the notice has run out, and wakes up too late."""
 
-    async def act(world: World, one: Replica, two: Replica) -> None:
+    async def act(world: World, leader: Replica, standby: Replica) -> None:
         await world.settle()
         assert (await world.status("a"))["proposal"]
         await asyncio.sleep(GRACE - 7)
@@ -117,17 +117,17 @@ def test_whoever_is_stopped_evicts_nobody_once_another_may_lead(step: int) -> No
         def count(_: Call) -> None:
             left[0] -= 1
             if left[0] < 0:
-                one.wire.cut()
+                leader.wire.cut()
 
-        one.writes = count
+        leader.writes = count
         await asyncio.sleep(120)
-        assert one.wire.is_cut and not one.election.is_leading() and two.election.is_leading()
-        begun = len(one.evictions)
-        one.wire.mend()
+        assert leader.wire.is_cut and not leader.election.is_leading() and standby.election.is_leading()
+        begun = len(leader.evictions)
+        leader.wire.mend()
         await asyncio.sleep(120)
-        assert len(one.evictions) == begun
+        assert len(leader.evictions) == begun
         assert (await running(world, "a"), await running(world, "b")) == (5, 5)
-        assert len({*one.evictions, *two.evictions}) == 5
+        assert len({*leader.evictions, *standby.evictions}) == 5
 
     play(act)
 
@@ -136,21 +136,21 @@ def test_whoever_is_stopped_evicts_nobody_once_another_may_lead(step: int) -> No
 def test_leadership_is_asked_for_before_every_eviction(evicted: int) -> None:
     """A process that is stopped between two requests does not hear of it: its next look at the clock must be enough."""
 
-    async def act(world: World, one: Replica, two: Replica) -> None:
+    async def act(world: World, leader: Replica, standby: Replica) -> None:
         await world.settle()
         assert (await world.status("a"))["proposal"]
 
         def stop(call: Call) -> None:
-            is_last = call.resource == "pods/eviction" and len(one.evictions) == evicted
-            one.is_in_time = one.is_in_time and not is_last
+            is_last = call.resource == "pods/eviction" and len(leader.evictions) == evicted
+            leader.is_in_time = leader.is_in_time and not is_last
 
-        one.writes = stop
-        one.is_in_time = evicted > 0
+        leader.writes = stop
+        leader.is_in_time = evicted > 0
         await asyncio.sleep(GRACE + 60)
-        assert len(one.evictions) == evicted
-        one.writes = lambda call: None
-        one.is_in_time = True
+        assert len(leader.evictions) == evicted
+        leader.writes = lambda call: None
+        leader.is_in_time = True
         await asyncio.sleep(GRACE + 60)
-        assert len(one.evictions) == 5
+        assert len(leader.evictions) == 5
 
     play(act)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from fairlead.api import builtin
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, EventType, WatchQuery
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.metrics import Metrics
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.objects import ALLOCATIONS
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
 from fairlead.runtime import clock
@@ -37,8 +37,8 @@ _HOUR = 3600.0
 class Record:
     """What an onlooker sees: who was told and when, who was evicted and when."""
 
-    metrics: Metrics = field(default_factory=Metrics)
-    told: dict[str, dict[str, float]] = field(default_factory=dict)  # by namespace and uid, of those on notice
+    metrics: ArbitratorMetrics = field(default_factory=ArbitratorMetrics)
+    notified_at: dict[str, dict[str, float]] = field(default_factory=dict)  # by namespace and uid, of those on notice
     #: For each eviction: its namespace, and how long after its own notice it was; -1 without one.
     after: list[tuple[str, float]] = field(default_factory=list)
     pods: dict[str, Obj] = field(default_factory=dict)
@@ -47,9 +47,9 @@ class Record:
 
     def allocation(self, type_: EventType, allocation: Obj) -> None:
         namespace = allocation["metadata"]["namespace"]
-        before = self.told.get(namespace, {})
+        before = self.notified_at.get(namespace, {})
         victims = ((allocation.get("status") or {}).get("proposal") or {}).get("victims", ())
-        self.told[namespace] = {one["uid"]: before.get(one["uid"], clock.now()) for one in victims}
+        self.notified_at[namespace] = {victim["uid"]: before.get(victim["uid"], clock.now()) for victim in victims}
 
     def pod(self, type_: EventType, pod: Obj) -> None:
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
@@ -58,9 +58,9 @@ class Record:
         if type_ is EventType.DELETED:
             del self.pods[uid]
         if _is_evicted(pod) and not (old and _is_evicted(old)):
-            told = self.told.get(namespace, {}).get(uid)
-            self.after.append((namespace, -1.0 if told is None else clock.now() - told))
-            self.left.append(sum(_is_ready(one) for one in self.pods.values()))
+            deadlines = self.notified_at.get(namespace, {}).get(uid)
+            self.after.append((namespace, -1.0 if deadlines is None else clock.now() - deadlines))
+            self.left.append(sum(_is_ready(pod_seen) for pod_seen in self.pods.values()))
 
     def reclaims(self, namespace: str, result: str) -> int:
         labels = {"namespace": namespace, "result": result}
@@ -68,11 +68,11 @@ class Record:
 
 
 def _is_evicted(pod: Obj) -> bool:
-    return any(one.get("reason") == "EvictionByEvictionAPI" for one in pod["status"].get("conditions", ()))
+    return any(condition.get("reason") == "EvictionByEvictionAPI" for condition in pod["status"].get("conditions", ()))
 
 
 def _is_ready(pod: Obj) -> bool:
-    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
+    conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())}
     is_leaving = "deletionTimestamp" in pod["metadata"]
     return pod["metadata"]["namespace"] == "giver" and conditions.get("Ready") == "True" and not is_leaving
 
@@ -83,18 +83,18 @@ async def _is(world: World, namespace: str, type_: str, expected: tuple[str, str
 
 @asynccontextmanager
 async def _in_the_background(*work: Awaitable[None]) -> AsyncIterator[None]:
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(job) for job in work]
     try:
         yield
     finally:
-        for one in tasks:
-            one.cancel()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _watch(api: Api, resource: Resource, note: Callable[[EventType, Obj], None]) -> None:
-    async for one in api.watch(resource, "", WatchQuery()):
-        note(one.type, one.object.obj())
+    async for change in api.watch(resource, "", WatchQuery()):
+        note(change.type, change.object.obj())
 
 
 def heedless(act: Callable[[World, Record], Awaitable[None]], *, nodes: int, cpu: int) -> None:
@@ -104,8 +104,8 @@ def heedless(act: Callable[[World, Record], Awaitable[None]], *, nodes: int, cpu
         record = Record()
         async with simulation(Settings(nodes=tuple(uniform(nodes, NodeShape(str(cpu), "64Gi", 110))))) as (api, _):
             informers = Informers(api)
-            arbitration = Arbitration(api, informers, Ledger(Books()), watch=record.metrics)
-            async with _in_the_background(informers.run(), arbitration.run()):
+            component = ArbitratorComponent(api, informers, GrantTable(Accounting()), observer=record.metrics)
+            async with _in_the_background(informers.run(), component.run()):
                 await asyncio.sleep(5)
                 onlookers = (_watch(api, ALLOCATIONS, record.allocation), _watch(api, builtin.PODS, record.pod))
                 async with _in_the_background(*onlookers):
@@ -197,8 +197,8 @@ def test_sixteen_pods_that_are_replaced_at_once() -> None:
         assert known["failures"] >= 3
         assert known["beneficiary"].startswith("app/a-")
         assert await world.events("app", "ReclaimFutile")
-        names = {one["involvedObject"]["name"] for one in await world.events("giver", "Reclaimed")}
-        told = " ".join(one["message"] for one in await world.events("giver", "Overused"))
-        assert sum(name in told for name in names) >= 5  # a long list is cut short
+        names = {change["involvedObject"]["name"] for change in await world.events("giver", "Reclaimed")}
+        messages = " ".join(change["message"] for change in await world.events("giver", "Overused"))
+        assert sum(name in messages for name in names) >= 5  # a long list is cut short
 
     heedless(act, nodes=4, cpu=4)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from fairlead.arbitrator.metrics import Metrics
-from fairlead.arbitrator.outcomes import Outcome
+from fairlead.arbitrator.metrics import ArbitratorMetrics
+from fairlead.arbitrator.outcomes import ShareOutcome
 
 GI = 1 << 30
 
 
-def outcome(used: int, deserved: int) -> Outcome:
+def outcome(used: int, deserved: int) -> ShareOutcome:
     amounts = {"cpu": deserved, "memory": GI}
-    return Outcome(
+    return ShareOutcome(
         request={"cpu": 3000},
         deserved=amounts,
         granted={"cpu": 500},
@@ -24,13 +24,13 @@ def outcome(used: int, deserved: int) -> Outcome:
     )
 
 
-def told(metrics: Metrics) -> list[str]:
+def told(metrics: ArbitratorMetrics) -> list[str]:
     lines = generate_latest(metrics.registry).decode().splitlines()
     return [line for line in lines if not line.startswith("#") and "_created" not in line]
 
 
 def test_the_last_cycle_is_told_in_cores_and_bytes() -> None:
-    metrics = Metrics()
+    metrics = ArbitratorMetrics()
     metrics.cycle(0.003, {"gone": outcome(1000, 1000)})
     metrics.cycle(0.0005, {"a": outcome(used=2500, deserved=1500)})
     lines = told(metrics)
@@ -51,7 +51,7 @@ def test_the_last_cycle_is_told_in_cores_and_bytes() -> None:
 
 
 def test_evictions_and_proposals_are_counted() -> None:
-    metrics = Metrics()
+    metrics = ArbitratorMetrics()
     metrics.proposed("a")
     metrics.evicted("a", "evicted")
     metrics.evicted("a", "evicted")
@@ -63,4 +63,4 @@ def test_evictions_and_proposals_are_counted() -> None:
 
 
 def test_nothing_is_told_of_namespaces_before_the_first_cycle() -> None:
-    assert not any("namespace=" in line for line in told(Metrics()))
+    assert not any("namespace=" in line for line in told(ArbitratorMetrics()))

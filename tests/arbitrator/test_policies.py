@@ -48,8 +48,8 @@ async def test_a_pod_over_the_limits_that_are_granted_waits(world: World) -> Non
         await world.pod("a", f"a-{number}", **_limited("100m", "2"))
     await world.settle()
     assert await world.running("a") == [1]
-    (said,) = await world.why("a")
-    assert "not enough limits.cpu is granted" in said
+    (message,) = await world.why("a")
+    assert "not enough limits.cpu is granted" in message
 
 
 @played(scene)

@@ -10,11 +10,11 @@ import pytest
 from fairlead.api import builtin
 from fairlead.api.errors import Forbidden, NotFound
 from fairlead.api.verbs import DeleteOptions
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, POLICIES, THE_NAME
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.informer import Informers
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
@@ -50,25 +50,25 @@ async def test_t1_to_t2_of_the_documents(world: World) -> None:
     await world.namespace("consumer-1")
     await world.pods("consumer-1", 2)
     await world.settle()
-    one = await world.status("consumer-1")
-    assert one["deserved"]["requests.cpu"] == one["used"]["requests.cpu"] == "2"
-    assert one["deserved"]["requests.memory"] == "2Gi"
+    first = await world.status("consumer-1")
+    assert first["deserved"]["requests.cpu"] == first["used"]["requests.cpu"] == "2"
+    assert first["deserved"]["requests.memory"] == "2Gi"
     await world.namespace("consumer-2")
     await world.pods("consumer-2", 2)
     await world.settle()
-    one, two = await world.status("consumer-1"), await world.status("consumer-2")
-    assert (one["deserved"]["requests.cpu"], two["deserved"]["requests.cpu"]) == ("1", "1")
-    assert (two["granted"]["requests.cpu"], two["used"].get("requests.cpu")) == ("0", None)
-    assert one["overusedSince"] and not two.get("overusedSince")
+    first, second = await world.status("consumer-1"), await world.status("consumer-2")
+    assert (first["deserved"]["requests.cpu"], second["deserved"]["requests.cpu"]) == ("1", "1")
+    assert (second["granted"]["requests.cpu"], second["used"].get("requests.cpu")) == ("0", None)
+    assert first["overusedSince"] and not second.get("overusedSince")
     await world.api.delete(builtin.PODS, "1-1gi-0", "consumer-1", DeleteOptions(grace_period_seconds=0))
     await world.settle()
-    one, two = await world.status("consumer-1"), await world.status("consumer-2")
-    assert (one["used"]["requests.cpu"], two["used"]["requests.cpu"], two["granted"]["requests.cpu"]) == (
+    first, second = await world.status("consumer-1"), await world.status("consumer-2")
+    assert (first["used"]["requests.cpu"], second["used"]["requests.cpu"], second["granted"]["requests.cpu"]) == (
         "1",
         "1",
         "1",
     )
-    assert not one.get("overusedSince")
+    assert not first.get("overusedSince")
 
 
 @played(scene)
@@ -110,7 +110,7 @@ async def test_drf_of_two_namespaces(world: World) -> None:
     await world.pods("c", 9, cpu="3")
     assert await world.deserved("m", "c") == ["3", "6"]
     assert await world.deserved("m", "c", resource="requests.memory") == ["12Gi", "2Gi"]
-    assert [(await world.status(one))["dominantShare"] for one in ("m", "c")] == ["0.6667", "0.6667"]
+    assert [(await world.status(namespace))["dominantShare"] for namespace in ("m", "c")] == ["0.6667", "0.6667"]
 
 
 @played(scene, nodes=2)
@@ -207,16 +207,16 @@ def test_kinds_that_exist_are_not_warned_about(caplog: pytest.LogCaptureFixture)
             wire.before = ask
             api = api_of(wire)
             informers = Informers(api)
-            working = [informers.run(), Arbitration(api, informers, Ledger(Books())).run()]
-            tasks = [asyncio.create_task(one) for one in working]
+            working = [informers.run(), ArbitratorComponent(api, informers, GrantTable(Accounting())).run()]
+            tasks = [asyncio.create_task(job) for job in working]
             await asyncio.sleep(5)
-            said = [one.getMessage() for one in caplog.records if "may not install" in one.getMessage()]
-            assert said == ["may not install consumers.kube-arbitrator.incubator.k8s.io: " + ADVICE]
+            advice = [record.getMessage() for record in caplog.records if "may not install" in record.getMessage()]
+            assert advice == ["may not install consumers.kube-arbitrator.incubator.k8s.io: " + ADVICE]
             caplog.clear()
             for definition in definitions():
                 await direct.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
             await asyncio.sleep(5)
-            assert not [one for one in caplog.records if "may not install" in one.getMessage()]
+            assert not [record for record in caplog.records if "may not install" in record.getMessage()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

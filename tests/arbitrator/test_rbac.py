@@ -12,13 +12,13 @@ import yaml
 from fairlead.api import builtin
 from fairlead.api.errors import Forbidden
 from fairlead.api.references import Reference
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
+from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
-from fairlead.arbitrator.informed import informed_world, own_name
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.leader_endpoint import take_over
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.live_context import own_name, review_context
 from fairlead.arbitrator.objects import GATE, GRANTED, MISSPELT_CONSUMERS, THE_NAME
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.cli.arbitrator import LEASE
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
@@ -85,10 +85,10 @@ def test_it_needs_these_rights_and_no_others() -> None:
             async def work() -> None:
                 for address in ("10.0.0.1", "fd00::1", "10.0.0.2", "fd00::2"):
                     await take_over(api, "kube-system", "fairlead-arbitrator-extender", address, 9443)
-                await Arbitration(api, informers, Ledger(Books()), may_act=election.is_leading).run()
+                await ArbitratorComponent(api, informers, GrantTable(Accounting()), may_act=election.is_leading).run()
 
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(election.lead(work))]
-            await informed_world(api, informers)
+            await review_context(api, informers)
             assert await own_name(api)
             await scenario(World(direct))
             recorder = EventRecorder(api, "arbitrator")
@@ -120,6 +120,6 @@ async def scenario(world: World) -> None:
     spec = {"schedulingGates": [{"name": GATE}], "containers": [{"name": "c", "image": "x", "resources": requests}]}
     await world.api.create(builtin.PODS, {"metadata": {"name": "gated", "namespace": "b"}, "spec": spec}, "b")
     await asyncio.sleep(90)
-    pods = {one.obj()["metadata"]["name"]: one.obj() for one in (await world.api.list(builtin.PODS, "b")).items}
+    pods = {entry.obj()["metadata"]["name"]: entry.obj() for entry in (await world.api.list(builtin.PODS, "b")).items}
     assert all("nodeName" in pod["spec"] for pod in pods.values()) and len(pods) == 5
     assert GRANTED in pods["gated"]["metadata"]["annotations"]

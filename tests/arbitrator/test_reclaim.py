@@ -17,8 +17,8 @@ async def _two_consumers(world: World) -> None:
     await world.namespace("consumer-1")
     await world.controller("consumer-1", "a", 2)
     await world.settle()
-    one = await world.status("consumer-1")
-    assert one["deserved"] == {"requests.cpu": "2", "requests.memory": "2Gi"} | _storage(one["deserved"])
+    status = await world.status("consumer-1")
+    assert status["deserved"] == {"requests.cpu": "2", "requests.memory": "2Gi"} | _storage(status["deserved"])
     assert await world.running("consumer-1") == [2]
     await world.namespace("consumer-2")
     await world.controller("consumer-2", "b", 1)
@@ -62,8 +62,8 @@ async def test_otherwise_one_pod_is_evicted_when_the_grace_is_over(world: World)
     await world.settle(3 * GRACE)
     assert world.evicted == [f"consumer-1/{victim['name']}"]
     await _is_t3(world)
-    (said,) = await world.why("consumer-1")
-    assert "Allocation consumer-1" in said
+    (message,) = await world.why("consumer-1")
+    assert "Allocation consumer-1" in message
     (event,) = await world.events("consumer-1", "Reclaimed")
     assert event["involvedObject"]["name"] == victim["name"]
     assert "consumer-2/b-" in event["message"]
@@ -119,7 +119,7 @@ async def test_what_was_lent_comes_back_from_the_borrower_alone(world: World) ->
     await world.settle(3 * GRACE)
     assert await world.running("app", "bigdata") == [4, 6]
     assert len(world.evicted) == 4
-    assert all(one.startswith("bigdata/") for one in world.evicted)
+    assert all(name.startswith("bigdata/") for name in world.evicted)
     await world.settle(3600)
     assert len(world.evicted) == 4
     await world.scale("app", "a", 0)
@@ -140,7 +140,7 @@ async def test_the_most_overused_give_first(world: World) -> None:
     await world.controller("owner", "owner", 8)
     await world.settle(3 * GRACE)
     assert await world.running("little", "much", "owner") == [2, 2, 8]
-    assert all(one.startswith("much/") for one in world.evicted[:4])
+    assert all(name.startswith("much/") for name in world.evicted[:4])
 
 
 @played(scene)
@@ -172,7 +172,7 @@ async def test_members_of_a_group_share_what_the_group_has(world: World) -> None
     await world.controller("app", "a", 10)
     await world.settle(3 * GRACE)
     assert await world.running("app", "hadoop", "spark") == [4, 2, 4]
-    assert not any(one.startswith("app/") for one in world.evicted)
+    assert not any(name.startswith("app/") for name in world.evicted)
     before = list(world.evicted)
     await world.settle(3600)
     assert world.evicted == before
@@ -188,7 +188,7 @@ async def test_the_system_is_given_what_it_asks_for_and_nothing_is_taken_from_it
     await world.settle(3 * GRACE)
     assert await world.running("kube-system", "a") == [3, 7]
     assert len(world.evicted) == 3
-    assert all(one.startswith("a/") for one in world.evicted)
+    assert all(name.startswith("a/") for name in world.evicted)
 
 
 @played(scene)
@@ -237,7 +237,7 @@ async def test_pods_of_daemon_sets_stay(world: World) -> None:
     await world.controller("b", "b", 8)
     await world.settle(3 * GRACE)
     assert await world.running("a", "b") == [1, 8]
-    assert not any(one.startswith("a/d-") for one in world.evicted)
+    assert not any(name.startswith("a/d-") for name in world.evicted)
 
 
 @played(scene, nodes=2)

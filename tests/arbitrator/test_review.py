@@ -11,7 +11,7 @@ from fairlead.api.fields import aggregated
 from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup
-from fairlead.arbitrator.review import Review, World, review
+from fairlead.arbitrator.review import Review, ReviewContext, review
 
 Obj = dict[str, Any]
 
@@ -46,15 +46,15 @@ def quota(name: str = "team", *, scopes: tuple[str, ...] = (), **hard: str) -> O
     return {"kind": "ResourceQuota", "metadata": {"name": name, "namespace": "a"}, "spec": spec}
 
 
-def world(*objects: Obj, counts_quotas: bool = True) -> World:
+def context(*objects: Obj, counts_quotas: bool = True) -> ReviewContext:
     def of(kind: str) -> list[Obj]:
-        return [one for one in objects if one["kind"] == kind]
+        return [obj for obj in objects if obj["kind"] == kind]
 
-    return World(
-        nodes=lambda: [msgspec.convert(one, Node) for one in of("Node")],
-        consumers=lambda: [msgspec.convert(one, Consumer) for one in of("Consumer")],
-        groups=lambda: [msgspec.convert(one, ConsumerGroup) for one in of("ConsumerGroup")],
-        quotas=lambda namespace: [msgspec.convert(one, ResourceQuota) for one in of("ResourceQuota")],
+    return ReviewContext(
+        nodes=lambda: [msgspec.convert(obj, Node) for obj in of("Node")],
+        consumers=lambda: [msgspec.convert(obj, Consumer) for obj in of("Consumer")],
+        groups=lambda: [msgspec.convert(obj, ConsumerGroup) for obj in of("ConsumerGroup")],
+        quotas=lambda namespace: [msgspec.convert(obj, ResourceQuota) for obj in of("ResourceQuota")],
         counts_quotas=counts_quotas,
     )
 
@@ -62,12 +62,12 @@ def world(*objects: Obj, counts_quotas: bool = True) -> World:
 TEN = node(cpu="10", memory="64Gi", pods="110")
 
 
-def reviewed(obj: Obj, *others: Obj, old: Obj | None = None) -> Review:
-    return review(obj, old, world(TEN, *others))
+def reviewed(obj: Obj, *existing: Obj, old: Obj | None = None) -> Review:
+    return review(obj, old, context(TEN, *existing))
 
 
-def wrong(obj: Obj, *others: Obj, old: Obj | None = None) -> str:
-    errors = reviewed(obj, *others, old=old).errors
+def wrong(obj: Obj, *existing: Obj, old: Obj | None = None) -> str:
+    errors = reviewed(obj, *existing, old=old).errors
     return aggregated(errors) if errors else ""
 
 
@@ -143,7 +143,7 @@ def test_what_makes_no_sense_says_where_and_why(spec: Obj, text: str) -> None:
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     found = reviewed(consumer(weight=-1, hard={"pods": 1, "cpu": "?"}, minRuntime="x")).errors
-    assert [one.field for one in found] == ["spec.hard[cpu]", "spec.hard[pods]", "spec.weight", "spec.minRuntime"]
+    assert [error.field for error in found] == ["spec.hard[cpu]", "spec.hard[pods]", "spec.weight", "spec.minRuntime"]
 
 
 def test_a_namespace_has_one_consumer() -> None:
@@ -172,26 +172,26 @@ def test_a_quota_that_was_lowered_leaves_the_consumer_editable() -> None:
 
 def test_guarantees_together_must_exist() -> None:
     """S2-15."""
-    other = consumer("b", reserved={"requests.cpu": "60%"})
+    neighbour = consumer("b", reserved={"requests.cpu": "60%"})
     why = 'spec.reserved[cpu]: Invalid value: "5": all Consumers together would have 11 reserved, the cluster has 10'
-    assert wrong(consumer(reserved={"cpu": 5}), other) == why
-    assert wrong(consumer(reserved={"cpu": 4}), other, consumer("a", reserved={"cpu": 4})) == ""
+    assert wrong(consumer(reserved={"cpu": 5}), neighbour) == why
+    assert wrong(consumer(reserved={"cpu": 4}), neighbour, consumer("a", reserved={"cpu": 4})) == ""
     assert "the cluster has 0" in wrong(consumer(reserved={"requests.nvidia.com/gpu": 1}))
-    assert wrong(consumer(reserved={"cpu": 5}, weight=3), other, old=consumer(reserved={"cpu": 5})) == ""
+    assert wrong(consumer(reserved={"cpu": 5}, weight=3), neighbour, old=consumer(reserved={"cpu": 5})) == ""
     greedy = consumer(reserved={"cpu": 99})
-    assert not review(greedy, None, world(TEN, counts_quotas=False)).errors
-    assert not review(greedy, None, world()).errors  # no nodes yet
-    assert not review(greedy, None, world(node(is_ready=False, cpu="10"))).errors
+    assert not review(greedy, None, context(TEN, counts_quotas=False)).errors
+    assert not review(greedy, None, context()).errors  # no nodes yet
+    assert not review(greedy, None, context(node(is_ready=False, cpu="10"))).errors
 
 
 def test_groups_form_a_tree() -> None:
     why = 'spec.parent: Invalid value: "a": must not be the group itself'
     assert wrong(group("a", parent="a")) == why
-    others = (group("b", parent="c"), group("c", parent="a"))
-    assert wrong(group("a", parent="b"), *others) == (
+    existing = (group("b", parent="c"), group("c", parent="a"))
+    assert wrong(group("a", parent="b"), *existing) == (
         'spec.parent: Invalid value: "b": makes a circle: a in b in c in a'
     )
-    assert wrong(group("d", parent="b"), *others, group("a", parent="b")) == ""  # others' circle
+    assert wrong(group("d", parent="b"), *existing, group("a", parent="b")) == ""  # others' circle
     assert "spec.reserved[cpu]" in wrong(group("a", hard={"cpu": 1}, reserved={"cpu": 2}))
 
 

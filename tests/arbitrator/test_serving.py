@@ -11,28 +11,28 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.metrics import Metrics
-from fairlead.arbitrator.review import World
-from fairlead.arbitrator.serving import Address, State, Tls, check
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.metrics import ArbitratorMetrics
+from fairlead.arbitrator.review import ReviewContext
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check
 from tests.arbitrator.listening import Authority, Client, listening, run
 
 Obj = dict[str, Any]
 
-WORLD = World(nodes=list, consumers=list, groups=list, quotas=lambda _: [])
+WORLD = ReviewContext(nodes=list, consumers=list, groups=list, quotas=lambda _: [])
 REFUSAL = "Allocation a: not enough requests.cpu is granted to this namespace now"
 
 
-def ledger(cpu: int) -> Ledger:
+def grants(cpu: int) -> GrantTable:
     """Namespace `a` was granted that many milli-CPUs."""
-    found = Ledger(Books())
+    found = GrantTable(Accounting())
     found.publish({"a": {"cpu": cpu}}, frozenset())
     return found
 
 
-def state(cpu: int = 1000) -> State:
-    return State(CollectorRegistry(), WORLD, ledger(cpu))
+def state(cpu: int = 1000) -> ListenerState:
+    return ListenerState(CollectorRegistry(), WORLD, grants(cpu))
 
 
 def pod(name: str, namespace: str = "a") -> Obj:
@@ -56,7 +56,7 @@ def by_name(name: str) -> Obj:
 
 
 def whole(name: str) -> Obj:
-    nodes = [{"metadata": {"name": one, "labels": {"é": "x"}}, "spec": {}} for one in ("node-1", "node-2")]
+    nodes = [{"metadata": {"name": name, "labels": {"é": "x"}}, "spec": {}} for name in ("node-1", "node-2")]
     return {"Pod": pod(name), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
 
 
@@ -133,14 +133,14 @@ def test_nobody_is_driven_away_for_a_pod_that_may_not_start() -> None:
 
 def test_who_does_not_lead_answers_nothing_so_that_no_pod_starts_uncounted() -> None:
     async def act() -> None:
-        told = state()
+        served = state()
         leads = [True]
-        told.is_leading = lambda: leads[0]
-        async with listening(told) as client:
+        served.is_leading = lambda: leads[0]
+        async with listening(served) as client:
             assert (await client.post("/filter", by_name("one")))[0] == 200
             leads[0] = False
             assert await client.post("/filter", by_name("one")) == (503, "not leading, or not yet informed")
-            leads[0], told.ledger = True, None
+            leads[0], served.grants = True, None
             assert (await client.post("/filter", by_name("one")))[0] == 503
 
     run(act)
@@ -226,12 +226,12 @@ def test_only_arbitrators_write_allocations() -> None:
     """S2-18, S2-22."""
 
     async def act() -> None:
-        told = state()
-        told.arbitrators = frozenset({"system:serviceaccount:fairlead:arbitrator"})
-        async with listening(told) as client:
+        served = state()
+        served.arbitrators = frozenset({"system:serviceaccount:fairlead:arbitrator"})
+        async with listening(served) as client:
             asked = review("Allocation", custom("Allocation"), subResource="status")
             assert (await answered(client, "/validate", asked))["status"]["code"] == 403
-            (own,) = told.arbitrators
+            (own,) = served.arbitrators
             for user, groups in ((own, []), ("kubernetes-admin", ["system:masters"])):
                 for obj, operation in ((custom("Allocation"), "UPDATE"), (None, "DELETE")):
                     asked = review("Allocation", obj, operation, userInfo={"username": user, "groups": groups})
@@ -245,12 +245,12 @@ def test_only_arbitrators_write_allocations() -> None:
 
 def test_before_it_is_informed_reviews_are_put_off_and_it_is_not_ready() -> None:
     async def act() -> None:
-        told = State(CollectorRegistry())
-        async with listening(told) as client:
+        served = ListenerState(CollectorRegistry())
+        async with listening(served) as client:
             assert (await client.get("/readyz"))[0] == 503
             assert (await client.post("/validate", review("Consumer", custom("Consumer"))))[0] == 503
             assert await client.get("/healthz") == (200, "ok")
-            told.world = WORLD
+            served.context = WORLD
             assert await client.get("/readyz") == (200, "ok")
 
     run(act)
@@ -300,20 +300,20 @@ def test_a_new_pod_gets_a_gate(spec: Obj, namespace: str, patch: list[Obj] | Non
     ],
 )
 def test_addresses(text: str, host: str, port: int, is_loopback: bool) -> None:
-    found = Address.parse(text)
+    found = ListenAddress.parse(text)
     assert (found.host, found.port, found.is_loopback) == (host, port, is_loopback)
 
 
 @pytest.mark.parametrize("text", ["", "9443", "host", "host:", "host:x", "host:70000", "host:-1"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
-        Address.parse(text)
+        ListenAddress.parse(text)
 
 
 def test_beyond_this_machine_it_needs_tls() -> None:
     with pytest.raises(ValueError, match=r"every address is not loopback.*--tls-cert-file"):
-        check(Address("", 9443), None)
-    check(Address("127.0.0.1", 9443), None)
+        check(ListenAddress("", 9443), None)
+    check(ListenAddress("127.0.0.1", 9443), None)
 
 
 def test_the_extender_and_the_metrics_are_for_those_with_a_certificate(tmp_path: Path) -> None:
@@ -378,9 +378,9 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path, monkey
 
 def test_metrics_are_told_on_this_machine() -> None:
     async def act() -> None:
-        metrics = Metrics()
+        metrics = ArbitratorMetrics()
         metrics.proposed("a")
-        async with listening(State(metrics.registry)) as client:
+        async with listening(ListenerState(metrics.registry)) as client:
             status, text = await client.get("/metrics")
             assert status == 200
             assert 'fairlead_arbitrator_reclaim_proposals_total{namespace="a"} 1.0' in text.splitlines()

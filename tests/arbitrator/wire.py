@@ -64,12 +64,12 @@ class Wire:
 
         return watched if verb == "watch" else asked
 
-    def _note(self, verb: str, said: dict[str, Any]) -> None:
-        resource: Resource = said["resource"]
-        meta = (said.get("obj") or {}).get("metadata", {})
-        plural = "/".join(part for part in (resource.plural, said.get("subresource", "")) if part)
-        namespace = said.get("namespace") or meta.get("namespace", "")
-        call = Call(verb, resource.group, plural, namespace, said.get("name") or meta.get("name", ""))
+    def _note(self, verb: str, arguments: dict[str, Any]) -> None:
+        resource: Resource = arguments["resource"]
+        meta = (arguments.get("obj") or {}).get("metadata", {})
+        plural = "/".join(part for part in (resource.plural, arguments.get("subresource", "")) if part)
+        namespace = arguments.get("namespace") or meta.get("namespace", "")
+        call = Call(verb, resource.group, plural, namespace, arguments.get("name") or meta.get("name", ""))
         self.calls.append(call)
         self.before(call)
 

@@ -43,7 +43,7 @@ class World:
         async for event in self.api.watch(builtin.PODS, "", WatchQuery()):
             pod = event.object.obj()
             key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            reasons = {one.get("reason") for one in pod.get("status", {}).get("conditions", ())}
+            reasons = {condition.get("reason") for condition in pod.get("status", {}).get("conditions", ())}
             if "EvictionByEvictionAPI" in reasons and event.type is not EventType.ADDED and key not in self.evicted:
                 self.evicted.append(key)
 
@@ -102,12 +102,12 @@ class World:
 
     async def of(self, namespace: str) -> list[Obj]:
         """The pods of a namespace that are not on their way out."""
-        found = [one.obj() for one in (await self.api.list(builtin.PODS, namespace)).items]
-        return [one for one in found if "deletionTimestamp" not in one["metadata"]]
+        found = [entry.obj() for entry in (await self.api.list(builtin.PODS, namespace)).items]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     async def running(self, *namespaces: str) -> list[int]:
         """How many pods run there."""
-        pods = [await self.of(one) for one in namespaces]
+        pods = [await self.of(namespace) for namespace in namespaces]
         return [sum(pod["status"]["phase"] == "Running" for pod in some) for some in pods]
 
     async def are_running(self, namespaces: Iterable[str], counts: list[int]) -> bool:
@@ -123,12 +123,18 @@ class World:
 
     async def why(self, namespace: str) -> set[str]:
         """What the waiting pods say of themselves."""
-        said = [one for pod in await self.of(namespace) for one in pod["status"].get("conditions", ())]
-        return {one["message"] for one in said if one["type"] == "PodScheduled" and one["status"] == "False"}
+        conditions = [
+            condition for pod in await self.of(namespace) for condition in pod["status"].get("conditions", ())
+        ]
+        return {
+            condition["message"]
+            for condition in conditions
+            if condition["type"] == "PodScheduled" and condition["status"] == "False"
+        }
 
     async def events(self, namespace: str, reason: str) -> list[Obj]:
-        found = [one.obj() for one in (await self.api.list(builtin.EVENTS, namespace)).items]
-        return [one for one in found if one["reason"] == reason]
+        found = [entry.obj() for entry in (await self.api.list(builtin.EVENTS, namespace)).items]
+        return [event for event in found if event["reason"] == reason]
 
     async def settle(self, seconds: float = 5) -> None:
         await asyncio.sleep(seconds)
@@ -139,12 +145,14 @@ class World:
 
     async def condition(self, namespace: str, type_: str) -> tuple[str, str]:
         """Status and reason."""
-        (found,) = [one for one in (await self.status(namespace))["conditions"] if one["type"] == type_]
+        (found,) = [
+            condition for condition in (await self.status(namespace))["conditions"] if condition["type"] == type_
+        ]
         return found["status"], found["reason"]
 
     async def deserved(self, *namespaces: str, resource: str = "requests.cpu") -> list[str]:
         await self.settle()
-        return [(await self.status(one))["deserved"][resource] for one in namespaces]
+        return [(await self.status(namespace))["deserved"][resource] for namespace in namespaces]
 
 
 def _running(cpu: str, memory: str) -> Obj:

@@ -1,4 +1,4 @@
-"""Which amounts make sense in `hard`, `reserved` and `deserved`, and which of two is more.
+"""Validates the amounts in `hard`, `reserved` and `deserved`, and compares them.
 
 An amount is a quantity, or a percentage of what the cluster has of the resource. Names are those of compute and storage
 quotas (S2-16); a plain name means its requests (S2-20).
@@ -26,36 +26,36 @@ _NOT_SHARED: Final = "pods"
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One entry of a list of amounts."""
+    """One amount of a `hard`, `reserved` or `deserved` map."""
 
-    #: The field it stands in, and its text.
+    #: Its field path, and the value as written.
     path: str
     text: str
     number: Quantity
     is_percentage: bool = False
 
     def of(self, whole: Quantity | None) -> Quantity | None:
-        """As a quantity; None for a percentage of what the cluster does not have (yet)."""
+        """As a quantity; None for a percentage of a resource that the cluster does not have (yet)."""
         if not self.is_percentage:
             return self.number
         if not whole:
             return None
         return Quantity(self.number.nanos * whole.nanos // (100 * _NANOS), whole.format)
 
-    def exceeds(self, other: Amount, whole: Quantity | None) -> bool:
-        """Whether it is more; what cannot be compared is not."""
-        if self.is_percentage and other.is_percentage:
-            return self.number > other.number
-        one, two = self.of(whole), other.of(whole)
-        return one is not None and two is not None and one > two
+    def exceeds(self, limit: Amount, whole: Quantity | None) -> bool:
+        """Whether it is more than the limit; False if the two cannot be compared."""
+        if self.is_percentage and limit.is_percentage:
+            return self.number > limit.number
+        own, bound = self.of(whole), limit.of(whole)
+        return own is not None and bound is not None and own > bound
 
 
 def checked(
     amounts: Mapping[str, str | int] | None, path: str, offered: Container[str], errors: Errors
 ) -> dict[str, Amount]:
-    """The amounts that make sense, by full quota names; what is wrong with the others is added to the errors.
+    """The valid amounts by full quota name; what is wrong with the others is added to the errors.
 
-    `offered` are resources, as nodes name them, that are known to be something to divide.
+    `offered` are node resources that may be divided, besides those that quotas know.
     """
     found: dict[str, Amount] = {}
     for name, value in sorted((amounts or {}).items()):

@@ -1,4 +1,4 @@
-"""Amounts between what people write and what is counted."""
+"""Converts amounts between quota syntax (`requests.cpu: 500m`) and whole numbers by resource."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ LIMITS: Final = "limits."
 _SIZES: Final = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
-def read(
+def parse_amounts(
     amounts: Mapping[str, str | int] | None, capacity: Mapping[str, int], prefix: str = REQUESTS
 ) -> dict[str, int]:
-    """By resource, in whole numbers; a percentage is of the capacity. Of requests and limits, only what the prefix says
-    is divided (S2-31), the other is left out.
+    """By resource, in whole numbers; percentages are of the capacity. Names without the prefix are left out: either
+    requests or limits are divided (S2-31).
 
-    Raises QuantityError for what is no amount.
+    Raises QuantityError for an invalid amount.
     """
     found: dict[str, int] = {}
     for name, text in (amounts or {}).items():
         if (LIMITS if name.startswith(LIMITS) else REQUESTS) != prefix:
             continue
-        resource, written = name.removeprefix(prefix), str(text)
-        if written.endswith("%"):
-            found[resource] = int(parse(written.removesuffix("%")).milli * capacity.get(resource, 0) // 100_000)
+        resource, format_amounts = name.removeprefix(prefix), str(text)
+        if format_amounts.endswith("%"):
+            found[resource] = int(parse(format_amounts.removesuffix("%")).milli * capacity.get(resource, 0) // 100_000)
         else:
-            quantity = parse(written)
+            quantity = parse(format_amounts)
             found[resource] = quantity.milli if resource == "cpu" else quantity.units
     return found
 
 
-def shown(name: str, amount: int) -> str:
-    """As Kubernetes writes it."""
+def format_amount(name: str, amount: int) -> str:
+    """One amount in Kubernetes' notation."""
     if name == "cpu":
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
     if name in ("memory", "ephemeral-storage") and amount:
@@ -45,6 +45,6 @@ def shown(name: str, amount: int) -> str:
     return str(amount)
 
 
-def written(amounts: Mapping[str, int], prefix: str = REQUESTS) -> dict[str, str]:
-    """By quota names."""
-    return {f"{prefix}{name}": shown(name, amount) for name, amount in sorted(amounts.items())}
+def format_amounts(amounts: Mapping[str, int], prefix: str = REQUESTS) -> dict[str, str]:
+    """All amounts in Kubernetes' notation, by quota name."""
+    return {f"{prefix}{name}": format_amount(name, amount) for name, amount in sorted(amounts.items())}

@@ -1,7 +1,7 @@
-"""What every namespace deserves and may use now: a pure function of what is said, what is asked and what is held.
+"""What every namespace deserves and may use now: a pure function of the configuration, the requests and what is held.
 
-The tree is that of the ConsumerGroups. In a namespace, pods of different sizes are parts of their own, so that a
-resource that is used up stops only those that need it.
+The tree is that of the ConsumerGroups. Pods of different sizes are separate parts of a namespace's claim, so that a
+resource that runs out stops only the pods that need it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fairlead.arbitrator.books import Books, Kind, total
+from fairlead.arbitrator.accounting import Accounting, RequestVector, total
 from fairlead.arbitrator.granting import Granting
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, ShareSpec
-from fairlead.arbitrator.outcomes import Amounts, Division, Outcome
-from fairlead.arbitrator.said import Said
+from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
+from fairlead.arbitrator.policy_inputs import PolicyInputs
 from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.tree import Zone, tree_shares
 from fairlead.fairshare.whole import rounded
@@ -21,61 +21,63 @@ from fairlead.fairshare.whole import rounded
 #: A namespace and a group may have the same name.
 _ROOT, _NAMESPACE, _GROUP = "cluster", "namespace/", "group/"
 _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
-_NOBODY: Final[Mapping[str, Mapping[Kind, int]]] = {}
+_NOBODY: Final[Mapping[str, Mapping[RequestVector, int]]] = {}
 
 
 def decide(
     consumers: Iterable[Consumer],
     groups: Iterable[ConsumerGroup],
     policy: PolicySpec,
-    books: Books,
+    accounting: Accounting,
     quotas: Mapping[str, Mapping[str, str]] = _NOTHING,
-    stuck: Mapping[str, Mapping[Kind, int]] = _NOBODY,
+    stuck: Mapping[str, Mapping[RequestVector, int]] = _NOBODY,
 ) -> Division:
     """The outcome of every namespace that has a Consumer, and of every group. `quotas`: what the ResourceQuotas of a
-    namespace allow altogether; `stuck`: how many of its pods find no node, whoever goes.
+    namespace allow altogether; `stuck`: how many of its pods fit on no node whatever is evicted.
     """
     line = sorted(consumers, key=lambda consumer: consumer.metadata.namespace)
-    return _Cycle(Said(line, groups, policy, books.capacity, quotas), books, stuck).run()
+    return _Cycle(PolicyInputs(line, groups, policy, accounting.capacity, quotas), accounting, stuck).run()
 
 
 class _Cycle:
     """One division."""
 
-    def __init__(self, said: Said, books: Books, stuck: Mapping[str, Mapping[Kind, int]]) -> None:
-        self._said, self._books, self._stuck = said, books, stuck
-        self._is_apart = said.policy.policy == "proportion"
+    def __init__(
+        self, inputs: PolicyInputs, accounting: Accounting, stuck: Mapping[str, Mapping[RequestVector, int]]
+    ) -> None:
+        self._inputs, self._accounting, self._stuck = inputs, accounting, stuck
+        self._is_apart = inputs.policy.policy == "proportion"
 
     def run(self) -> Division:
-        said, found = self._said, self._shares()
-        names = [consumer.metadata.namespace for consumer in said.consumers]
+        inputs, found = self._inputs, self._shares()
+        names = [consumer.metadata.namespace for consumer in inputs.consumers]
         shares = {name: found[_NAMESPACE + name] for name in names}
-        whole = {resource: _whole(resource, shares) for resource in sorted(said.capacity)}
+        whole = {resource: _whole(resource, shares) for resource in sorted(inputs.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
-        used = {name: said.counted(total(self._books.account(name).held)) for name in names}
-        granted = Granting(said, self._books, deserved, used, self._stuck).run()
+        used = {name: inputs.counted(total(self._accounting.account(name).held)) for name in names}
+        granted = Granting(inputs, self._accounting, deserved, used, self._stuck).run()
         namespaces = {
             name: self._outcome(name, shares[name], deserved[name], granted[name], used[name]) for name in names
         }
-        return Division(said.capacity, namespaces, self._of_groups(namespaces))
+        return Division(inputs.capacity, namespaces, self._of_groups(namespaces))
 
     def _shares(self) -> Mapping[str, Share]:
-        tree, capacity = self._tree(), self._said.capacity
-        surplus = Surplus.REST if self._said.policy.surplus_mode == "Surplus" else Surplus.TOTAL
+        tree, capacity = self._tree(), self._inputs.capacity
+        surplus = Surplus.REST if self._inputs.policy.surplus_mode == "Surplus" else Surplus.TOTAL
         if not self._is_apart:
             return tree_shares(tree, capacity, surplus)
         found = [tree_shares(tree, {name: amount}, surplus) for name, amount in capacity.items()]
-        return {name: _together([amounts[name] for amounts in found]) for name in (found[0] if found else ())}
+        return {name: _together([shares[name] for shares in found]) for name in (found[0] if found else ())}
 
-    # --- what is claimed --------------------------------------------------------------------------------------------
+    # --- claims ----------------------------------------------------------------------------------------------------
 
     def _tree(self) -> Zone:
-        """Groups that name no parent, one that does not exist, or each other in a circle, stand at the top."""
-        groups = self._said.groups
+        """The tree of groups. Those without a parent, with an unknown one, or in a cycle are at the top."""
+        groups = self._inputs.groups
         parents = {name: group.spec.parent for name, group in groups.items()}
         members: dict[str, list[Zone | Claim]] = {name: [] for name in ("", *groups)}
-        for consumer in self._said.consumers:
-            members[self._said.parent(consumer)].append(self._claim(consumer))
+        for consumer in self._inputs.consumers:
+            members[self._inputs.parent(consumer)].append(self._claim(consumer))
         placed: set[str] = set()
 
         def grow(name: str) -> list[Zone | Claim]:
@@ -90,64 +92,64 @@ class _Cycle:
         return Zone(_ROOT, top)
 
     def _zone(self, name: str, members: Sequence[Zone | Claim]) -> Zone:
-        spec: ShareSpec = self._said.groups[name].spec
-        reserved, hard = self._said.read(spec.reserved), self._said.read(spec.hard)
+        spec: ShareSpec = self._inputs.groups[name].spec
+        reserved, hard = self._inputs.parse(spec.reserved), self._inputs.parse(spec.hard)
         return Zone(_GROUP + name, members, max(spec.weight, 0), reserved, hard, spec.reserved_policy != "Hold")
 
     def _claim(self, consumer: Consumer) -> Claim:
-        """What a namespace asks for: pods of one size are a part of their own."""
+        """What a namespace asks for, with a part for each size of pod."""
         spec, namespace = consumer.spec, consumer.metadata.namespace
-        asked = self._books.account(namespace).asked
+        asked = self._accounting.account(namespace).asked
         return Claim(
             _NAMESPACE + namespace,
             total(asked),
             max(spec.weight, 0),
-            self._said.reserved[namespace],
-            self._said.hard[namespace],
+            self._inputs.reserved[namespace],
+            self._inputs.hard[namespace],
             is_unlimited=spec.unlimited,
             lends=spec.reserved_policy != "Hold",
             parts=()
             if self._is_apart
-            else [{name: count * amount for name, amount in kind} for kind, count in sorted(asked.items())],
+            else [{name: count * amount for name, amount in vector} for vector, count in sorted(asked.items())],
         )
 
-    # --- what is told -----------------------------------------------------------------------------------------------
+    # --- outcomes ---------------------------------------------------------------------------------------------------
 
-    def _outcome(self, name: str, share: Share, deserved: Amounts, granted: Amounts, used: Amounts) -> Outcome:
-        account = self._books.account(name)
+    def _outcome(self, name: str, share: Share, deserved: Amounts, granted: Amounts, used: Amounts) -> ShareOutcome:
+        account = self._accounting.account(name)
         leaving = total(account.leaving)
-        return Outcome(
-            request=self._said.counted(total(account.asked)),
+        return ShareOutcome(
+            request=self._inputs.counted(total(account.asked)),
             deserved=deserved,
             used=used,
             staying={resource: amount - leaving.get(resource, 0) for resource, amount in used.items()},
             granted=granted,
-            reserved=self._said.reserved[name],
+            reserved=self._inputs.reserved[name],
             dominant_share=f"{float(share.dominant_share):.4f}",
             bottleneck=share.bottleneck,
             is_reserved_met=share.is_reserved_met,
-            clamped=self._said.clamped(name),
+            clamped=self._inputs.clamped(name),
         )
 
-    def _of_groups(self, namespaces: Mapping[str, Outcome]) -> dict[str, Outcome]:
-        """What their members have together."""
-        members: dict[str, list[Outcome]] = {name: [] for name in self._said.groups}
-        for consumer in self._said.consumers:
-            for name in self._said.above(consumer):
+    def _of_groups(self, namespaces: Mapping[str, ShareOutcome]) -> dict[str, ShareOutcome]:
+        """The outcomes of groups: the sums over their members."""
+        members: dict[str, list[ShareOutcome]] = {name: [] for name in self._inputs.groups}
+        for consumer in self._inputs.consumers:
+            for name in self._inputs.above(consumer):
                 members[name].append(namespaces[consumer.metadata.namespace])
         return {
-            name: Outcome(
-                request=_sum(account.request for account in below),
-                deserved=_sum(account.deserved for account in below),
-                used=_sum(account.used for account in below),
-                staying=_sum(account.staying for account in below),
+            name: ShareOutcome(
+                request=_sum(outcome.request for outcome in below),
+                deserved=_sum(outcome.deserved for outcome in below),
+                used=_sum(outcome.used for outcome in below),
+                staying=_sum(outcome.staying for outcome in below),
             )
             for name, below in members.items()
         }
 
 
 def _together(shares: Sequence[Share]) -> Share:
-    """The shares of one consumer in each resource by itself as one."""
+    """One share of a consumer's shares in each resource by itself."""
     largest = max(shares, key=lambda share: share.dominant_share)
     deserved = {name: amount for share in shares for name, amount in share.deserved.items()}
     is_reserved_met = all(share.is_reserved_met for share in shares)
@@ -155,7 +157,7 @@ def _together(shares: Sequence[Share]) -> Share:
 
 
 def _whole(resource: str, shares: Mapping[str, Share]) -> dict[str, int]:
-    """What they deserve of one resource, in whole numbers that add up."""
+    """What each namespace deserves of the resource, in whole numbers with the same sum."""
     exact = {namespace: share.deserved[resource] for namespace, share in shares.items()}
     return rounded(exact, int(sum(exact.values())))
 

@@ -1,4 +1,4 @@
-"""What the share of its namespace has to do with a pod: why it waits, and whether it will have to go."""
+"""Explains a pod by its namespace's share: why it waits, and whether it will be evicted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from fairlead.api.quantity import Quantity, parse
 from fairlead.api.scheduling import Pod
+from fairlead.arbitrator.accounting import limited, requested
 from fairlead.arbitrator.amount_rules import full_name
-from fairlead.arbitrator.amounts import LIMITS, REQUESTS, written
-from fairlead.arbitrator.books import limited, requested
+from fairlead.arbitrator.amounts import LIMITS, REQUESTS, format_amounts
 from fairlead.arbitrator.objects import Allocation
 
 
 def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
-    """Sentences for people, the most important first; none if its share is no matter."""
+    """Sentences for people, the most important first; none if the share does not matter to the pod."""
     known = list(allocations)
     own = next((allocation for allocation in known if allocation.metadata.namespace == pod.metadata.namespace), None)
     if own is None or pod.is_finished:
@@ -27,8 +27,11 @@ def notes(pod: Pod, allocations: Iterable[Allocation]) -> list[str]:
 
 
 def _lacking(pod: Pod, own: Allocation) -> dict[str, str]:
-    """What the pod needs of what its namespace may not use more of now."""
-    status, need = own.status, written(dict(requested(pod)), REQUESTS) | written(dict(limited(pod)), LIMITS)
+    """What the pod needs beyond what its namespace is granted."""
+    status, need = (
+        own.status,
+        format_amounts(dict(requested(pod)), REQUESTS) | format_amounts(dict(limited(pod)), LIMITS),
+    )
     return {
         name: amount
         for name, amount in need.items()
@@ -39,18 +42,20 @@ def _lacking(pod: Pod, own: Allocation) -> dict[str, str]:
 def _shortage(name: str, own: Allocation, need: str) -> list[str]:
     status, namespace = own.status, own.metadata.namespace
     used, granted, deserved = (_of(amounts, name) for amounts in (status.used, status.granted, status.deserved))
-    told = [f"namespace {namespace} uses {used} of the {granted} {name} that it may use now, and the pod needs {need}"]
+    messages = [
+        f"namespace {namespace} uses {used} of the {granted} {name} that it may use now, and the pod needs {need}"
+    ]
     if used + parse(need) > deserved:
-        told.append(f"it deserves {deserved} {name}: {_what_binds(name, own)}")
+        messages.append(f"it deserves {deserved} {name}: {_what_binds(name, own)}")
     else:
-        told.append(f"it deserves {deserved} {name}; the rest is not free yet")
-    return told
+        messages.append(f"it deserves {deserved} {name}; the rest is not free yet")
+    return messages
 
 
 def _what_binds(name: str, own: Allocation) -> str:
-    """Why it does not deserve more of that; what the namespace lacks most may be another resource."""
+    """Why the namespace does not deserve more of this resource; its bottleneck may be another one."""
     resource = name.removeprefix(REQUESTS).removeprefix(LIMITS)
-    hard = {full_name(said): str(amount) for said, amount in (own.spec.hard or {}).items()}
+    hard = {full_name(short_name): str(amount) for short_name, amount in (own.spec.hard or {}).items()}
     if own.status.bottleneck == "demand":
         return "that is all it asks for"
     if name in hard and own.status.bottleneck == "hard":
@@ -59,8 +64,8 @@ def _what_binds(name: str, own: Allocation) -> str:
 
 
 def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[str]:
-    """Who has to let go, and who is kept from it."""
-    told = [
+    """Which namespaces give something up for this pod, and which cannot."""
+    messages = [
         condition.message
         for condition in own.status.conditions
         if condition.type == "ReclaimFutile" and condition.status == "True"
@@ -69,11 +74,11 @@ def _who_gives(pod: Pod, own: Allocation, known: Iterable[Allocation]) -> list[s
         namespace, proposal = allocation.metadata.namespace, allocation.status.proposal
         if proposal is not None and pod.metadata.key in proposal.beneficiaries:
             victims = ", ".join(victim.name for victim in proposal.victims)
-            told.append(f"for this pod, {namespace} gives up {victims} at {proposal.deadline}")
+            messages.append(f"for this pod, {namespace} gives up {victims} at {proposal.deadline}")
         for condition in allocation.status.conditions:
             if condition.type == "ReclaimBlocked" and condition.status == "True" and allocation is not own:
-                told.append(f"{namespace} uses more than it deserves and keeps it: {condition.message}")
-    return told
+                messages.append(f"{namespace} uses more than it deserves and keeps it: {condition.message}")
+    return messages
 
 
 def _notice(pod: Pod, own: Allocation) -> list[str]:

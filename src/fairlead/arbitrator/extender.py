@@ -1,7 +1,7 @@
 """The scheduler extender: a kube-scheduler asks whether a pod may start now (k8s.io/kube-scheduler/extender/v1).
 
-It is a question of amounts, not of nodes, so the answer is all nodes or none. Asked of thousands of nodes hundreds of
-times a second, it passes the nodes on as the bytes they came in. Nobody is driven away for a pod that may not start.
+The answer depends on amounts, not on nodes, so it is all nodes or none. kube-scheduler may send thousands of nodes
+hundreds of times a second, so nodes are passed on as bytes. For a pod that may not start, preemption is refused too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from fairlead.api.encoded import encode
 from fairlead.api.meta import Object, Versioned
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.grant_table import GrantTable
 
-#: Of more nodes it is not said why they are refused. kube-scheduler counts the reasons that it is given, and takes a
-#: node that is neither left nor failed for one on which preemption would not help; a reason for each of 5,000 nodes is
-#: half a megabyte, for it to read in every attempt.
+#: How many refused nodes get a reason. kube-scheduler aggregates the reasons, and treats a node without one as refused
+#: without hope of preemption; a reason for each of 5,000 nodes would be half a megabyte in every attempt.
 MOST_REASONS: Final = 100
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -26,7 +25,7 @@ _NO_NODES: Final = b'{"metadata":{},"items":[]}'
 
 
 class _Args(msgspec.Struct, rename="pascal"):
-    """`ExtenderArgs`: nodes by name for who is `nodeCacheCapable`, else whole."""
+    """`ExtenderArgs`: node names if the extender is `nodeCacheCapable`, else whole nodes."""
 
     pod: Pod
     nodes: msgspec.Raw = _NULL
@@ -38,7 +37,7 @@ class _NodeList(msgspec.Struct):
 
 
 class _PreemptionArgs(msgspec.Struct, rename="pascal"):
-    """`ExtenderPreemptionArgs`: victims by uid for who is `nodeCacheCapable`, else whole."""
+    """`ExtenderPreemptionArgs`: victims by uid if the extender is `nodeCacheCapable`, else whole."""
 
     pod: Pod
     node_name_to_victims: msgspec.Raw = _NULL
@@ -57,27 +56,27 @@ _names_of = msgspec.json.Decoder(list[str]).decode
 _nodes_of = msgspec.json.Decoder(_NodeList).decode
 
 
-def answer(body: bytes, ledger: Ledger) -> bytes:
-    """The `ExtenderFilterResult`. Raises msgspec.DecodeError for what are no arguments."""
+def answer(body: bytes, grants: GrantTable) -> bytes:
+    """The `ExtenderFilterResult`. Raises msgspec.DecodeError for invalid arguments."""
     args = _args_of(body)
-    reason = ledger.ask_from_afar(args.pod)
+    reason = grants.ask_remotely(args.pod)
     nodes, names = bytes(args.nodes), bytes(args.node_names)
     if not reason:
         return _result(nodes, names, b"{}")
-    # Preemption would not help: that the node is full is not what keeps the pod.
+    # "Unresolvable": preemption would not help, because the pod does not wait for room on a node.
     refused = encode(dict.fromkeys(_asked_of(nodes, names)[:MOST_REASONS], reason))
     return _result(nodes if nodes == b"null" else _NO_NODES, names if names == b"null" else b"[]", refused)
 
 
-def preemption(body: bytes, ledger: Ledger) -> bytes:
-    """The `ExtenderPreemptionResult`: all victims, or none. Raises msgspec.DecodeError for what are no arguments."""
+def preemption(body: bytes, grants: GrantTable) -> bytes:
+    """The `ExtenderPreemptionResult`: all victims, or none. Raises msgspec.DecodeError for invalid arguments."""
     args = _preemption_of(body)
     victims = bytes(args.node_name_to_meta_victims)
-    if ledger.refusal(args.pod):
+    if grants.refusal(args.pod):
         victims = b"{}"
     elif victims == b"null":
         whole = _victims_of(args.node_name_to_victims) or {}
-        victims = encode({node: _by_uid(victims) for node, victims in whole.items()})
+        victims = encode({node: _by_uid(pods) for node, pods in whole.items()})
     return b'{"NodeNameToMetaVictims":%b}' % victims
 
 

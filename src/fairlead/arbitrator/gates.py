@@ -1,7 +1,6 @@
-"""Pods that wait behind the arbitrator's own scheduling gate, where the scheduler cannot be told to ask.
+"""The arbitrator's scheduling gate, for clusters whose scheduler cannot be made to ask.
 
-A gate is lifted once and for all, so the pod is counted as started from then on, and an annotation says so to whoever
-arbitrates next.
+A gate cannot be put back, so the pod counts as started once it is lifted; an annotation tells the next leader so.
 """
 
 from __future__ import annotations
@@ -14,40 +13,40 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.books import Kind, in_line, is_held_back_by_others
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.accounting import RequestVector, has_foreign_gate, queue_order
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.objects import GATE, GRANTED
 from fairlead.runtime import clock
 
 log = logging.getLogger(__name__)
 
 
-def let_start(ledger: Ledger, pods: Iterable[Pod]) -> Iterator[Pod]:
-    """Those that may start, the most important and oldest first; each is counted as started when it is told.
+def start_allowed(grants: GrantTable, pods: Iterable[Pod]) -> Iterator[Pod]:
+    """The pods that may start, in queue order; each counts as started once it is yielded.
 
-    Of equal pods of a namespace none is asked for once one was refused: thousands may wait.
+    When a pod is refused, those of its namespace with the same requests are skipped: thousands may be waiting.
     """
-    waiting = [pod for pod in pods if not (pod.metadata.is_terminating or is_held_back_by_others(pod))]
-    refused = set[tuple[str, Kind]]()
-    for pod in sorted(waiting, key=in_line):
-        equals = (pod.metadata.namespace, ledger.books.kind(pod))
+    waiting = [pod for pod in pods if not (pod.metadata.is_terminating or has_foreign_gate(pod))]
+    refused = set[tuple[str, RequestVector]]()
+    for pod in sorted(waiting, key=queue_order):
+        equals = (pod.metadata.namespace, grants.accounting.vector(pod))
         if equals in refused:
             continue
-        if ledger.ask(pod):
+        if grants.ask(pod):
             refused.add(equals)
         else:
             yield pod
 
 
-async def lift(api: Api, ledger: Ledger, pods: Iterable[Pod]) -> None:
-    """Lift the gates of those of these pods that may start."""
-    for pod in let_start(ledger, pods):
+async def lift(api: Api, grants: GrantTable, pods: Iterable[Pod]) -> None:
+    """Lift the gates of the pods that may start."""
+    for pod in start_allowed(grants, pods):
         try:
             await _lift(api, pod)
-            ledger.keep(pod)
+            grants.keep(pod)
         except ApiError as error:
             log.warning("cannot lift the gate of %s: %s", pod.metadata.key, error)
-            ledger.release(pod)
+            grants.release(pod)
 
 
 async def _lift(api: Api, pod: Pod) -> None:

@@ -1,38 +1,44 @@
-"""What each namespace may use now, of what it deserves and of what is idle: never more than is free or held already,
-and in whole pods.
+"""What each namespace may use now: its deserved share, and idle amounts that are lent. Never more than is free or held
+already, and in whole pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairlead.arbitrator.books import Books, Kind
+from fairlead.arbitrator.accounting import Accounting, RequestVector
 from fairlead.arbitrator.objects import Consumer
 from fairlead.arbitrator.outcomes import Amounts
-from fairlead.arbitrator.said import Said
+from fairlead.arbitrator.policy_inputs import PolicyInputs
 from fairlead.fairshare.handoff import Holding, Queue, granted, startable
 
 
 class Granting:
-    """One hand-over; amounts by namespace and resource."""
+    """Works out the grants of one cycle; amounts by namespace and resource."""
 
     def __init__(
         self,
-        said: Said,
-        books: Books,
+        inputs: PolicyInputs,
+        accounting: Accounting,
         deserved: Mapping[str, Amounts],
         used: Mapping[str, Amounts],
-        stuck: Mapping[str, Mapping[Kind, int]],
+        stuck: Mapping[str, Mapping[RequestVector, int]],
     ) -> None:
-        """`stuck`: how many pods of a namespace find no node, whoever goes."""
-        self._said, self._books, self._deserved, self._used, self._stuck = said, books, deserved, used, stuck
+        """`stuck`: by namespace, how many pods fit on no node whatever is evicted."""
+        self._inputs, self._accounting, self._deserved, self._used, self._stuck = (
+            inputs,
+            accounting,
+            deserved,
+            used,
+            stuck,
+        )
 
     def run(self) -> dict[str, dict[str, int]]:
-        deserved, capacity = self._deserved, self._said.capacity
-        free = {name: max(amount - self._books.occupied.get(name, 0), 0) for name, amount in capacity.items()}
+        deserved, capacity = self._deserved, self._inputs.capacity
+        free = {name: max(amount - self._accounting.occupied.get(name, 0), 0) for name, amount in capacity.items()}
         fluid = {name: self._hand_over(name, free[name]) for name in capacity}
         allowed = {name: {resource: fluid[resource][name] for resource in fluid} for name in deserved}
-        queues = [self._queue(consumer, allowed[consumer.metadata.namespace]) for consumer in self._said.consumers]
+        queues = [self._queue(consumer, allowed[consumer.metadata.namespace]) for consumer in self._inputs.consumers]
         more = startable(queues, free, capacity)
         for queue in queues:
             name, mine = queue.name, allowed[queue.name]
@@ -45,19 +51,19 @@ class Granting:
     def _hand_over(self, resource: str, free: int) -> dict[str, int]:
         held = {name: amounts.get(resource, 0) for name, amounts in self._used.items()}
         holdings = {}
-        for consumer in self._said.consumers:
+        for consumer in self._inputs.consumers:
             name, weight = consumer.metadata.namespace, max(consumer.spec.weight, 0)
             holdings[name] = Holding(self._deserved[name][resource], held[name], weight, consumer.spec.unlimited)
         available = free + sum(held.values())
         return {name: int(amount) for name, amount in granted(holdings, available).items()}
 
     def _queue(self, consumer: Consumer, allowed: Amounts) -> Queue:
-        said, spec, name = self._said, consumer.spec, consumer.metadata.namespace
-        account, without = self._books.account(name), self._stuck.get(name, {})
+        inputs, spec, name = self._inputs, consumer.spec, consumer.metadata.namespace
+        account, without = self._accounting.account(name), self._stuck.get(name, {})
         waiting, stuck = list[tuple[Amounts, int]](), list[tuple[Amounts, int]]()
-        for kind, count in account.waiting().items():
-            without_node = min(without.get(kind, 0), count)
-            need = said.counted(dict(kind))
+        for vector, count in account.waiting().items():
+            without_node = min(without.get(vector, 0), count)
+            need = inputs.counted(dict(vector))
             waiting.append((need, count - without_node))
             stuck.append((need, without_node))
         return Queue(
@@ -65,14 +71,14 @@ class Granting:
             self._used[name],
             allowed,
             self._deserved[name],
-            self._deserved[name] if self._is_capped_above(consumer) else said.hard[name],
+            self._deserved[name] if self._is_capped_above(consumer) else inputs.hard[name],
             waiting,
             stuck,
             max(spec.weight, 0),
-            said.counted(said.reserved[name]) if spec.reserved_policy == "Hold" else {},
+            inputs.counted(inputs.reserved[name]) if spec.reserved_policy == "Hold" else {},
             spec.unlimited,
         )
 
     def _is_capped_above(self, consumer: Consumer) -> bool:
-        """Whether a group over it has a bound: then nothing is lent to it, for it could break that."""
-        return any(self._said.groups[name].spec.hard for name in self._said.above(consumer))
+        """Whether a group above it has `hard`: then nothing is lent to it, because that could exceed the bound."""
+        return any(self._inputs.groups[name].spec.hard for name in self._inputs.above(consumer))

@@ -1,7 +1,7 @@
-"""The extender's Service leads to whoever leads: only that one knows who was let start.
+"""Points the extender's Service at the leading replica: only the leader knows which pods were allowed to start.
 
-Kubernetes has no Service for leaders: readiness would keep a Deployment from ever being complete. So the Service has no
-selector, and its only endpoint is written here, by every new leader over that of the last.
+Kubernetes has no Service for leaders, and unready followers would keep the Deployment from ever completing. So the
+Service has no selector, and every new leader writes its only EndpointSlice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def take_over(api: Api, namespace: str, service: str, address: str, port: int) -> None:
-    """Let that Service lead to this address. Returns once it does; what is in the way is logged and tried again."""
+    """Point the Service at this address. Returns once it does; failures are logged and tried again."""
     found = _slice(service, address, port)
     while True:
         try:

@@ -1,8 +1,8 @@
 """The documents' manifests as they are written: their group is misspelt (S2-11).
 
-A Consumer of that group is a request: its spec is copied to the namespace's Consumer whenever it changes, and what
-anybody writes there afterwards stands until it changes again. When it is deleted, what was copied goes, but for what
-was written afterwards. Its plural is another, so that `kubectl get consumers` means one thing.
+The spec of a Consumer of that group is copied to the namespace's Consumer whenever it changes; later edits there stand
+until the next change. When it is deleted, the copied fields go, except those that were edited since. Its plural
+differs, so that `kubectl get consumers` is unambiguous.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairlead.api.verbs import Api, PatchType
 from fairlead.arbitrator.objects import CONSUMERS, MISSPELT_GROUP, Consumer, default_consumer, new_consumer
 from fairlead.client.informer import Informer
 
-#: On a Consumer: which state of its legacy Consumer it was copied from, and its spec then.
+#: Annotation on a Consumer: the uid and generation of the legacy Consumer that was copied, and its spec then.
 COPIED: Final = f"{MISSPELT_GROUP}/copied"
 _NOTHING: Final[tuple[str, Obj]] = ("", {})
 
@@ -27,45 +27,45 @@ log = logging.getLogger(__name__)
 
 
 async def copy(api: Api, legacy_consumers: Informer[Consumer], consumers: Iterable[Consumer]) -> None:
-    """Carry over what has changed; a refusal is logged, and tried again when something changes."""
-    for known in consumers:
-        legacy, copied = legacy_consumers.get(known.metadata.key), known.metadata.annotations.get(COPIED)
+    """Copy what has changed; a refusal is logged, and tried again when something changes."""
+    for consumer in consumers:
+        legacy, copied = legacy_consumers.get(consumer.metadata.key), consumer.metadata.annotations.get(COPIED)
         if legacy is None and copied is None:
             continue
         state, before = _read(copied)
         try:
             if legacy is None:
-                await _write(api, known, _without(known, before), None)
+                await _write(api, consumer, _without(consumer, before), None)
             elif state != (now := f"{legacy.metadata.uid}/{legacy.metadata.generation}"):
-                spec = _spec_of(legacy)
-                await _write(api, known, spec, msgspec.json.encode((now, spec)).decode())
+                spec = _own_spec(legacy)
+                await _write(api, consumer, spec, msgspec.json.encode((now, spec)).decode())
         except ApiError as error:
-            log.warning("cannot copy the misspelt Consumer of %s: %s", known.metadata.namespace, error)
+            log.warning("cannot copy the misspelt Consumer of %s: %s", consumer.metadata.namespace, error)
 
 
-def _spec_of(consumer: Consumer) -> Obj:
+def _own_spec(consumer: Consumer) -> Obj:
     return {key: value for key, value in msgspec.to_builtins(consumer.spec).items() if value is not None}
 
 
-def _without(known: Consumer, copied: Obj) -> Obj:
-    """What the Consumer says by itself; else what it would say without a legacy Consumer."""
-    spec = _spec_of(known)
+def _without(consumer: Consumer, copied: Obj) -> Obj:
+    """The spec without what was copied: defaults take the place of fields that were not edited since."""
+    spec = _own_spec(consumer)
     own = {key: value for key, value in spec.items() if key not in copied or value != copied[key]}
-    default: Obj = new_consumer(default_consumer(known.metadata.namespace))["spec"]
+    default: Obj = new_consumer(default_consumer(consumer.metadata.namespace))["spec"]
     return default | own
 
 
 def _read(copied: str | None) -> tuple[str, Obj]:
-    """The annotation is in everybody's reach: nonsense says nothing."""
+    """Anybody may write the annotation: one that does not decode counts as empty."""
     try:
         return _copied_of(copied or "")
     except (msgspec.DecodeError, UnicodeEncodeError):
         return _NOTHING
 
 
-async def _write(api: Api, known: Consumer, spec: Obj, copied: str | None) -> None:
-    """As a whole: what is not said any more must not stay."""
-    meta = known.metadata
+async def _write(api: Api, consumer: Consumer, spec: Obj, copied: str | None) -> None:
+    """Replaces the whole spec, so that fields that are gone do not stay."""
+    meta = consumer.metadata
     annotations = {key: text for key, text in meta.annotations.items() if key != COPIED}
     patch = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version},

@@ -1,6 +1,6 @@
 """Metrics of the arbitrator: what each namespace deserves and uses, what is taken back, and what a cycle costs.
 
-Amounts are kept as the cycle found them and told when somebody asks, in Prometheus' base units (cores, bytes).
+The outcomes of the last cycle are exported on scrape, in Prometheus' base units (cores, bytes).
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead.arbitrator.outcomes import Outcome
+from fairlead.arbitrator.outcomes import ShareOutcome
 from fairlead.runtime.metrics import HoldsCollector
 
 _PREFIX: Final = "fairlead_arbitrator_"
 _CYCLE_SECONDS: Final = tuple(0.001 * 2**power for power in range(14))
-_AMOUNTS: Final[Mapping[str, tuple[str, Callable[[Outcome], Mapping[str, int]]]]] = {
-    "request": ("What all pods of the namespace ask for.", lambda account: account.request),
-    "deserved": ("What the namespace is allotted in total.", lambda account: account.deserved),
-    "granted": ("What the namespace may use now.", lambda account: account.granted),
-    "used": ("What pods of the namespace that are on nodes hold.", lambda account: account.used),
-    "borrowed": ("What is used beyond what is reserved.", lambda account: account.borrowed),
+_AMOUNTS: Final[Mapping[str, tuple[str, Callable[[ShareOutcome], Mapping[str, int]]]]] = {
+    "request": ("What all pods of the namespace ask for.", lambda outcome: outcome.request),
+    "deserved": ("What the namespace is allotted in total.", lambda outcome: outcome.deserved),
+    "granted": ("What the namespace may use now.", lambda outcome: outcome.granted),
+    "used": ("What pods of the namespace that are on nodes hold.", lambda outcome: outcome.used),
+    "borrowed": ("What is used beyond what is reserved.", lambda outcome: outcome.borrowed),
 }
 
 
@@ -30,15 +30,15 @@ class _Shares(Collector):
     """The outcomes of the last cycle."""
 
     def __init__(self) -> None:
-        self.outcomes: Mapping[str, Outcome] = {}
+        self.outcomes: Mapping[str, ShareOutcome] = {}
 
     def collect(self) -> Iterator[Metric]:
         for name, (text, amounts_of) in _AMOUNTS.items():
-            told = GaugeMetricFamily(_PREFIX + name, text, labels=["namespace", "resource"])
+            gauge = GaugeMetricFamily(_PREFIX + name, text, labels=["namespace", "resource"])
             for namespace, outcome in self.outcomes.items():
                 for resource, amount in amounts_of(outcome).items():
-                    told.add_metric([namespace, resource], amount / 1000 if resource == "cpu" else amount)
-            yield told
+                    gauge.add_metric([namespace, resource], amount / 1000 if resource == "cpu" else amount)
+            yield gauge
         share = GaugeMetricFamily(
             f"{_PREFIX}dominant_share", "The largest share of anything, by its weight.", labels=["namespace"]
         )
@@ -52,8 +52,8 @@ class _Shares(Collector):
         yield overused
 
 
-class Metrics:
-    """What an arbitrator counts."""
+class ArbitratorMetrics:
+    """The metrics of one arbitrator, and their registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -85,19 +85,19 @@ class Metrics:
             registry=self.registry,
         )
 
-    def cycle(self, seconds: float, outcomes: Mapping[str, Outcome]) -> None:
-        """A cycle took so long and found this."""
+    def cycle(self, seconds: float, outcomes: Mapping[str, ShareOutcome]) -> None:
+        """A cycle ended with these outcomes."""
         self._cycles.observe(seconds)
         self._shares.outcomes = outcomes
 
     def evicted(self, namespace: str, result: str) -> None:
-        """A pod of that namespace was asked to go."""
+        """An eviction of a pod of that namespace was requested."""
         self._evictions.labels(namespace, result).inc()
 
     def reclaimed(self, namespace: str, result: str) -> None:
-        """For a pod of that namespace others were evicted; whether that helped it."""
+        """Whether evictions for a pod of that namespace helped it."""
         self._reclaims.labels(namespace, result).inc()
 
     def proposed(self, namespace: str) -> None:
-        """That namespace was told what will be taken back."""
+        """That namespace was given notice."""
         self._proposals.labels(namespace).inc()

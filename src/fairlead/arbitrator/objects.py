@@ -1,8 +1,7 @@
-"""The arbitrator's kinds: what an administrator says (Consumer, ConsumerGroup, ArbitratorPolicy), and what is answered
-(Allocation).
+"""The arbitrator's kinds: Consumer, ConsumerGroup and ArbitratorPolicy are its input, Allocation is its output.
 
-Amounts are texts as they were written: quantities by quota names (`requests.cpu`; plain `cpu` means the same, S2-20),
-or percentages of the cluster.
+Amounts are kept as they were written: quantities by quota name (`requests.cpu`; plain `cpu` means the same, S2-20), or
+percentages of the cluster.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ GROUP: Final = "kube-arbitrator.incubator.k8s.io"
 #: How the documents' manifests spell it (S2-11).
 MISSPELT_GROUP: Final = "kuabe-arbitrator.incubator.k8s.io"
 VERSION: Final = "v1"
-#: There is one Consumer and one Allocation in a namespace, of this name.
+#: The name of the only Consumer and the only Allocation of a namespace.
 THE_NAME: Final = "defaults"
 SYSTEM_NAMESPACE: Final = "kube-system"
-#: The scheduling gate that the arbitrator lifts, where the scheduler cannot be told to ask; and what it notes then.
+#: The scheduling gate that the arbitrator lifts where the scheduler does not ask it; and the annotation that it leaves.
 GATE: Final = f"{GROUP}/allocation"
 GRANTED: Final = f"{GROUP}/granted"
 _SHORTEST_CYCLE: Final = 0.1
@@ -59,9 +58,9 @@ class ShareSpec(View):
 
 class ConsumerSpec(ShareSpec):
     unlimited: bool = False
-    #: Between the notice that pods must go and their eviction.
+    #: Between the eviction notice and the eviction.
     eviction_grace: str = "30s"
-    #: Pods that run for less are left alone.
+    #: Pods that have run for less are not evicted.
     min_runtime: str = "0s"
 
 
@@ -70,13 +69,13 @@ class Consumer(Object):
 
 
 def default_consumer(namespace: str) -> Consumer:
-    """Of a namespace that has none: no bound, no guarantee (S2-17); the system's own gets what it asks for (S2-28)."""
+    """The Consumer of a namespace without one: no bound, no guarantee (S2-17); kube-system is unlimited (S2-28)."""
     spec = ConsumerSpec(unlimited=namespace == SYSTEM_NAMESPACE)
     return Consumer(metadata=ObjectMeta(name=THE_NAME, namespace=namespace), spec=spec)
 
 
 def new_consumer(consumer: Consumer) -> Obj:
-    """As it is created; the schema fills in the rest."""
+    """The body to create it with; the schema's defaults fill in the rest."""
     meta = consumer.metadata
     spec: Obj = {"unlimited": True} if consumer.spec.unlimited else {}
     return {"metadata": {"name": meta.name, "namespace": meta.namespace}, "spec": spec}
@@ -136,8 +135,8 @@ class Proposal(View):
     beneficiaries: tuple[str, ...] = ()
 
 
-class BackOff(View):
-    """That others took the room that was made, so often in a row, and until when none is made."""
+class BackOffStatus(View):
+    """Room that was made went to others, `failures` times in a row; nothing is reclaimed before `until`."""
 
     failures: int = 0
     until: str = ""
@@ -156,7 +155,7 @@ class AllocationStatus(View):
     bottleneck: str = ""
     overused_since: str | None = None
     proposal: Proposal | None = None
-    back_off: BackOff | None = None
+    back_off: BackOffStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairlead.api.objects import Obj
-from fairlead.arbitrator.amounts import written
+from fairlead.arbitrator.amounts import format_amounts
 
 #: By resource, in whole numbers; cpu in milli.
 Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is answered to one namespace, or to a group of them."""
+class ShareOutcome:
+    """The outcome of a namespace, or of a group."""
 
     request: Amounts
     deserved: Amounts
     used: Amounts
-    #: What of it is not on its way out.
+    #: The part of `used` that is not leaving.
     staying: Amounts
     granted: Amounts = field(default_factory=dict)
     reserved: Amounts = field(default_factory=dict)
@@ -49,21 +49,21 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The outcome of a cycle."""
+    """What a cycle decides for all namespaces and groups."""
 
     capacity: Amounts
-    namespaces: Mapping[str, Outcome]
-    groups: Mapping[str, Outcome]
+    namespaces: Mapping[str, ShareOutcome]
+    groups: Mapping[str, ShareOutcome]
 
 
-def told(outcome: Outcome, prefix: str) -> Obj:
+def encode_amounts(outcome: ShareOutcome, prefix: str) -> Obj:
     """The amounts as an Allocation shows them."""
     return {
-        "request": written(outcome.request, prefix),
-        "deserved": written(outcome.deserved, prefix),
-        "granted": written(outcome.granted, prefix),
-        "used": written(outcome.used, prefix),
-        "borrowed": written(outcome.borrowed, prefix),
+        "request": format_amounts(outcome.request, prefix),
+        "deserved": format_amounts(outcome.deserved, prefix),
+        "granted": format_amounts(outcome.granted, prefix),
+        "used": format_amounts(outcome.used, prefix),
+        "borrowed": format_amounts(outcome.borrowed, prefix),
         "dominantShare": outcome.dominant_share,
         "bottleneck": outcome.bottleneck,
     }

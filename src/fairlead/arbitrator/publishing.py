@@ -1,4 +1,4 @@
-"""What the arbitrator writes: Allocations and the status of groups; only what says something new."""
+"""Writes Allocations and the status of groups, if they changed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.amounts import REQUESTS, written
-from fairlead.arbitrator.books import Books, total
+from fairlead.arbitrator.accounting import Accounting, total
+from fairlead.arbitrator.amounts import REQUESTS, format_amounts
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -24,15 +24,15 @@ from fairlead.arbitrator.objects import (
     Consumer,
     ConsumerGroup,
 )
-from fairlead.arbitrator.outcomes import Outcome, told
-from fairlead.arbitrator.trials import Caution
+from fairlead.arbitrator.outcomes import ShareOutcome, encode_amounts
+from fairlead.arbitrator.trials import ReclaimBackOff
 from fairlead.client.informer import Informer
 from fairlead.runtime import clock
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """That pods must go, and when."""
+class EvictionNotice:
+    """Which pods of a namespace will be evicted, when, and for whom."""
 
     #: Of each victim, by uid.
     deadlines: Mapping[str, float]
@@ -41,7 +41,7 @@ class Notice:
 
     @property
     def deadline(self) -> float:
-        """When the first of them goes."""
+        """When the first of them is evicted."""
         return min(self.deadlines.values())
 
     def encode(self) -> Obj:
@@ -61,85 +61,86 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All that is said of one namespace."""
+class AllocationReport:
+    """What the Allocation of one namespace shows."""
 
     consumer: Consumer
-    outcome: Outcome
-    notice: Notice | None = None
+    outcome: ShareOutcome
+    notice: EvictionNotice | None = None
     #: Why nothing can be taken back: reason and message.
     blocked: tuple[str, str] | None = None
-    #: What was taken back for it did not help.
-    caution: Caution | None = None
+    #: Set if what was taken back for it did not help.
+    back_off: ReclaimBackOff | None = None
 
 
-class _Written:
-    """What was written to the objects of one kind, by key, and whether that is still there."""
+class _PublishedObjects:
+    """What we wrote to the objects of one kind, by key, and whether somebody else changed it since."""
 
     def __init__(self, informer: Informer[Allocation] | Informer[ConsumerGroup]) -> None:
         self._informer = informer
-        self.said: dict[str, Obj] = {}
+        self.bodies: dict[str, Obj] = {}
         self.versions: dict[str, str] = {}
         #: The keys of those that somebody else has written or deleted since.
         self.edited: set[str] = set()
-        self._heard: set[str] = set()
-        informer.subscribe(self._hear)
+        self._changed: set[str] = set()
+        informer.subscribe(self._on_event)
 
-    def _hear(self, old: Object | None, new: Object | None) -> None:
-        either = new or old
-        assert either is not None
-        self._heard.add(either.metadata.key)
+    def _on_event(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        assert obj is not None
+        self._changed.add(obj.metadata.key)
 
     def has_been_edited(self) -> bool:
         """Whether somebody else has written or deleted any since."""
-        heard, self._heard = self._heard, set()
-        edited = [key for key in heard if key in self.said and self._is_edited(key)]
+        changed, self._changed = self._changed, set()
+        edited = [key for key in changed if key in self.bodies and self._is_edited(key)]
         self.edited.update(edited)
         return bool(edited)
 
-    def says(self, key: str, now: Obj) -> bool:
-        """Whether that is there already."""
-        return key not in self.edited and self.said.get(key) == now
+    def is_current(self, key: str, body: Obj) -> bool:
+        """Whether the server has that body already."""
+        return key not in self.edited and self.bodies.get(key) == body
 
-    def wrote(self, key: str, now: Obj) -> None:
-        self.said[key] = now
+    def record(self, key: str, body: Obj) -> None:
+        """That body was written."""
+        self.bodies[key] = body
         self.edited.discard(key)
 
     def forget(self, key: str) -> None:
-        """It is not known what is there."""
-        self.said.pop(key, None)
+        """What the server has is unknown: write it next time."""
+        self.bodies.pop(key, None)
         self.edited.discard(key)
 
     def retain(self, keys: Container[str]) -> None:
-        """The others are gone."""
+        """Forget all other keys."""
         for key in [key for key in self.versions if key not in keys]:
             self.forget(key)
             del self.versions[key]
 
     def _is_edited(self, key: str) -> bool:
-        """What is heard may be older than what was written last."""
+        """The event may be older than our last write, so the versions are compared."""
         known = self._informer.get(key)
         return known is None or int(known.metadata.resource_version) > int(self.versions[key])
 
 
 class Publisher:
-    """Keeps the Allocations and groups as the last cycle found them."""
+    """Keeps Allocations and the status of groups as the last cycle decided them."""
 
     def __init__(
-        self, api: Api, allocations: Informer[Allocation], groups: Informer[ConsumerGroup], books: Books
+        self, api: Api, allocations: Informer[Allocation], groups: Informer[ConsumerGroup], accounting: Accounting
     ) -> None:
-        self._api, self._allocations, self._books = api, allocations, books
-        self._written, self._groups = _Written(allocations), _Written(groups)
+        self._api, self._allocations, self._accounting = api, allocations, accounting
+        self._written, self._groups = _PublishedObjects(allocations), _PublishedObjects(groups)
         self._overused_since: dict[str, str] = {}
 
-    async def publish(self, report: Report, prefix: str = REQUESTS) -> None:
-        """Write the Allocation, if it says something new."""
+    async def publish(self, report: AllocationReport, prefix: str = REQUESTS) -> None:
+        """Write the Allocation, if it changed."""
         consumer, namespace = report.consumer, report.consumer.metadata.namespace
         status = self._status(namespace, report, prefix)
         spec = {"hard": consumer.spec.hard, "reserved": consumer.spec.reserved, "deserved": status["deserved"]}
         now: Obj = {"spec": spec, "status": status}
         key = _key(namespace)
-        if self._written.says(key, now):
+        if self._written.is_current(key, now):
             return
         try:
             await self._write(namespace, now)
@@ -148,25 +149,25 @@ class Publisher:
                 self._written.forget(key)
                 return
             raise
-        self._written.wrote(key, now)
+        self._written.record(key, now)
 
     async def confirm(self, namespace: str) -> bool:
         """Whether the Allocation is still as it was written here. If not, another arbitrator is at work."""
-        written, key = self._written, _key(namespace)
-        test = [{"op": "test", "path": "/metadata/resourceVersion", "value": written.versions.get(key, "")}]
-        status = {"op": "add", "path": "/status", "value": written.said.get(key, {}).get("status", {})}
+        published, key = self._written, _key(namespace)
+        test = [{"op": "test", "path": "/metadata/resourceVersion", "value": published.versions.get(key, "")}]
+        status = {"op": "add", "path": "/status", "value": published.bodies.get(key, {}).get("status", {})}
         try:
             await self._patch(namespace, [*test, status], "status")
         except ApiError:
-            written.forget(key)
+            published.forget(key)
             return False
         return True
 
-    async def publish_group(self, name: str, outcome: Outcome, prefix: str = REQUESTS) -> None:
+    async def publish_group(self, name: str, outcome: ShareOutcome, prefix: str = REQUESTS) -> None:
         """Write the status of a group."""
         amounts = {"request": outcome.request, "deserved": outcome.deserved, "used": outcome.used}
-        status = {key: written(value, prefix) for key, value in amounts.items()}
-        if self._groups.says(name, status):
+        status = {key: format_amounts(value, prefix) for key, value in amounts.items()}
+        if self._groups.is_current(name, status):
             return
         patch = [{"op": "add", "path": "/status", "value": status}]
         try:
@@ -174,31 +175,31 @@ class Publisher:
         except NotFound:
             self._groups.forget(name)
             return
-        self._groups.wrote(name, status)
+        self._groups.record(name, status)
         self._groups.versions[name] = found.view(ConsumerGroup).metadata.resource_version
 
     def forget(self) -> None:
-        """Write everything anew: nobody knows what is there."""
-        self._written.said.clear()
-        self._groups.said.clear()
+        """Write everything anew in the next cycle: what the server has is unknown."""
+        self._written.bodies.clear()
+        self._groups.bodies.clear()
 
     def has_been_edited(self) -> bool:
-        """Whether what was published is not there any more; the next to publish puts that right (S2-18)."""
+        """Whether somebody else changed what was published; the next `publish` puts it right (S2-18)."""
         has_edited_group = self._groups.has_been_edited()
         return self._written.has_been_edited() or has_edited_group
 
     def retain(self, namespaces: Iterable[str], groups: Container[str]) -> None:
-        """Nothing is published about others any more."""
+        """Forget all other namespaces and groups."""
         self._written.retain(frozenset(map(_key, namespaces)))
         self._groups.retain(groups)
 
-    def _status(self, namespace: str, report: Report, prefix: str) -> Obj:
+    def _status(self, namespace: str, report: AllocationReport, prefix: str) -> Obj:
         known = self._allocations.get(_key(namespace))
-        status = told(report.outcome, prefix) | {
+        status = encode_amounts(report.outcome, prefix) | {
             "overusedSince": self._since(namespace, report.outcome, known),
-            "reclaiming": written(self._reclaiming(namespace, report), prefix),
+            "reclaiming": format_amounts(self._reclaiming(namespace, report), prefix),
             "proposal": report.notice.encode() if report.notice else None,
-            "backOff": report.caution.encode() if report.caution and report.caution.failures else None,
+            "backOff": report.back_off.encode() if report.back_off and report.back_off.failures else None,
         }
         conditions = self._conditions_before(_key(namespace), known)
         for condition in _conditions(report, prefix):
@@ -206,15 +207,15 @@ class Publisher:
         return status | {"conditions": conditions}
 
     def _conditions_before(self, key: str, known: Allocation | None) -> list[Obj]:
-        """Those that were written here. Of what another arbitrator has written since, the earlier times count: two that
-        are at work would put each other right for ever.
+        """The conditions as we wrote them last, with the earlier of the transition times where another arbitrator wrote
+        the same condition since: otherwise two active arbitrators would overwrite each other for ever.
         """
         stored = {
             condition.type: msgspec.to_builtins(condition)
             for condition in (known.status.conditions if known is not None else ())
             if condition.type in _TYPES
         }
-        own: list[Obj] | None = self._written.said.get(key, {}).get("status", {}).get("conditions")
+        own: list[Obj] | None = self._written.bodies.get(key, {}).get("status", {}).get("conditions")
         if own is None or key not in self._written.edited:
             return own if own is not None else list(stored.values())
         return [
@@ -226,15 +227,15 @@ class Publisher:
             for condition in own
         ]
 
-    def _reclaiming(self, namespace: str, report: Report) -> Mapping[str, int]:
-        """What the victims hold, and those that are on their way out."""
-        amounts = total(self._books.account(namespace).leaving)
+    def _reclaiming(self, namespace: str, report: AllocationReport) -> Mapping[str, int]:
+        """What victims on notice and terminating pods hold."""
+        amounts = total(self._accounting.account(namespace).leaving)
         for pod in report.notice.victims if report.notice else ():
-            for name, amount in self._books.kind(pod):
+            for name, amount in self._accounting.vector(pod):
                 amounts[name] = amounts.get(name, 0) + amount
         return {name: amount for name, amount in amounts.items() if name in report.outcome.deserved}
 
-    def _since(self, namespace: str, outcome: Outcome, known: Allocation | None) -> str | None:
+    def _since(self, namespace: str, outcome: ShareOutcome, known: Allocation | None) -> str | None:
         if not outcome.over:
             self._overused_since.pop(namespace, None)
             return None
@@ -252,7 +253,7 @@ class Publisher:
         await self._patch(namespace, [{"op": "add", "path": "/status", "value": now["status"]}], "status")
 
     async def _patch(self, namespace: str, patch: list[Obj], subresource: str = "") -> None:
-        """As a whole: what is not said any more must not stay."""
+        """Replaces spec or status as a whole, so that fields that are gone do not stay."""
         found = await self._api.patch(ALLOCATIONS, THE_NAME, namespace, patch, PatchType.JSON, subresource=subresource)
         self._written.versions[_key(namespace)] = found.view(Allocation).metadata.resource_version
 
@@ -264,35 +265,35 @@ def _key(namespace: str) -> str:
 _TYPES: Final = frozenset({"Overused", "ReservedUnsatisfiable", "ReclaimBlocked", "ReclaimFutile", "HardAboveQuota"})
 
 
-def _conditions(report: Report, prefix: str) -> list[Obj]:
+def _conditions(report: AllocationReport, prefix: str) -> list[Obj]:
     outcome = report.outcome
-    over = ", ".join(f"{name} by {amount}" for name, amount in written(outcome.over, prefix).items())
+    over = ", ".join(f"{name} by {amount}" for name, amount in format_amounts(outcome.over, prefix).items())
     short = "the cluster has less than is reserved; every guarantee is cut in proportion"
     clamped = f"the ResourceQuotas of the namespace allow less than hard of {', '.join(outcome.clamped)}"
     return [
         _condition("Overused", "UsesMoreThanDeserved" if outcome.over else "", f"uses too much of {over}"),
         _condition("ReservedUnsatisfiable", "" if outcome.is_reserved_met else "NotEnough", short),
         _condition("ReclaimBlocked", *(report.blocked or ("", ""))),
-        _condition("ReclaimFutile", *_futile(report.caution)),
+        _condition("ReclaimFutile", *_futile(report.back_off)),
         _condition("HardAboveQuota", "QuotaIsLower" if outcome.clamped else "", clamped),
     ]
 
 
-def _futile(caution: Caution | None) -> tuple[str, str]:
-    return ("OthersTookTheRoom", futility(caution)) if caution is not None and caution.failures else ("", "")
+def _futile(back_off: ReclaimBackOff | None) -> tuple[str, str]:
+    return ("OthersTookTheRoom", futility(back_off)) if back_off is not None and back_off.failures else ("", "")
 
 
-def futility(caution: Caution) -> str:
-    """That it does not help to take anything back for a namespace, and what would."""
-    times = "" if caution.failures == 1 else f", {caution.failures} times in a row"
+def futility(back_off: ReclaimBackOff) -> str:
+    """The message that reclaiming for a namespace does not help, and what would."""
+    times = "" if back_off.failures == 1 else f", {back_off.failures} times in a row"
     return (
-        f"room was made for {caution.beneficiary}, and others took it{times}; nothing more is taken back for its "
-        f"namespace before {clock.timestamp(caution.until)}. Do all schedulers ask the arbitrator, or are pods gated?"
+        f"room was made for {back_off.beneficiary}, and others took it{times}; nothing more is taken back for its "
+        f"namespace before {clock.timestamp(back_off.until)}. Do all schedulers ask the arbitrator, or are pods gated?"
     )
 
 
 def _condition(type_: str, reason: str, message: str) -> Obj:
-    """True for a reason, or False."""
+    """A condition that is True if there is a reason, else False."""
     if reason:
         return {"type": type_, "status": "True", "reason": reason, "message": message}
     return {"type": type_, "status": "False", "reason": "AsItShouldBe", "message": ""}

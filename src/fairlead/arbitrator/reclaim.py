@@ -1,8 +1,8 @@
-"""Who has to go, and for whom: a pure plan, made anew in every cycle until it is carried out.
+"""The reclaim plan: which pods are evicted, and for which waiting pods. Pure, and made anew in every cycle.
 
-Nobody goes for nothing. There must be a pod that its namespace deserves and that waits, and it must fit on a node once
-the victims are gone. Victims hold what others deserve; which of them, `fairshare.victims` says, and whoever turns out
-not to be needed for that pod stays. So a victim that comes back is not deserved, and the next cycle evicts nobody.
+A pod is evicted only for a waiting pod that its namespace deserves and that fits on a node once the victims are gone.
+Victims come from namespaces that use more than they deserve; `fairshare.victims` orders them, and those that the pod
+does not need after all are kept. A victim that is recreated is over its share, so the next cycle evicts nobody for it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.books import Kind, in_line
+from fairlead.arbitrator.accounting import RequestVector, queue_order
 from fairlead.arbitrator.outcomes import Amounts, Division
-from fairlead.arbitrator.spare import Holdings, Spare, Unit
+from fairlead.arbitrator.reclaimable import ReclaimablePods, ReclaimInputs, Unit
 from fairlead.arbitrator.trials import Trials
 from fairlead.fairshare.claims import dominant
 from fairlead.fairshare.orders import Standing, by_need
@@ -28,27 +28,27 @@ from fairlead.runtime import clock
 MOST_TRIALS: Final = 128
 #: Nodes that are tried one by one for a pod.
 _MOST_NODES: Final = 8
-#: After so long, a pod that may start and does not has found no node.
+#: A pod that may start and has waited for so long is taken to have found no node.
 _PATIENCE_SECONDS: Final = 5.0
-#: Reasons for which nothing is taken back, and which time does not change.
+#: Reasons against a reclaim that do not go away with time.
 _FOR_EVER: Final = frozenset({"NotHelpful", "Reserved"})
 
 
-#: Pods that no node tells from each other, but for what is on it: namespace, controller or constraints, requests.
-Alike: TypeAlias = tuple[str, str, Kind]
+#: Pods that fit on the same nodes: namespace, controller (or the scheduling constraints), requests.
+EquivalenceClass: TypeAlias = tuple[str, str, RequestVector]
 
 
-class Room(Protocol):
-    """The scheduler's view of the nodes."""
+class FitChecker(Protocol):
+    """Asks the scheduler's model whether a pod would fit."""
 
     def fits(self, pod: Pod, without: Sequence[Pod], beside: Sequence[tuple[Pod, str]]) -> str:
-        """A node on which the pod would fit if those were gone and these there; empty if there is none."""
+        """A node on which the pod fits, without those pods and beside these; empty if there is none."""
         ...
 
 
 @dataclass(slots=True)
-class Taking:
-    """What is to be taken back from one namespace."""
+class NamespaceReclaim:
+    """What is taken back from one namespace."""
 
     victims: list[Pod] = field(default_factory=list)
     #: The pods, `namespace/name`, that could start then.
@@ -56,67 +56,70 @@ class Taking:
 
 
 @dataclass(slots=True)
-class Plan:
-    """By namespace."""
+class ReclaimPlan:
+    """What one cycle wants to evict, and why it cannot evict more. All maps are by namespace unless they say
+    otherwise.
+    """
 
-    takings: dict[str, Taking] = field(default_factory=dict)
-    #: Why nothing can be taken, although somebody waits for it: reason and message.
+    reclaims: dict[str, NamespaceReclaim] = field(default_factory=dict)
+    #: Why nothing can be taken back although a pod waits for it: reason and message.
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
-    #: How many pods of each kind no eviction would help: no node has room for them, whoever goes. What they deserve, or
-    #: were lent, may be lent to others meanwhile.
-    stuck: dict[str, dict[Kind, int]] = field(default_factory=dict)
-    #: Which they are.
-    stuck_alike: frozenset[Alike] = frozenset()
+    #: How many pods fit on no node whatever is evicted. What they deserve is lent to other namespaces meanwhile.
+    stuck: dict[str, dict[RequestVector, int]] = field(default_factory=dict)
+    #: The equivalence classes of those pods.
+    stuck_classes: frozenset[EquivalenceClass] = frozenset()
 
-    #: For whom each victim goes, by its uid, and with how many others.
+    #: By the victim's uid: the pod that it is evicted for, and how many victims that pod needs in all.
     for_whom: dict[str, tuple[Pod, int]] = field(default_factory=dict)
-    #: The namespaces for which room was made in vain: for which of their pods, and who else lost it (uids).
+    #: Where the reclaimed room went to others: the beneficiary's key, and the uids of pods that lost theirs with it.
     futile: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
-    #: Whether it may be another one in a moment, although nothing happens. (When a back-off ends, `Trials` knows.)
+    #: Whether the plan may change as time passes, without an event. (`Trials` knows when back-offs end.)
     is_early: bool = False
 
     @property
     def victims(self) -> list[Pod]:
-        return [pod for taking in self.takings.values() for pod in taking.victims]
+        return [pod for reclaim in self.reclaims.values() for pod in reclaim.victims]
 
 
-def plan(scene: Holdings, room: Room, history: Trials, stuck: frozenset[Alike] = frozenset()) -> Plan:
-    """Whom to evict so that pods can start that are deserved. `history`: what came of it before, `stuck`: who was so in
-    the last plan.
+def plan_reclaim(
+    inputs: ReclaimInputs, fit_checker: FitChecker, history: Trials, stuck: frozenset[EquivalenceClass] = frozenset()
+) -> ReclaimPlan:
+    """What to evict so that pods can start that their namespaces deserve. `history`: how earlier evictions turned out;
+    `stuck`: the classes that the last plan found stuck.
     """
-    wanting = _neediest_first(scene)
+    wanting = _neediest_first(inputs)
     if not wanting and not stuck:
-        return Plan()
-    return _Planning(scene, room, history, _most_overused_first(scene.division)).run(wanting, stuck)
+        return ReclaimPlan()
+    return _Planning(inputs, fit_checker, history, _most_overused_first(inputs.division)).run(wanting, stuck)
 
 
 def _most_overused_first(division: Division) -> list[str]:
-    over = {name: account.over for name, account in division.namespaces.items()}
+    over = {name: outcome.over for name, outcome in division.namespaces.items()}
     shares = {name: dominant(amounts, division.capacity) for name, amounts in over.items() if amounts}
     return sorted(shares, key=lambda name: (-shares[name], name))
 
 
-def _neediest_first(scene: Holdings) -> list[str]:
-    """The namespaces in which pods wait that are deserved, or lent."""
+def _neediest_first(inputs: ReclaimInputs) -> list[str]:
+    """The namespaces with waiting pods that they deserve or are lent room for."""
     found: dict[str, Standing] = {}
-    for name, outcome in scene.division.namespaces.items():
+    for name, outcome in inputs.division.namespaces.items():
         limit = outcome.fair_or_lent
-        if any(_is_within(limit, kind, outcome.staying) for kind in scene.books.account(name).waiting()):
-            capacity = scene.division.capacity
+        if any(_is_within(limit, vector, outcome.staying) for vector in inputs.accounting.account(name).waiting()):
+            capacity = inputs.division.capacity
             found[name] = Standing(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
     return by_need(found)
 
 
-def _is_within(limit: Amounts, kind: Kind, held: Amounts) -> bool:
-    """Whether such a pod more is; one that needs nothing of what is divided waits for something else."""
-    need = [(name, amount) for name, amount in kind if name in limit]
+def _is_within(limit: Amounts, vector: RequestVector, held: Amounts) -> bool:
+    """Whether one pod more stays within the limit; False for a pod that requests nothing of what is divided."""
+    need = [(name, amount) for name, amount in vector if name in limit]
     return bool(need) and all(held.get(name, 0) + amount <= limit[name] for name, amount in need)
 
 
-def _held(scene: Holdings, namespace: str) -> dict[str, int]:
-    """What is kept for the namespace while it is idle."""
-    outcome = scene.division.namespaces[namespace]
-    if scene.consumers[namespace].spec.reserved_policy != "Hold":
+def _held(inputs: ReclaimInputs, namespace: str) -> dict[str, int]:
+    """What the `Hold` policy keeps free for the namespace although it does not use it."""
+    outcome = inputs.division.namespaces[namespace]
+    if inputs.consumers[namespace].spec.reserved_policy != "Hold":
         return {}
     kept = {name: min(amount, outcome.deserved.get(name, 0)) for name, amount in outcome.reserved.items()}
     return {name: rest for name, amount in kept.items() if (rest := amount - outcome.used.get(name, 0)) > 0}
@@ -127,35 +130,37 @@ def _has_waited(pod: Pod) -> bool:
 
 
 class _Planning:
-    """One plan in the making."""
+    """One plan while it is being made."""
 
-    def __init__(self, scene: Holdings, room: Room, history: Trials, overused: Sequence[str]) -> None:
-        self._scene, self._room, self._history, self._overused = scene, room, history, overused
-        self._spare = Spare(scene)
-        self._plan = Plan()
+    def __init__(
+        self, inputs: ReclaimInputs, fit_checker: FitChecker, history: Trials, overused: Sequence[str]
+    ) -> None:
+        self._inputs, self._fit_checker, self._history, self._overused = inputs, fit_checker, history, overused
+        self._spare = ReclaimablePods(inputs)
+        self._plan = ReclaimPlan()
         self._placed: list[tuple[Pod, str]] = []
         #: By namespace: for how many pods room is made, or was; and for how many there was room anyway.
         self._made, self._found = Counter[str](), Counter[str]()
         self._leaving = [
             pod
-            for name in scene.division.namespaces
-            if scene.books.account(name).leaving
-            for pod in scene.pods(name)
-            if scene.books.is_leaving(pod.metadata.uid)
+            for name in inputs.division.namespaces
+            if inputs.accounting.account(name).leaving
+            for pod in inputs.pods(name)
+            if inputs.accounting.is_leaving(pod.metadata.uid)
         ]
-        self._held = {name: held for name in scene.consumers if (held := _held(scene, name))}
+        self._held = {name: held for name in inputs.consumers if (held := _held(inputs, name))}
         self._trials = 0
         self._held_on: dict[str, dict[str, int]] | None = None
-        self._hopeless: set[Alike] = set()
-        self._stuck: set[Alike] = set()
+        self._hopeless: set[EquivalenceClass] = set()
+        self._stuck: set[EquivalenceClass] = set()
 
-    def run(self, wanting: Sequence[str], stuck: frozenset[Alike]) -> Plan:
-        """For the pods of these namespaces in their order, as far as they are deserved."""
+    def run(self, wanting: Sequence[str], stuck: frozenset[EquivalenceClass]) -> ReclaimPlan:
+        """Serve the waiting pods of these namespaces, in this order."""
         for name in wanting:
             self._serve(name)
-        for alike in sorted(stuck - self._stuck):
-            self._look_again(alike)
-        self._plan.stuck_alike = frozenset(self._stuck)
+        for pod_class in sorted(stuck - self._stuck):
+            self._look_again(pod_class)
+        self._plan.stuck_classes = frozenset(self._stuck)
         served = {pod.metadata.uid for pod, _ in self._placed}
         for name, (_, lost) in self._plan.futile.items():
             lost += [uid for uid in self._history.of(name) if uid not in served]
@@ -163,62 +168,72 @@ class _Planning:
             self._plan.stuck[name] = self._left_over(name)
         return self._plan
 
-    def _look_again(self, alike: Alike) -> None:
-        """Who was stuck, and is lent nothing for that reason, stays so until there is room."""
+    def _look_again(self, pod_class: EquivalenceClass) -> None:
+        """A class that was stuck is lent nothing, so it is not among the wanting: it stays stuck until a node has
+        room.
+        """
         served = {pod.metadata.uid for pod, _ in self._placed}
-        waiting = [pod for pod in self._scene.waiting(alike[0]) if self._alike(pod) == alike]
+        waiting = [pod for pod in self._inputs.waiting(pod_class[0]) if self._equivalence_class(pod) == pod_class]
         if waiting and not any(pod.metadata.uid in served for pod in waiting) and not self._fits(waiting[0], []):
-            self._stuck.add(alike)
+            self._stuck.add(pod_class)
 
-    def _left_over(self, namespace: str) -> dict[Kind, int]:
-        """The pods that are like those that are stuck, but for those for whom there is room, or will be."""
+    def _left_over(self, namespace: str) -> dict[RequestVector, int]:
+        """How many pods of the stuck classes are waiting and get no room in this plan."""
         served = {pod.metadata.uid for pod, _ in self._placed}
-        left = (self._alike(pod) for pod in self._scene.waiting(namespace) if pod.metadata.uid not in served)
-        return dict(Counter(alike[-1] for alike in left if alike in self._stuck))
+        left = (
+            self._equivalence_class(pod) for pod in self._inputs.waiting(namespace) if pod.metadata.uid not in served
+        )
+        return dict(Counter(pod_class[-1] for pod_class in left if pod_class in self._stuck))
 
     def _serve(self, namespace: str) -> None:
-        scene, outcome = self._scene, self._scene.division.namespaces[namespace]
-        held, kinds, limit = dict(outcome.staying), scene.books.account(namespace).waiting(), outcome.fair_or_lent
-        waiting = [pod for pod in scene.waiting(namespace) if not scene.books.is_held(pod)]
-        for pod in sorted(waiting, key=in_line):
-            kind = scene.books.kind(pod)
-            is_deserved = _is_within(outcome.deserved, kind, held)
-            if not is_deserved and not _is_within(limit, kind, held):
+        inputs, outcome = self._inputs, self._inputs.division.namespaces[namespace]
+        held, vectors, limit = (
+            dict(outcome.staying),
+            inputs.accounting.account(namespace).waiting(),
+            outcome.fair_or_lent,
+        )
+        waiting = [pod for pod in inputs.waiting(namespace) if not inputs.accounting.is_held(pod)]
+        for pod in sorted(waiting, key=queue_order):
+            vector = inputs.accounting.vector(pod)
+            is_deserved = _is_within(outcome.deserved, vector, held)
+            if not is_deserved and not _is_within(limit, vector, held):
                 continue
             if self._is_given_up(pod, is_deserved=is_deserved):
                 continue
-            for name, amount in kind:
+            for name, amount in vector:
                 held[name] = held.get(name, 0) + amount
-            if not any(_is_within(limit, kind, held) for kind in kinds):
+            if not any(_is_within(limit, candidate, held) for candidate in vectors):
                 return
 
     def _is_given_up(self, pod: Pod, *, is_deserved: bool) -> bool:
-        """Make room for the pod, if that can be done and is deserved; whether what it was to get is of no use to it."""
-        alike = self._alike(pod)
-        if alike in self._hopeless or self._trials >= MOST_TRIALS:
-            return alike in self._stuck
+        """Make room for the pod, if it deserves that and it can be done. True: it is stuck, leave its share to
+        others.
+        """
+        pod_class = self._equivalence_class(pod)
+        if pod_class in self._hopeless or self._trials >= MOST_TRIALS:
+            return pod_class in self._stuck
         if not (self._overused and is_deserved) and not _has_waited(pod):  # the scheduler needs no help yet
             self._plan.is_early = True
             return False
         if not (self._make_room(pod) if is_deserved else self._place(pod)):
-            self._hopeless.add(alike)
+            self._hopeless.add(pod_class)
             if not is_deserved or self._is_stuck(pod):
-                self._stuck.add(alike)
-        return alike in self._stuck
+                self._stuck.add(pod_class)
+        return pod_class in self._stuck
 
-    def _alike(self, pod: Pod) -> Alike:
+    def _equivalence_class(self, pod: Pod) -> EquivalenceClass:
         owner, spec = pod.metadata.controller, pod.spec
         where = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, spec.volumes)
-        told = owner.uid if owner is not None else msgspec.json.encode(where).decode()
-        return pod.metadata.namespace, told, self._scene.books.kind(pod)
+        constraints = owner.uid if owner is not None else msgspec.json.encode(where).decode()
+        return pod.metadata.namespace, constraints, self._inputs.accounting.vector(pod)
 
     def _is_stuck(self, pod: Pod) -> bool:
-        """Whether it waits for ever: budgets and the time may give way one day, guarantees and nodes do not."""
-        others = [self._plan.blocked.get(name) for name in self._overused if name != pod.metadata.namespace]
-        return all(why is not None and why[0] in _FOR_EVER for why in others)
+        """Whether no eviction can ever help: budgets and minRuntime give way with time, guarantees and nodes do not."""
+        obstacles = [self._plan.blocked.get(name) for name in self._overused if name != pod.metadata.namespace]
+        return all(why is not None and why[0] in _FOR_EVER for why in obstacles)
 
     def _make_room(self, pod: Pod) -> bool:
-        """Find the fewest that have to go for this pod; False if that cannot be."""
+        """Plan the fewest evictions that let this pod start; False if there are none."""
         if self._place(pod):
             return True
         on_node, units = self._enough(pod)
@@ -233,34 +248,37 @@ class _Planning:
         self._placed.append((pod, node))
         self._spare.send(chosen, from_one_node=on_node)
         for unit in chosen:
-            taking = self._plan.takings.setdefault(unit[0].metadata.namespace, Taking())
-            taking.victims += unit
-            self._plan.for_whom |= {member.metadata.uid: (pod, count) for member in unit}
-            if pod.metadata.key not in taking.beneficiaries:
-                taking.beneficiaries.append(pod.metadata.key)
+            reclaim = self._plan.reclaims.setdefault(unit[0].metadata.namespace, NamespaceReclaim())
+            reclaim.victims += unit
+            self._plan.for_whom |= {victim.metadata.uid: (pod, count) for victim in unit}
+            if pod.metadata.key not in reclaim.beneficiaries:
+                reclaim.beneficiaries.append(pod.metadata.key)
         return True
 
     def _is_to_wait(self, pod: Pod, count: int) -> bool:
-        """Whether so many do not go for this pod now, for what was taken back for its namespace did not help."""
+        """Whether to evict nothing for this pod now, because earlier evictions for its namespace did not help."""
         namespace = pod.metadata.namespace
-        caution = self._history.caution(namespace)
+        back_off = self._history.back_off(namespace)
         if namespace not in self._plan.futile and self._has_lost(pod, count):
             self._plan.futile[namespace] = pod.metadata.key, []
-        if namespace in self._plan.futile or (caution is not None and clock.now() < caution.until):
+        if namespace in self._plan.futile or (back_off is not None and clock.now() < back_off.until):
             why = f"what was taken back for {namespace} went to others: its Allocation says until when nothing is"
             for name in self._overused:
                 if name != namespace:
                     self._plan.blocked.setdefault(name, ("BackingOff", why))
             return True
-        return caution is not None and self._made[namespace] >= caution.width
+        return back_off is not None and self._made[namespace] >= back_off.max_pods
 
     def _has_lost(self, pod: Pod, count: int) -> bool:
-        """Whether others have the room that was made for it; not just other plans for it."""
+        """Whether other pods took the room that was made for it (and not just a changed plan)."""
         is_lost = self._history.is_lost(pod, count, self._found[pod.metadata.namespace])
-        return is_lost and not self._room.fits(pod, self._leaving, ())
+        return is_lost and not self._fit_checker.fits(pod, self._leaving, ())
 
     def _fewest(self, pod: Pod, units: Sequence[Unit]) -> tuple[Sequence[Unit], str]:
-        """Those of the first that have to go, and the node on which the pod fits then. All of them together suffice."""
+        """The fewest units that suffice, and the node on which the pod fits then. All of `units` together suffice.
+
+        Doubling and bisection find the shortest prefix; then each unit of it that is not needed is kept.
+        """
         few, size = 0, 1  # the first `few` do not suffice
         while size < len(units) and not self._fits(pod, units[:size]):
             few, size = size, 2 * size
@@ -270,13 +288,13 @@ class _Planning:
             few, enough = (few, middle) if self._fits(pod, units[:middle]) else (middle, enough)
         chosen = units[:enough]
         for unit in reversed(chosen):
-            without = [chosen_unit for chosen_unit in chosen if chosen_unit is not unit]
+            without = [kept for kept in chosen if kept is not unit]
             if without and self._fits(pod, without):
                 chosen = without
         return chosen, self._fits(pod, chosen)
 
     def _place(self, pod: Pod) -> bool:
-        """Whether there is room for it as it is; then the scheduler will see to it."""
+        """Whether it fits without evictions; then it is left to the scheduler."""
         node = self._fits(pod, [])
         if node:
             self._placed.append((pod, node))
@@ -284,25 +302,28 @@ class _Planning:
         return bool(node)
 
     def _enough(self, pod: Pod) -> tuple[bool, list[Unit]]:
-        """Who can be spared and would make room for this one, in the order in which they should go; nobody if that
-        cannot be. If those that should go first are on too many nodes, then it is those of one node.
+        """Units whose eviction makes room for the pod, in eviction order, and whether they are all on one node.
+
+        First over all nodes; if that makes no room on any of them, then node by node. Empty if nothing helps.
         """
-        others = [name for name in self._overused if name != pod.metadata.namespace]  # nobody goes for his own
+        donors = [
+            name for name in self._overused if name != pod.metadata.namespace
+        ]  # no eviction for its own namespace
         for node in chain([""], self._nodes_to_try(pod)):
             units, look_at = list[Unit](), 1
-            for count, name in enumerate(others, 1):
+            for count, name in enumerate(donors, 1):
                 units += [unit for unit in self._spare.units(name, node) if self._helps(unit, pod)]
-                if count in (look_at, len(others)):
+                if count in (look_at, len(donors)):
                     look_at *= 2
                     if units and self._fits(pod, units):
                         return bool(node), units
         return False, []
 
     def _nodes_to_try(self, pod: Pod) -> Iterator[str]:
-        """Where the overused hold most of what the pod needs."""
+        """The nodes on which overused namespaces hold most of what the pod needs."""
         if self._held_on is None:
             self._held_on = self._held_by_overused()
-        held, need = self._held_on, self._scene.books.kind(pod)
+        held, need = self._held_on, self._inputs.accounting.vector(pod)
 
         def part(node: str) -> float:
             return sum(min(held[node].get(name, 0) / amount, 1.0) for name, amount in need)
@@ -310,43 +331,45 @@ class _Planning:
         yield from sorted(held, key=lambda node: (-part(node), node))[:_MOST_NODES]
 
     def _held_by_overused(self) -> dict[str, dict[str, int]]:
-        """By node and resource."""
-        books, held = self._scene.books, dict[str, dict[str, int]]()
+        """What the overused namespaces hold, by node and resource."""
+        accounting, held = self._inputs.accounting, dict[str, dict[str, int]]()
         for name in self._overused:
-            for pod in self._scene.pods(name):
-                if pod.spec.node_name and books.is_held(pod):
+            for pod in self._inputs.pods(name):
+                if pod.spec.node_name and accounting.is_held(pod):
                     here = held.setdefault(pod.spec.node_name, {})
-                    for resource, amount in books.kind(pod):
+                    for resource, amount in accounting.vector(pod):
                         here[resource] = here.get(resource, 0) + amount
         return held
 
     def _fits(self, pod: Pod, units: Iterable[Unit]) -> str:
         self._trials += 1
-        gone = [*self._leaving, *self._plan.victims, *(pod for unit in units for pod in unit)]
-        return self._room.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
+        gone = [*self._leaving, *self._plan.victims, *(victim for unit in units for victim in unit)]
+        return self._fit_checker.fits(pod, gone, self._placed) if self._is_free(pod, gone) else ""
 
     def _is_free(self, pod: Pod, gone: Sequence[Pod]) -> bool:
-        """Whether there is enough for it beside what is held for others."""
+        """Whether enough is free for it without what `Hold` keeps for other namespaces."""
         held = [amounts for name, amounts in self._held.items() if name != pod.metadata.namespace]
         if not held:
             return True
-        books, capacity = self._scene.books, self._scene.division.capacity
-        free = {name: amount - books.occupied.get(name, 0) for name, amount in capacity.items()}
-        changes = [(1, dict(books.kind(victim))) for victim in gone]
-        changes += [(-1, dict(books.kind(placed_pod))) for placed_pod, _ in self._placed]
+        accounting, capacity = self._inputs.accounting, self._inputs.division.capacity
+        free = {name: amount - accounting.occupied.get(name, 0) for name, amount in capacity.items()}
+        changes = [(1, dict(accounting.vector(victim))) for victim in gone]
+        changes += [(-1, dict(accounting.vector(placed))) for placed, _ in self._placed]
         changes += [(-1, amounts) for amounts in held]
         for sign, amounts in changes:
             for name in amounts.keys() & free.keys():
                 free[name] += sign * amounts[name]
-        return all(free.get(name, amount) >= amount for name, amount in books.kind(pod))
+        return all(free.get(name, amount) >= amount for name, amount in accounting.vector(pod))
 
     def _helps(self, unit: Unit, pod: Pod) -> bool:
         """Whether it holds anything that the pod needs."""
-        needed = {name for name, _ in self._scene.books.kind(pod)}
-        return any(name in needed for victim in unit for name, _ in self._scene.books.kind(victim))
+        needed = {name for name, _ in self._inputs.accounting.vector(pod)}
+        return any(name in needed for victim in unit for name, _ in self._inputs.accounting.vector(victim))
 
     def _tell_why(self, pod: Pod) -> None:
-        """Why the overused keep what the pod needs. Most of that ends with time: pods grow older, budgets give way."""
+        """Note why nothing is taken back for the pod. Most reasons end with time: pods get older, budgets allow
+        more.
+        """
         self._plan.is_early = True
         for name in self._overused:
             if name != pod.metadata.namespace and name not in self._plan.blocked:

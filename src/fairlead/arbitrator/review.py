@@ -1,8 +1,8 @@
-"""Whether what people write into the arbitrator's kinds makes sense, beside what else the cluster knows.
+"""Validates objects of the arbitrator's kinds against the rest of the cluster.
 
-Pure: an object and a view of the world in, field errors and warnings out. Our own server asks in its admission chain, a
-real one through a validating webhook. What was there before and stays as it is, is not held against anybody: quotas may
-be lowered and nodes may go (S2-48), and a Consumer must still be editable then.
+Pure: an object and a context in, field errors and warnings out. Our own server calls it in its admission chain, a real
+one through a validating webhook. A value that this write does not change is accepted: quotas may have been lowered and
+nodes removed since (S2-48), and the Consumer must still be editable then.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Spec = TypeVar("Spec", ShareSpec, ConsumerSpec, PolicySpec, AllocationSpec)
 
 
 @dataclass(frozen=True)
-class World:
-    """What else there is. It is asked only what matters to the object at hand."""
+class ReviewContext:
+    """The rest of the cluster, as functions: a review reads only what it needs."""
 
     nodes: Callable[[], Iterable[Node]]
     consumers: Callable[[], Iterable[Consumer]]
@@ -69,22 +69,22 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What was found."""
+    """The findings of one review."""
 
     errors: Errors = field(default_factory=Errors)
     warnings: list[str] = field(default_factory=list)
 
 
-def review(obj: Obj, old: Obj | None, world: World) -> Review:
-    """Everything wrong with an object of one of our kinds; `old` is what it replaces."""
+def review(obj: Obj, old: Obj | None, context: ReviewContext) -> Review:
+    """Reviews an object of one of our kinds; `old` is the object that it replaces."""
     found = Review()
     if old is not None and obj.get("spec") == old.get("spec"):
         return found
     rules = _RULES.get(obj.get("kind", ""))
     if rules is not None:
         try:
-            rules(_Subject(obj, old, world, found))
-        except msgspec.ValidationError as error:  # the schema says more of it, where it is installed
+            rules(_Subject(obj, old, context, found))
+        except msgspec.ValidationError as error:  # only where the schema does not check first
             found.errors.invalid_omitted("spec", str(error))
     return found
 
@@ -95,7 +95,7 @@ class _Subject:
 
     obj: Obj
     old: Obj | None
-    world: World
+    context: ReviewContext
     found: Review
 
     @property
@@ -104,23 +104,23 @@ class _Subject:
 
     @cached_property
     def capacity(self) -> dict[str, Quantity]:
-        return self.world.capacity()
+        return self.context.capacity()
 
     def spec(self, type_: type[Spec]) -> Spec:
         return msgspec.convert(self.obj.get("spec") or {}, type_)
 
     def is_new(self, name: str, field_: str) -> bool:
-        """Whether this write is to answer for the amount, or found it there."""
+        """Whether this write sets or changes the amount."""
         before = ((self.old or {}).get("spec") or {}).get(field_) or {}
         now = (self.obj.get("spec") or {}).get(field_) or {}
-        said = {full_name(key): str(text) for key, text in now.items()}
-        return said.get(name) != {full_name(key): str(text) for key, text in before.items()}.get(name)
+        after = {full_name(key): str(text) for key, text in now.items()}
+        return after.get(name) != {full_name(key): str(text) for key, text in before.items()}.get(name)
 
-    def amounts(self, said: Mapping[str, str | int] | None, field_: str) -> dict[str, Amount]:
-        return checked(said, f"spec.{field_}", (), self.errors)
+    def amounts(self, amounts: Mapping[str, str | int] | None, field_: str) -> dict[str, Amount]:
+        return checked(amounts, f"spec.{field_}", (), self.errors)
 
     def whole(self, name: str, *amounts: Amount) -> Quantity | None:
-        """What the cluster has of that, looked up only if an amount is a part of it."""
+        """The cluster's capacity of that resource; looked up only if one of the amounts is a percentage."""
         return self.capacity.get(resource_of(name)) if any(amount.is_percentage for amount in amounts) else None
 
 
@@ -159,7 +159,7 @@ def _review_policy(subject: _Subject) -> None:
 
 
 def _review_allocation(subject: _Subject) -> None:
-    """Percentages are of a cluster that may just have changed, so only fixed bounds are compared."""
+    """Only fixed amounts are compared: the capacity that percentages refer to may just have changed."""
     spec = subject.spec(AllocationSpec)
     _check_name(subject)
     hard = checked(spec.hard, "spec.hard", (), Errors())  # a copy: the Consumer answers for it
@@ -170,7 +170,7 @@ def _review_allocation(subject: _Subject) -> None:
 
 
 class _Offered:
-    """The resources of the nodes, looked up only for a name that no quota knows."""
+    """The resources of the nodes; looked up only for names that quotas do not know."""
 
     def __init__(self, subject: _Subject) -> None:
         self._subject = subject
@@ -194,7 +194,7 @@ def _check_name(subject: _Subject) -> None:
 
 
 def _check_share(subject: _Subject, spec: ShareSpec) -> tuple[dict[str, Amount], dict[str, Amount]]:
-    """What Consumers and ConsumerGroups have in common; the bounds and guarantees that make sense."""
+    """Checks what Consumers and ConsumerGroups have in common; returns the valid `hard` and `reserved`."""
     hard, reserved = subject.amounts(spec.hard, "hard"), subject.amounts(spec.reserved, "reserved")
     for name, amount in reserved.items():
         if name in hard and amount.exceeds(hard[name], subject.whole(name, amount, hard[name])):
@@ -205,8 +205,8 @@ def _check_share(subject: _Subject, spec: ShareSpec) -> tuple[dict[str, Amount],
 
 
 def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
-    """A bound above that of the namespace's quota would promise what quota then refuses (S2-13)."""
-    for quota in subject.world.quotas(namespace_of(subject.obj)) if hard else ():
+    """`hard` above the namespace's ResourceQuota would promise what the quota refuses (S2-13)."""
+    for quota in subject.context.quotas(namespace_of(subject.obj)) if hard else ():
         if quota.spec.selectors:
             continue  # it is about some pods only
         for short, text in sorted(quota.spec.hard.items()):
@@ -220,16 +220,16 @@ def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
 
 
 def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
-    """Guarantees of more than there is are none (S2-15). A cluster that has no nodes yet is not held against them."""
+    """All guarantees together must fit into the cluster (S2-15). Not checked while it has no nodes."""
     fresh = {
         name: amount for name, amount in reserved.items() if resource_of(name) and subject.is_new(name, "reserved")
     }
-    if not fresh or not subject.world.counts_quotas or not subject.capacity:
+    if not fresh or not subject.context.counts_quotas or not subject.capacity:
         return
-    others = _reserved_by_others(subject)
+    reserved_elsewhere = _reserved_by_others(subject)
     for name, amount in fresh.items():
         whole = subject.capacity.get(resource_of(name), ZERO)
-        total = others.get(name, ZERO) + (amount.of(whole) or ZERO)
+        total = reserved_elsewhere.get(name, ZERO) + (amount.of(whole) or ZERO)
         if total > whole and amount.number:
             why = f"all Consumers together would have {total} reserved, the cluster has {whole}"
             subject.errors.invalid(amount.path, amount.text, why)
@@ -237,7 +237,7 @@ def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
 
 def _reserved_by_others(subject: _Subject) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
-    for consumer in subject.world.consumers():
+    for consumer in subject.context.consumers():
         if consumer.metadata.namespace == namespace_of(subject.obj) or not consumer.spec.reserved:
             continue
         for name, amount in checked(consumer.spec.reserved, "", (), Errors()).items():
@@ -252,7 +252,7 @@ def _check_circle(subject: _Subject, parent: str) -> None:
     if parent == name:
         subject.errors.invalid("spec.parent", parent, "must not be the group itself")
         return
-    parents = {group.metadata.name: group.spec.parent for group in subject.world.groups()}
+    parents = {group.metadata.name: group.spec.parent for group in subject.context.groups()}
     way = [name, parent]
     while (above := parents.get(way[-1], "")) and above not in way:
         way.append(above)
@@ -261,8 +261,8 @@ def _check_circle(subject: _Subject, parent: str) -> None:
 
 
 def _warn_of_parent(subject: _Subject, parent: str) -> None:
-    """It may come later; until then the cluster itself stands in for it."""
-    if parent and all(group.metadata.name != parent for group in subject.world.groups()):
+    """A missing parent is no error: it may be created later, and the cluster takes its place until then."""
+    if parent and all(group.metadata.name != parent for group in subject.context.groups()):
         subject.found.warnings.append(f"spec.parent: there is no ConsumerGroup {quoted(parent)} yet")
 
 
@@ -275,7 +275,7 @@ def _check_duration(field_: str, text: str, errors: Errors) -> float | None:
 
 
 def _check_counted(path: str, name: str, before: Container[str], errors: Errors) -> None:
-    """A resource that counts towards shares, as nodes name it."""
+    """Checks the name of a resource that counts towards shares."""
     if name == _NOT_SHARED:
         errors.invalid(path, name, "pods are no resource to share")
     elif name in before:

@@ -1,8 +1,8 @@
 """The arbitrator's listener on a real cluster: extender, webhooks, health and metrics on one port.
 
-Beyond this machine it speaks TLS only. Webhooks are called by the API server and tell nothing that is not in the
-request; the extender and the metrics tell of the cluster, so there they are for those who show a certificate of the
-authority that was named.
+On addresses other than loopback it requires TLS. Webhook answers contain nothing that is not in the request, so the API
+server needs no certificate; extender and metrics reveal the cluster, so their clients need a certificate of the client
+CA.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from fairlead.arbitrator import extender, webhooks
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.loop import always
-from fairlead.arbitrator.review import World
+from fairlead.arbitrator.review import ReviewContext
 from fairlead.runtime.tls import server_context
 
-#: The nodes of a large cluster, whole, in one question; and an object before and after, which anybody may send.
+#: Extender arguments hold all nodes of a large cluster. A review, which any client may send, holds two objects.
 _LARGEST_QUESTION: Final = 256 << 20
 _LARGEST_REVIEW: Final = 8 << 20
 _BUFFER: Final = 1 << 20
-#: Longer than Go's clients keep an idle connection, so that it is they who close it.
+#: Longer than Go's clients keep an idle connection, so that the client closes first and never writes to a closed one.
 _KEEP_ALIVE_SECONDS: Final = 120
-#: How often to look whether the certificate is another.
+#: How often to check for a renewed certificate.
 LOOK_SECONDS: Final = 30.0
 
 _NOT_YET: Final = "not leading, or not yet informed"
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen."""
 
     host: str
@@ -68,7 +68,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files: what to show, and whose certificates to believe."""
+    """The files of a TLS listener."""
 
     certificate: Path
     private_key: Path
@@ -79,17 +79,17 @@ class Tls:
         context = server_context()
         self._load(context)
         if self.client_ca is not None:
-            context.verify_mode = ssl.CERT_OPTIONAL  # an API server shows none to webhooks
+            context.verify_mode = ssl.CERT_OPTIONAL  # API servers call webhooks without a client certificate
         return context
 
     async def keep_fresh(self, context: ssl.SSLContext) -> None:
-        """Load the files again whenever they are others: certificates are renewed while we run. Until cancelled."""
+        """Reload the files whenever they change: certificates are renewed while we run. Runs until cancelled."""
         seen = self._state()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 if (now := self._state()) != seen:
-                    self.context()  # half of them must not get into the one in use
+                    self.context()  # check them all first: a half-written set must not get into the context in use
                     self._load(context)
                     seen = now
             except OSError as error:
@@ -101,25 +101,25 @@ class Tls:
             context.load_verify_locations(self.client_ca)
 
     def _state(self) -> list[int]:
-        return [file.stat().st_mtime_ns for file in (self.certificate, self.private_key, self.client_ca) if file]
+        return [path.stat().st_mtime_ns for path in (self.certificate, self.private_key, self.client_ca) if path]
 
 
 @dataclass(slots=True)
-class State:
-    """What is answered from. Questions that come before it is there are put off."""
+class ListenerState:
+    """What the listener answers from. Until a part is there, requests that need it get 503."""
 
     registry: CollectorRegistry
-    world: World | None = None
+    context: ReviewContext | None = None
     #: Once this arbitrator has divided the cluster.
-    ledger: Ledger | None = None
-    #: Whether it still is the one arbitrator. Only that one knows who was let start.
+    grants: GrantTable | None = None
+    #: Whether this replica leads. Only the leader knows which pods were allowed to start.
     is_leading: Callable[[], bool] = always
-    #: As whom arbitrators write.
+    #: The users that arbitrators write as.
     arbitrators: frozenset[str] = frozenset()
 
 
-def check(listen: Address, tls: Tls | None) -> None:
-    """Raises ValueError for a listener that would let anybody in."""
+def check(listen: ListenAddress, tls: Tls | None) -> None:
+    """Raises ValueError for a listener without TLS that is not on loopback."""
     if tls is None and not listen.is_loopback:
         raise ValueError(
             f"{listen.host or 'every address'} is not loopback: "
@@ -128,8 +128,8 @@ def check(listen: Address, tls: Tls | None) -> None:
 
 
 @asynccontextmanager
-async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIterator[int]:
-    """Answer while the block runs; the port. Raises ValueError, or OSError for a port or files that cannot be used."""
+async def listening(listen: ListenAddress, tls: Tls | None, state: ListenerState) -> AsyncIterator[int]:
+    """Listen while the block runs; yields the port. Raises ValueError, or OSError for an unusable port or file."""
     check(listen, tls)
     answers = _Answers(state, is_private=not listen.is_loopback)
     application = web.Application(client_max_size=_LARGEST_REVIEW)
@@ -160,11 +160,11 @@ async def listening(listen: Address, tls: Tls | None, state: State) -> AsyncIter
 class _Answers:
     """The handlers over a state."""
 
-    def __init__(self, state: State, *, is_private: bool) -> None:
+    def __init__(self, state: ListenerState, *, is_private: bool) -> None:
         self._state, self._is_private = state, is_private
 
     async def ready(self, _: web.Request) -> web.Response:
-        if self._state.world is None:
+        if self._state.context is None:
             return web.Response(status=503, text=_NOT_YET)
         return web.Response(text="ok")
 
@@ -173,31 +173,31 @@ class _Answers:
         return web.Response(body=generate_latest(self._state.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def filter(self, request: web.Request) -> web.Response:
-        ledger = self._ledger(request)
-        return await _answered(_large(request), lambda body: extender.answer(body, ledger))
+        grants = self._grants(request)
+        return await _answered(_large(request), lambda body: extender.answer(body, grants))
 
     async def preempt(self, request: web.Request) -> web.Response:
-        ledger = self._ledger(request)
-        return await _answered(_large(request), lambda body: extender.preemption(body, ledger))
+        grants = self._grants(request)
+        return await _answered(_large(request), lambda body: extender.preemption(body, grants))
 
     async def validate(self, request: web.Request) -> web.Response:
-        world = self._state.world
-        if world is None:
+        context = self._state.context
+        if context is None:
             raise _not_yet()
-        return await _answered(request, lambda body: webhooks.validated(body, world, self._state.arbitrators))
+        return await _answered(request, lambda body: webhooks.validated(body, context, self._state.arbitrators))
 
     async def gate(self, request: web.Request) -> web.Response:
         return await _answered(request, webhooks.gated)
 
-    def _ledger(self, request: web.Request) -> Ledger:
-        """Raises HTTPForbidden, or HTTPServiceUnavailable if we cannot know who may start."""
+    def _grants(self, request: web.Request) -> GrantTable:
+        """Raises HTTPForbidden, or HTTPServiceUnavailable if this replica does not lead."""
         self._admit(request)
-        if self._state.ledger is None or not self._state.is_leading():
+        if self._state.grants is None or not self._state.is_leading():
             raise _not_yet()
-        return self._state.ledger
+        return self._state.grants
 
     def _admit(self, request: web.Request) -> None:
-        """Raises HTTPForbidden for a stranger. TLS has verified whatever certificate there is."""
+        """Raises HTTPForbidden for a client without a certificate. TLS has verified the one that it presents."""
         if self._is_private and not request.get_extra_info("peercert"):
             raise web.HTTPForbidden(text="show a client certificate of the authority named by --client-ca-file")
 

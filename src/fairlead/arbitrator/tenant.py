@@ -1,4 +1,5 @@
-"""For whoever owns a namespace: what it deserves, and what will be taken back, in time to give something else.
+"""For controllers of a namespace's owner: its share, and the pods to be evicted, in time to free something else
+instead.
 
     async for notice in notices(api, "batch"):
         await make_room(notice.too_much)      # before notice.deadline, and nobody is evicted (S2-36, S2-38)
@@ -27,20 +28,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """That a namespace uses more than it deserves while somebody waits for it."""
+    """An eviction notice: the namespace uses more than it deserves while pods of others wait.
+
+    `publishing.EvictionNotice` is the same on the arbitrator's side.
+    """
 
     #: Seconds since the epoch; then the victims are evicted.
     deadline: float
     #: What the namespace uses beyond what it deserves, by quota name (`requests.cpu`).
     too_much: Mapping[str, Quantity]
-    #: Who will go, unless enough is given back otherwise.
+    #: The pods to be evicted, unless enough is freed otherwise.
     victims: tuple[Victim, ...]
     #: The pods, `namespace/name`, that could start then.
     beneficiaries: tuple[str, ...]
 
 
 async def allocations(api: Api, namespace: str) -> AsyncIterator[Allocation]:
-    """What the arbitrator answers to the namespace, now and whenever it changes; for ever."""
+    """The namespace's Allocation, now and whenever it changes; for ever."""
     while True:
         try:
             query = WatchQuery(fields=f"metadata.name={THE_NAME}")
@@ -53,12 +57,12 @@ async def allocations(api: Api, namespace: str) -> AsyncIterator[Allocation]:
 
 
 async def notices(api: Api, namespace: str) -> AsyncIterator[Notice]:
-    """Every notice, and again when its victims change; for ever."""
-    told = None
+    """Every notice, again when its victims change; for ever."""
+    published = None
     async for allocation in allocations(api, namespace):
         status = allocation.status
-        proposal, before = status.proposal, told
-        told = proposal
+        proposal, before = status.proposal, published
+        published = proposal
         if proposal is None or proposal == before:
             continue
         yield Notice(

@@ -1,5 +1,5 @@
-"""The arbitrator as admission webhooks of a real cluster (admission.k8s.io/v1): it reviews what is written into its
-kinds, and holds new pods back by a scheduling gate where the scheduler cannot be told to ask.
+"""The arbitrator's admission webhooks (admission.k8s.io/v1): one validates objects of its kinds, the other adds the
+scheduling gate to new pods where the scheduler does not ask the arbitrator.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fairlead.api.errors import ApiError, Forbidden
 from fairlead.api.fields import invalid
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.arbitrator.objects import ALLOCATIONS, GATE, SYSTEM_NAMESPACE
-from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
+from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, ReviewContext, review
 
-#: Who empties a namespace that goes.
+#: The users that delete the contents of a terminating namespace.
 _NAMESPACE_CONTROLLERS: Final = frozenset(
     {"system:serviceaccount:kube-system:namespace-controller", "system:kube-controller-manager"}
 )
@@ -58,10 +58,10 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 _review_of = msgspec.json.Decoder(_Review).decode
 
 
-def validated(body: bytes, world: World, arbitrators: Container[str]) -> bytes:
-    """The answer to an `AdmissionReview` of one of our kinds. Raises msgspec.DecodeError for what is none.
+def validated(body: bytes, context: ReviewContext, arbitrators: Container[str]) -> bytes:
+    """The answer to an `AdmissionReview` of one of our kinds. Raises msgspec.DecodeError for an invalid body.
 
-    `arbitrators` are the users as whom arbitrators write.
+    `arbitrators` are the users that arbitrators write as.
     """
     request = _review_of(body).request
     if request.kind.kind == ALLOCATIONS.kind and not _may_write(request, arbitrators):
@@ -71,7 +71,7 @@ def validated(body: bytes, world: World, arbitrators: Container[str]) -> bytes:
     if request.sub_resource or request.object is None:
         return _allowed(request)
     metadata(request.object).setdefault("namespace", request.namespace)
-    found = review(request.object, request.old_object, world)
+    found = review(request.object, request.old_object, context)
     if found.errors:
         kind = request.kind
         refusal = invalid(kind.kind, name_of(request.object), found.errors, kind.group)
@@ -80,15 +80,15 @@ def validated(body: bytes, world: World, arbitrators: Container[str]) -> bytes:
 
 
 def _may_write(request: _Request, arbitrators: Container[str]) -> bool:
-    """Allocations are answers: whoever else writes them makes them lies (S2-18, S2-22)."""
+    """Only the arbitrator writes Allocations (S2-18, S2-22); namespace deletion may delete them."""
     user = request.user_info.username
     return user in arbitrators or (request.operation == "DELETE" and user in _NAMESPACE_CONTROLLERS)
 
 
 def gated(body: bytes) -> bytes:
-    """The answer to an `AdmissionReview` of a pod: with our gate, if it is born to be scheduled.
+    """The answer to an `AdmissionReview` of a pod: adds our gate if the pod is still to be scheduled.
 
-    Raises msgspec.DecodeError for what is no review.
+    Raises msgspec.DecodeError for an invalid body.
     """
     request = _review_of(body).request
     patch = _gating(request)
@@ -98,7 +98,7 @@ def gated(body: bytes) -> bytes:
 
 
 def _gating(request: _Request) -> list[Obj]:
-    """The JSON patch that adds our gate. The system's pods are nobody's to hold back (S2-28)."""
+    """The JSON patch that adds our gate. Pods of kube-system are never held back (S2-28)."""
     if (request.kind.kind, request.operation) != ("Pod", "CREATE") or request.sub_resource:
         return []
     spec: Obj = (request.object or {}).get("spec") or {}
@@ -121,11 +121,11 @@ def _allowed(request: _Request, **more: Any) -> bytes:
 
 
 def _response(request: _Request, allowed: bool, **more: Any) -> bytes:
-    said = {key: value for key, value in more.items() if value}
+    fields = {key: value for key, value in more.items() if value}
     return encode(
         {
             "kind": "AdmissionReview",
             "apiVersion": "admission.k8s.io/v1",
-            "response": {"uid": request.uid, "allowed": allowed, **said},
+            "response": {"uid": request.uid, "allowed": allowed, **fields},
         }
     )

@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 
 from fairlead.api.verbs import Api
-from fairlead.arbitration.joined import Arbitration
-from fairlead.arbitrator.books import Books
-from fairlead.arbitrator.informed import informed_world, own_name
+from fairlead.arbitrator.accounting import Accounting
+from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.leader_endpoint import take_over
-from fairlead.arbitrator.ledger import Ledger
+from fairlead.arbitrator.live_context import own_name, review_context
 from fairlead.arbitrator.loop import always
-from fairlead.arbitrator.metrics import Metrics
-from fairlead.arbitrator.serving import Address, State, Tls, check, listening
+from fairlead.arbitrator.metrics import ArbitratorMetrics
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check, listening
+from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.client.http import HttpApi
@@ -36,7 +36,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 class Listener:
     """Where others may ask, and how they find out who leads."""
 
-    address: Address
+    address: ListenAddress
     tls: Tls | None
     service: tuple[str, str] | None = None  # namespace and name
     own_address: str = ""
@@ -115,7 +115,7 @@ def _listener(listen: str | None, tls: Tls | None, service: str | None, own_addr
         if tls or service:
             raise WrongUsage("--tls-cert-file and --extender-service say nothing without --listen")
         return None
-    address = Address.parse(listen)
+    address = ListenAddress.parse(listen)
     check(address, tls)
     if service is None:
         return Listener(address, tls)
@@ -130,37 +130,39 @@ async def _run(access: Access, terms: Terms | None, listener: Listener | None) -
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
         election = candidate(api, terms) if terms else None
         may_act = election.is_leading if election else always
-        informers, ledger, metrics = Informers(api), Ledger(Books()), Metrics()
+        informers, grants, metrics = Informers(api), GrantTable(Accounting()), ArbitratorMetrics()
 
         async def work() -> None:
             async with asyncio.TaskGroup() as leading:
                 if listener is not None and listener.service is not None:
                     own = (listener.own_address, listener.address.port)
                     leading.create_task(take_over(api, *listener.service, *own))
-                leading.create_task(Arbitration(api, informers, ledger, may_act=may_act, watch=metrics).run())
+                leading.create_task(
+                    ArbitratorComponent(api, informers, grants, may_act=may_act, observer=metrics).run()
+                )
 
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(informers.run())]
             if listener is not None:
-                state = State(metrics.registry, is_leading=may_act)
-                ledger.subscribe(lambda: _divided(state, ledger))
+                state = ListenerState(metrics.registry, is_leading=may_act)
+                grants.subscribe(lambda: _divided(state, grants))
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")
             await serve(work, election)
-            for task in beside:
-                task.cancel()
+            for one in beside:
+                one.cancel()
 
 
-def _divided(state: State, ledger: Ledger) -> None:
+def _divided(state: ListenerState, grants: GrantTable) -> None:
     """From now on it can be said who may start; schedulers wait for the answers."""
-    if state.ledger is None:
+    if state.grants is None:
         keep_started()
-        state.ledger = ledger
+        state.grants = grants
 
 
-async def _answer(api: Api, informers: Informers, listener: Listener, state: State) -> None:
+async def _answer(api: Api, informers: Informers, listener: Listener, state: ListenerState) -> None:
     """Followers answer too: webhooks are called all the time."""
     async with listening(listener.address, listener.tls, state):
         state.arbitrators = frozenset({await own_name(api)})
-        state.world = await informed_world(api, informers)
+        state.context = await review_context(api, informers)
         await asyncio.Event().wait()

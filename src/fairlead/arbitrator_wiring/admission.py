@@ -1,6 +1,6 @@
-"""The arbitrator's rules in our own server's admission chain: what a validating webhook is on a real cluster.
+"""The arbitrator's validation as an admission plugin of our own server; on a real cluster a webhook does this.
 
-The server and the arbitrator know nothing of each other; this is where they meet.
+It is here because the server and the arbitrator do not import each other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from fairlead.arbitrator.objects import (
     Consumer,
     ConsumerGroup,
 )
-from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, World, review
+from fairlead.arbitrator.review import NOT_THE_ARBITRATOR, ReviewContext, review
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation, Reader
 
 T = TypeVar("T")
 
 
 _WRITERS: Final = frozenset({ARBITRATOR_USER, INTERNAL_USER})
-#: Who may do what to an Allocation: it goes with its namespace, which the controllers empty.
+#: Who may do what to an Allocation. The controllers delete it with its namespace.
 _MAY: Final = {
     Operation.CREATE: _WRITERS,
     Operation.UPDATE: _WRITERS,
@@ -40,7 +40,7 @@ _MAY: Final = {
 }
 
 
-class ArbitrationAdmission(AdmissionPlugin):
+class ArbitratorAdmission(AdmissionPlugin):
     """Refuses Consumers, ConsumerGroups and ArbitratorPolicies that make no sense, and every Allocation, for only
     the arbitrator of this process writes them (S2-18, S2-22).
 
@@ -58,7 +58,7 @@ class ArbitrationAdmission(AdmissionPlugin):
     def __init__(self, reader: Reader, *, counts_quotas: bool) -> None:
         """`counts_quotas`: whether ResourceQuota admission is on."""
         self._reader = reader
-        self._world = World(
+        self._context = ReviewContext(
             nodes=lambda: self._each(builtin.NODES, Node),
             consumers=lambda: self._each(CONSUMERS, Consumer),
             groups=lambda: self._each(CONSUMER_GROUPS, ConsumerGroup),
@@ -69,14 +69,14 @@ class ArbitrationAdmission(AdmissionPlugin):
     async def validate(self, attributes: Attributes) -> None:
         row = attributes.resource
         if not attributes.subresource and attributes.operation is not Operation.DELETE:
-            self._review(attributes)  # what makes no sense is told as such (S2-20)
+            self._review(attributes)  # before the check of the user: field errors are more useful (S2-20)
         if row.kind == ALLOCATIONS.kind and attributes.user not in _MAY[attributes.operation]:
             raise attributes.forbidden(NOT_THE_ARBITRATOR)
 
     def _review(self, attributes: Attributes) -> None:
         row = attributes.resource
         obj = attributes.obj | {"kind": row.kind}  # callers in this process need not say it
-        found = review(obj, attributes.old, self._world)
+        found = review(obj, attributes.old, self._context)
         attributes.warnings.extend(found.warnings)
         if found.errors:
             raise invalid(row.kind, name_of(attributes.obj), found.errors, row.group)

@@ -1,6 +1,6 @@
-"""The arbitrator with what it needs of others: the scheduling model of the cluster, and a recorder of events.
+"""The arbitrator as a component that runs: with the scheduler's cluster model and an event recorder.
 
-The arbitrator and the scheduler do not know each other; here they meet.
+It is here because the arbitrator and the scheduler do not import each other.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead.api.verbs import Api
-from fairlead.arbitrator.ledger import Ledger
-from fairlead.arbitrator.loop import Arbitrator, Watch, always
+from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.loop import Arbitrator, ArbitratorObserver, always
 from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -20,24 +20,24 @@ from fairlead.scheduler.whatif import WhatIf
 COMPONENT: Final = "fairlead-arbitrator"
 
 
-class Arbitration:
-    """An arbitrator over one API. Somebody else runs the informers."""
+class ArbitratorComponent:
+    """An arbitrator over one API. The caller runs the informers."""
 
     def __init__(
         self,
         api: Api,
         informers: Informers,
-        ledger: Ledger,
+        grants: GrantTable,
         model: ClusterModel | None = None,
         *,
         may_act: Callable[[], bool] = always,
-        watch: Watch | None = None,
+        observer: ArbitratorObserver | None = None,
     ) -> None:
         """`model`: that of the scheduler that runs here, if one does."""
         self._recorder = EventRecorder(api, COMPONENT)
         self._model = model or ClusterModel(informers)
         self._arbitrator = Arbitrator(
-            api, informers, ledger, WhatIf(self._model), recorder=self._recorder, may_act=may_act, watch=watch
+            api, informers, grants, WhatIf(self._model), recorder=self._recorder, may_act=may_act, observer=observer
         )
 
     async def run(self) -> None:

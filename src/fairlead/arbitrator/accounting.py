@@ -1,7 +1,7 @@
-"""What the pods of each namespace ask for and hold, kept as they come and go.
+"""What the pods of each namespace request and hold, kept up to date by pod and node events.
 
-Pods are counted by what they request: a namespace of mixed pods is a few kinds of pods, and no cycle looks at pods.
-A pod that was told to start is counted as if it had: nobody else may be given the same room meanwhile.
+Pods are counted by request vector: a namespace has few different ones, so a cycle need not look at every pod. A pod
+that was allowed to start counts as started at once, so that the same room is not given away twice.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.objects import GATE, GRANTED
 
 #: What one pod requests, or is limited to, in whole numbers (cpu in milli), sorted by name.
-Kind: TypeAlias = tuple[tuple[str, int], ...]
+RequestVector: TypeAlias = tuple[tuple[str, int], ...]
 #: Pods are slots, not something to share.
 _NOT_SHARED: Final = frozenset({"pods"})
 
 
 @dataclass(slots=True)
-class Account:
-    """One namespace: how many pods of each kind there are to run, are on nodes, and are on their way out of there."""
+class NamespaceAccount:
+    """One namespace: by request vector, how many pods there are, how many hold a node, and how many of those are
+    leaving.
+    """
 
-    asked: dict[Kind, int] = field(default_factory=dict)
-    held: dict[Kind, int] = field(default_factory=dict)
-    leaving: dict[Kind, int] = field(default_factory=dict)
+    asked: dict[RequestVector, int] = field(default_factory=dict)
+    held: dict[RequestVector, int] = field(default_factory=dict)
+    leaving: dict[RequestVector, int] = field(default_factory=dict)
 
-    def waiting(self) -> dict[Kind, int]:
-        """How many have no node yet."""
-        held = {kind: self.held.get(kind, 0) - self.leaving.get(kind, 0) for kind in self.asked}
-        return {kind: count - held[kind] for kind, count in sorted(self.asked.items()) if count > held[kind]}
+    def waiting(self) -> dict[RequestVector, int]:
+        """How many pods of each vector have no node yet."""
+        held = {vector: self.held.get(vector, 0) - self.leaving.get(vector, 0) for vector in self.asked}
+        return {vector: count - held[vector] for vector, count in sorted(self.asked.items()) if count > held[vector]}
 
 
-_EMPTY: Final = Account()
+_EMPTY: Final = NamespaceAccount()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +49,40 @@ class _Entry:
     """How a pod is counted."""
 
     namespace: str
-    kind: Kind
+    vector: RequestVector
     generation: int
     is_held: bool
     is_leaving: bool
     node: str = ""
 
 
-class Books:
+class Accounting:
     """All namespaces, and the capacity that is divided among them."""
 
     def __init__(self) -> None:
-        self.accounts: dict[str, Account] = {}
+        self.accounts: dict[str, NamespaceAccount] = {}
         #: What the open nodes offer, and what of it is held.
         self.capacity: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
         #: Grows with every change.
         self.version = 0
-        self._kind_of: Callable[[Pod], Kind] = requested
+        self._vector_of: Callable[[Pod], RequestVector] = requested
         self._pods: dict[str, _Entry] = {}  # by uid
         self._assumed: dict[str, str] = {}  # uid -> node, if that is known
-        self._unheard_of: set[str] = set()  # uids of those assumed that no event has told of
+        self._unseen: set[str] = set()  # uids of assumed pods that no event has shown yet
         self._nodes: dict[str, Node] = {}
         self._offered: dict[str, dict[str, int]] = {}  # by the open nodes
-        self._held_on: dict[str, dict[Kind, int]] = {}  # by node
+        self._held_on: dict[str, dict[RequestVector, int]] = {}  # by node
         self._selector: Mapping[str, str] = {}
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
     def pod_event(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod came, changed or went; one that has finished holds nothing."""
+        """Handler of pod events. A pod that has finished holds nothing."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget(old.metadata.uid)
         if new is not None:
-            self._unheard_of.discard(new.metadata.uid)
+            self._unseen.discard(new.metadata.uid)
             self._note(new)
 
     def _note(self, new: Pod) -> None:
@@ -98,25 +100,25 @@ class Books:
             self._count(entry, 1)
         self.version += 1
 
-    def count_by(self, kind_of: Callable[[Pod], Kind], pods: Iterable[Pod]) -> None:
-        """Count what `requested` or `limited` says from now on; `pods` are those that there are."""
-        if kind_of is self._kind_of:
+    def count_by(self, vector_of: Callable[[Pod], RequestVector], pods: Iterable[Pod]) -> None:
+        """Count by `requested` or by `limited` from now on; `pods` are all existing pods."""
+        if vector_of is self._vector_of:
             return
-        self._kind_of = kind_of
+        self._vector_of = vector_of
         for pod in pods:
             known = self._pods.pop(pod.metadata.uid, None)
             if known is not None:
                 self._count(known, -1)
             self.pod_event(None, pod)
 
-    def account(self, namespace: str) -> Account:
-        """That of the namespace; an empty one if it has no pods. It is not the caller's to change."""
+    def account(self, namespace: str) -> NamespaceAccount:
+        """The namespace's account, read-only; an empty one if it has no pods."""
         return self.accounts.get(namespace, _EMPTY)
 
-    def kind(self, pod: Pod) -> Kind:
-        """What the pod counts for."""
+    def vector(self, pod: Pod) -> RequestVector:
+        """The request vector that the pod is counted by."""
         known = self._pods.get(pod.metadata.uid)
-        return self._kind_of(pod) if known is None else known.kind
+        return self._vector_of(pod) if known is None else known.vector
 
     def is_held(self, pod: Pod) -> bool:
         """Whether the pod counts as started."""
@@ -124,16 +126,16 @@ class Books:
         return known is not None and known.is_held
 
     def assume(self, pod: Pod, node: str = "") -> None:
-        """The pod is about to get a node: it is counted as if it were there."""
+        """Count the pod as started: it is about to get a node."""
         uid = pod.metadata.uid
         if uid not in self._pods:
-            self._unheard_of.add(uid)
+            self._unseen.add(uid)
         self._assumed[uid] = node
         self._note(pod)
 
     def release(self, uid: str) -> None:
-        """Nothing came of it. A pod that only a scheduler has told of may be gone for long: nobody would tell."""
-        if uid in self._unheard_of:
+        """Take back `assume`. A pod that no event has shown yet is forgotten: it may be deleted already, unnoticed."""
+        if uid in self._unseen:
             self._forget(uid)
         entry = self._pods.get(uid)
         if self._assumed.pop(uid, None) is None or entry is None:
@@ -144,7 +146,7 @@ class Books:
         self.version += 1
 
     def leave(self, uid: str) -> None:
-        """The pod was evicted: it is on its way out, although nothing has been heard of that yet."""
+        """Count the pod as leaving: it was evicted, and the event is still to come."""
         entry = self._pods.get(uid)
         if entry is not None and entry.is_held and not entry.is_leaving:
             self._count(entry, -1)
@@ -153,41 +155,41 @@ class Books:
             self.version += 1
 
     def is_leaving(self, uid: str) -> bool:
-        """Whether it is on its way out."""
+        """Whether the pod is terminating, or was evicted."""
         entry = self._pods.get(uid)
         return entry is not None and entry.is_leaving
 
     def _entry(self, pod: Pod) -> _Entry | None:
-        """How to count the pod; None: not at all."""
+        """How to count the pod; None for a pod that counts for nothing."""
         meta, assumed = pod.metadata, self._assumed.get(pod.metadata.uid)
         node = pod.spec.node_name or assumed or ""
-        is_held = bool(pod.spec.node_name) or assumed is not None or was_let_go(pod)
-        if pod.is_finished or (not is_held and (meta.is_terminating or is_held_back_by_others(pod))):
+        is_held = bool(pod.spec.node_name) or assumed is not None or is_ungated(pod)
+        if pod.is_finished or (not is_held and (meta.is_terminating or has_foreign_gate(pod))):
             return None
         known = self._pods.get(meta.uid)
-        kind = known.kind if known is not None and known.generation == meta.generation else self._kind_of(pod)
+        vector = known.vector if known is not None and known.generation == meta.generation else self._vector_of(pod)
         is_leaving = meta.is_terminating or (known is not None and known.is_leaving)
-        return _Entry(meta.namespace, kind, meta.generation, is_held, is_leaving, node)
+        return _Entry(meta.namespace, vector, meta.generation, is_held, is_leaving, node)
 
     def _forget(self, uid: str) -> None:
         self._assumed.pop(uid, None)
-        self._unheard_of.discard(uid)
+        self._unseen.discard(uid)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._count(entry, -1)
             self.version += 1
 
     def _count(self, entry: _Entry, sign: int) -> None:
-        account = self.accounts.setdefault(entry.namespace, Account())
+        account = self.accounts.setdefault(entry.namespace, NamespaceAccount())
         if not entry.is_leaving:
-            _add(account.asked, entry.kind, sign)
+            _add(account.asked, entry.vector, sign)
         if entry.is_held:
-            _add(account.held, entry.kind, sign)
+            _add(account.held, entry.vector, sign)
             if entry.is_leaving:
-                _add(account.leaving, entry.kind, sign)
-            _add(self._held_on.setdefault(entry.node, {}), entry.kind, sign)
+                _add(account.leaving, entry.vector, sign)
+            _add(self._held_on.setdefault(entry.node, {}), entry.vector, sign)
             if not entry.node or entry.node in self._offered:
-                self._occupy(dict(entry.kind), sign)
+                self._occupy(dict(entry.vector), sign)
 
     def _occupy(self, amounts: Mapping[str, int], sign: int) -> None:
         for name, amount in amounts.items():
@@ -196,10 +198,10 @@ class Books:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def node_event(self, old: Node | None, new: Node | None) -> None:
-        """A node came, changed or went."""
-        either = new or old
-        assert either is not None
-        name = either.metadata.name
+        """Handler of node events."""
+        node = new or old
+        assert node is not None
+        name = node.metadata.name
         if new is None:
             self._nodes.pop(name, None)
         else:
@@ -214,7 +216,7 @@ class Books:
                 self._offer(name)
 
     def _offer(self, name: str) -> None:
-        """Only nodes that take pods count."""
+        """Update the capacity for this node; it counts only while it takes pods."""
         node, known = self._nodes.get(name), self._offered.get(name, {})
         is_open = node is not None and node.is_open and self._selector.items() <= node.metadata.labels.items()
         offered = _allocatable(node) if node is not None and is_open else {}
@@ -232,32 +234,32 @@ class Books:
         self.version += 1
 
 
-def requested(pod: Pod) -> Kind:
+def requested(pod: Pod) -> RequestVector:
     """What the pod requests; a pod without requests asks for nothing (S2-31)."""
-    return _kind(pod_requests(msgspec.to_builtins(pod.spec)))
+    return _vector(pod_requests(msgspec.to_builtins(pod.spec)))
 
 
-def limited(pod: Pod) -> Kind:
+def limited(pod: Pod) -> RequestVector:
     """What the pod is limited to; a resource without a limit is not counted."""
-    return _kind(pod_limits(msgspec.to_builtins(pod.spec)))
+    return _vector(pod_limits(msgspec.to_builtins(pod.spec)))
 
 
-def _kind(amounts: Mapping[str, Quantity]) -> Kind:
+def _vector(amounts: Mapping[str, Quantity]) -> RequestVector:
     counted = ((name, amount.milli if name == "cpu" else amount.units) for name, amount in amounts.items())
     return tuple(sorted((name, amount) for name, amount in counted if amount > 0 and name not in _NOT_SHARED))
 
 
-def total(counts: Mapping[Kind, int]) -> dict[str, int]:
-    """What so many pods of each kind request together."""
+def total(counts: Mapping[RequestVector, int]) -> dict[str, int]:
+    """What so many pods of each vector request together."""
     amounts: dict[str, int] = {}
-    for kind, count in counts.items():
-        for name, amount in kind:
+    for vector, count in counts.items():
+        for name, amount in vector:
             amounts[name] = amounts.get(name, 0) + count * amount
     return amounts
 
 
-def in_line(pod: Pod) -> tuple[int, str, str]:
-    """For sorting pods that wait: the most important first, then the oldest."""
+def queue_order(pod: Pod) -> tuple[int, str, str]:
+    """Sort key of waiting pods: by priority, then the oldest first."""
     return -pod.priority, pod.metadata.creation_timestamp, pod.metadata.key
 
 
@@ -271,8 +273,8 @@ def is_waiting(pod: Pod) -> bool:
     return not (pod.spec.node_name or pod.is_finished or pod.metadata.is_terminating)
 
 
-def was_let_go(pod: Pod) -> bool:
-    """Whether the arbitrator has lifted its gate: what it needs is its own, although it has no node yet."""
+def is_ungated(pod: Pod) -> bool:
+    """Whether the arbitrator has lifted its gate: the pod counts as started, although it has no node yet."""
     return _is_granted(pod.metadata) and not is_gated(pod)
 
 
@@ -280,17 +282,17 @@ def _is_granted(meta: ObjectMeta) -> bool:
     return GRANTED in meta.annotations
 
 
-def is_held_back_by_others(pod: Pod) -> bool:
-    """Whether somebody else has a gate before it: then it wants nothing yet."""
+def has_foreign_gate(pod: Pod) -> bool:
+    """Whether it has a scheduling gate of somebody else: then it does not count yet."""
     return any(gate.name != GATE for gate in pod.spec.scheduling_gates or ())
 
 
-def _add(counts: dict[Kind, int], kind: Kind, sign: int) -> None:
-    left = counts.get(kind, 0) + sign
+def _add(counts: dict[RequestVector, int], vector: RequestVector, sign: int) -> None:
+    left = counts.get(vector, 0) + sign
     if left:
-        counts[kind] = left
+        counts[vector] = left
     else:
-        counts.pop(kind, None)
+        counts.pop(vector, None)
 
 
 def _allocatable(node: Node) -> dict[str, int]:

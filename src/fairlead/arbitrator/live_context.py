@@ -1,4 +1,4 @@
-"""What the arbitrator's listener answers from on a real cluster: the world as informers know it, and its own name."""
+"""What the arbitrator's listener needs of a real cluster: the review context from informers, and its own user name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.arbitrator.objects import CONSUMER_GROUPS, CONSUMERS, Consumer, ConsumerGroup
-from fairlead.arbitrator.review import World
+from fairlead.arbitrator.review import ReviewContext
 from fairlead.client.informer import Informers
 
 #: How often to look whether our kinds are there yet; the arbitrator installs them.
 _LOOK_SECONDS: Final = 0.2
 
 
-async def informed_world(api: Api, informers: Informers) -> World:
-    """Returns once everything has been heard of."""
+async def review_context(api: Api, informers: Informers) -> ReviewContext:
+    """The context for reviews; returns once all informers are synced."""
     for resource in (CONSUMERS, CONSUMER_GROUPS):
         await _served(api, resource)
     nodes, quotas = informers.of(builtin.NODES, Node), informers.of(builtin.RESOURCE_QUOTAS, ResourceQuota)
@@ -28,7 +28,7 @@ async def informed_world(api: Api, informers: Informers) -> World:
     by_namespace = quotas.index("namespace", lambda quota: (quota.metadata.namespace,))
     for synced in (nodes.synced, quotas.synced, consumers.synced, groups.synced):
         await synced()
-    return World(
+    return ReviewContext(
         nodes=lambda: nodes,
         consumers=lambda: consumers,
         groups=lambda: groups,
@@ -37,7 +37,7 @@ async def informed_world(api: Api, informers: Informers) -> World:
 
 
 async def own_name(api: Api) -> str:
-    """As whom we write, according to the server; empty if it cannot tell."""
+    """The user name that the server sees us as; empty if it cannot tell."""
     try:
         review = await api.create(builtin.SELF_SUBJECT_REVIEWS, {"metadata": {}})
     except ApiError:

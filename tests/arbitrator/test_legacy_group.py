@@ -19,9 +19,9 @@ async def spec(world: World) -> Obj:
     return {key: value for key, value in found.items() if key in ("hard", "weight")}
 
 
-async def write(world: World, **said: Any) -> None:
+async def write(world: World, **spec: Any) -> None:
     metadata = {"name": THE_NAME, "namespace": "a"}
-    await world.api.create(MISSPELT_CONSUMERS, {"metadata": metadata, "spec": said}, "a")
+    await world.api.create(MISSPELT_CONSUMERS, {"metadata": metadata, "spec": spec}, "a")
 
 
 @played(scene)

@@ -1,17 +1,19 @@
-"""What people say of shares, as a cycle reads it: bounds, guarantees, and who is in which group."""
+"""Consumers, groups, quotas and the policy as a cycle reads them: bounds, guarantees and group membership in
+numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.quantity import QuantityError
-from fairlead.arbitrator.amounts import read
+from fairlead.arbitrator.amounts import parse_amounts
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts
 
 
-class Said:
-    """Everything that is said, in whole numbers of what the policy divides."""
+class PolicyInputs:
+    """The configuration of one cycle, in whole numbers of the resources that the policy divides."""
 
     def __init__(
         self,
@@ -27,34 +29,34 @@ class Said:
         self.capacity = {
             name: amount for name, amount in capacity.items() if not policy.resources or name in policy.resources
         }
-        self._quotas = {namespace: self.read(hard) for namespace, hard in quotas.items()}
-        self.reserved = {consumer.metadata.namespace: self.read(consumer.spec.reserved) for consumer in consumers}
-        self._hard = {consumer.metadata.namespace: self.read(consumer.spec.hard) for consumer in consumers}
-        #: Neither the Consumer nor the quota allows more (S2-21).
+        self._quotas = {namespace: self.parse(hard) for namespace, hard in quotas.items()}
+        self.reserved = {consumer.metadata.namespace: self.parse(consumer.spec.reserved) for consumer in consumers}
+        self._hard = {consumer.metadata.namespace: self.parse(consumer.spec.hard) for consumer in consumers}
+        #: The lower of the Consumer's `hard` and the quota (S2-21).
         self.hard = {consumer.metadata.namespace: self._bound(consumer.metadata.namespace) for consumer in consumers}
 
-    def read(self, amounts: Mapping[str, str | int] | None) -> dict[str, int]:
-        """Amounts that make no sense count for nothing: whoever wrote them is told elsewhere."""
+    def parse(self, amounts: Mapping[str, str | int] | None) -> dict[str, int]:
+        """In whole numbers. Invalid amounts count for nothing here: the review at admission reports them."""
         try:
-            return read(amounts, self.capacity, self.policy.prefix)
+            return parse_amounts(amounts, self.capacity, self.policy.prefix)
         except QuantityError:
             return {}
 
     def counted(self, amounts: Amounts) -> dict[str, int]:
-        """Those that are divided."""
+        """The amounts of resources that are divided."""
         return {name: amount for name, amount in amounts.items() if name in self.capacity}
 
     def clamped(self, namespace: str) -> tuple[str, ...]:
         """The resources of which its quota allows less than its `hard` (S2-48)."""
-        said, hard = self._hard[namespace], self.hard[namespace]
-        return tuple(sorted(resource for resource in said if hard.get(resource, 0) < said[resource]))
+        own, hard = self._hard[namespace], self.hard[namespace]
+        return tuple(sorted(resource for resource in own if hard.get(resource, 0) < own[resource]))
 
     def parent(self, consumer: Consumer) -> str:
-        """The group that it is in; empty: the cluster itself."""
+        """The group that it is a member of; empty for the cluster itself."""
         return consumer.spec.parent if consumer.spec.parent in self.groups else ""
 
     def above(self, consumer: Consumer) -> list[str]:
-        """The groups that it is in, from the inside out."""
+        """Its group, the group of that group, and so on."""
         found, name = list[str](), self.parent(consumer)
         while name in self.groups and name not in found:
             found.append(name)
@@ -62,5 +64,5 @@ class Said:
         return found
 
     def _bound(self, namespace: str) -> dict[str, int]:
-        said, quota = self._hard[namespace], self._quotas.get(namespace, {})
-        return {name: min(said.get(name, amount), amount) for name, amount in (said | quota).items()}
+        own, quota = self._hard[namespace], self._quotas.get(namespace, {})
+        return {name: min(own.get(name, amount), amount) for name, amount in (own | quota).items()}
