@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -24,6 +24,11 @@ from fairlead.server.http.request import Request
 MAX_WARNINGS_LENGTH = 4096
 CUT_WARNING_LENGTH = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+#: So many entries of a map are written as YAML in one go.
+_MAP_PART: Final = 500
+#: Longer keys are written in a form of their own.
+_LONG_KEY: Final = 100
 
 _END: Final = b"]}\n"
 
@@ -115,8 +120,25 @@ def indented(raw: bytes) -> bytes:
 
 
 def _yaml(obj: Obj | list[Obj]) -> bytes:
+    """A large map in an object (data of a ConfigMap) is written in parts: PyYAML gives way to nobody meanwhile."""
+    if isinstance(obj, dict) and any(_is_large(key, value) for key, value in obj.items()):
+        return b"".join(_yaml_of_field(key, obj[key]) for key in sorted(obj))
     text: str = yaml.dump(obj, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
     return text.encode()
+
+
+def _is_large(key: str, value: Any) -> bool:
+    """A map with many entries, under a key that takes one line, however it is written."""
+    return isinstance(value, dict) and len(value) > _MAP_PART and key.isidentifier() and len(key) < _LONG_KEY
+
+
+def _yaml_of_field(key: str, value: Any) -> bytes:
+    if not _is_large(key, value):
+        return _yaml({key: value})
+    names = sorted(value)
+    parts = (names[start : start + _MAP_PART] for start in range(0, len(names), _MAP_PART))
+    texts = [_yaml({key: {name: value[name] for name in part}}) for part in parts]
+    return texts[0] + b"".join(text.partition(b"\n")[2] for text in texts[1:])
 
 
 def list_meta(listing: Listing) -> Obj:
