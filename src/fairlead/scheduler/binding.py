@@ -1,7 +1,7 @@
 """From a decision to a pod that is bound, beside the decisions that follow (upstream's binding cycle).
 
 assume, reserve ──▶ permit ──▶ pre_bind ──▶ bind ──▶ bound
-        └──────────────┴───────────┴─────────┴─────▶ failed: unreserve; whoever decided hears why and takes it back
+        └──────────────┴───────────┴─────────┴─────▶ failed: unreserve; `Ended` is called with the reason
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Binder:
         self._ended(queued, failure)
 
     def _unreserve(self, queued: QueuedPod, node: str) -> None:
-        """Every plugin is told, the last first, whether its turn to reserve had come or not."""
+        """Every plugin is called, the last first, whether its `reserve` was called or not."""
         for plugin in reversed(queued.profile.reservers):
             try:
                 plugin.unreserve(queued.pod, node, self._handle)

@@ -1,4 +1,4 @@
-"""What the claims of a pod wait for, told to people: for `fairlead why`."""
+"""What the claims of a pod wait for, in words, for `fairlead why`."""
 
 from __future__ import annotations
 

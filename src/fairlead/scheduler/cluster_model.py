@@ -27,14 +27,14 @@ from fairlead.scheduler.snapshot import Placed, Snapshot
 
 
 class ModelObserver(Protocol):
-    """Who is told what happens to pods that wait. It is told after the model has changed."""
+    """Is called when something happens to pods that wait, after the model has changed."""
 
     def pod_waits(self, old: Pod | None, pod: Pod) -> None:
         """A pod without a node came or changed."""
         ...
 
     def pod_left(self, pod: Pod) -> None:
-        """A pod waits no longer: it is gone, or somebody has given it a node."""
+        """A pod waits no longer: it is gone, or has a node."""
         ...
 
     def on_cluster_event(self, event: ClusterEvent, most_important: int | None = None) -> None:

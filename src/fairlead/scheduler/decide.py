@@ -83,7 +83,7 @@ class Decider:
         return best_of(rows, totals)
 
     def choose_among(self, request: SchedulingRequest, names: Sequence[str], extra: Mapping[str, int]) -> Chosen | None:
-        """The best of these nodes, if they still will do, with what somebody else adds to their scores."""
+        """The best of these nodes, if they still will do, with what extenders add to their scores."""
         feasible = self.feasible(request)
         wanted = [row for name in names if (row := self.snapshot.row_of(name)) is not None]
         rows = feasible[np.isin(feasible, wanted)]
@@ -100,7 +100,7 @@ class Decider:
         return self.feasible_of(request, self.answers(request.requirements))
 
     def _is_plain(self, request: SchedulingRequest) -> bool:
-        """Nobody else matters to the pod, and nobody is nominated anywhere."""
+        """No other pod matters to this one, and none is nominated."""
         if len(self.nominations):
             return False
         profile, snapshot = self.profile, self.snapshot
@@ -158,8 +158,8 @@ class Decider:
             return self._refusal(request, answers.filters, relations, row)
 
     def _relation_filters(self, request: SchedulingRequest) -> list[PodRelationPlugin]:
-        """Who has a say about the pod as things are. It stays so while something else is assumed, as upstream has it:
-        a plugin that had nothing to say at first is not asked again.
+        """The plugins that filter this pod as things are. They stay the same while other pods are assumed, as upstream
+        has it: a plugin that had nothing to say at first is not asked again.
         """
         return [plugin for plugin in self.profile.relation_filters if plugin.filters(request, self.snapshot)]
 

@@ -56,7 +56,7 @@ class Diagnosis:
             self.plugins |= {EXTENDER}
 
     def text(self, advice: str) -> str:
-        """The whole message; `advice` tells what was tried to make room."""
+        """The whole message; `advice` says what was tried to make room."""
         if self.message:
             return self.message
         reasons = f"{self.outright}." if self.outright else sentence(self.reasons)

@@ -1,6 +1,6 @@
-"""Why a pod is where it is, or nowhere: the decision taken again, and told node by node.
+"""Why a pod is where it is, or nowhere: the decision taken again, and explained node by node.
 
-What is told is what the same plugins say of the same snapshot; nothing here knows better than the scheduler does.
+It says what the same plugins say about the same snapshot; nothing here knows better than the scheduler does.
 """
 
 from __future__ import annotations

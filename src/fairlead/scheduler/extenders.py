@@ -50,7 +50,7 @@ class Extender:
         self._server_name = (config.tls_config or {}).get("serverName") or None
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether it wants to hear of the pod: a limit of an extended resource is a request for it, too."""
+        """Whether it is asked about the pod: a limit of an extended resource is a request for it, too."""
         if not self._managed:
             return True
         containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)

@@ -104,7 +104,7 @@ class PluginError(Exception):
 
 
 class ExtenderFailure(Exception):
-    """An extender that must be heard could not be, or refused to answer."""
+    """An extender that is not `ignorable` did not answer, or answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class Scheduler:
 
 
 def _queue_for(model: ClusterModel) -> SchedulingQueue:
-    """A queue that hears of what matters to the plugins; nobody knows what matters to extenders."""
+    """A queue for the events that matter to the plugins; with extenders any event may matter."""
     settings, events = model.configuration.settings, NO_EVENT
     for runtime in model.profiles.values():
         events |= ANY_EVENT if settings.extenders else runtime.profile.events

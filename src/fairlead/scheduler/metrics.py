@@ -23,7 +23,7 @@ _QUEUES: Final = {
 
 
 class _Pending(Collector):
-    """Counted when somebody asks."""
+    """Counts when metrics are read."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
         self._queue = queue

@@ -1,4 +1,4 @@
-"""What comes of a decision: the pod is placed, or goes back into the queue and everybody is told why."""
+"""What comes of a decision: the pod is placed, or goes back into the queue, and its status and an event say why."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Outcomes:
         queued.request = replace(request, nominated=node)
 
     def _take_back_nomination(self, pod: Pod) -> None:
-        """A more important pod takes the node: whoever waited for it looks for another."""
+        """A more important pod takes the node: the pod that was nominated to it looks for another."""
         self._model.nominations.drop(pod.metadata.uid)
         self._status.clear_nomination(pod)
         queued = self._queue.get(pod.metadata.key)

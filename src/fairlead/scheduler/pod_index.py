@@ -74,7 +74,7 @@ class PodIndex:
         self._selecting: dict[PodRelations, tuple[ExistingTerms, ...]] = {}
 
     def match_count(self, key: Hashable, matches: Matches) -> MatchCount:
-        """The column of that key; what it counts is said again by whoever asks, and the same for the same key."""
+        """The column of that key. Callers say what it counts, always the same for the same key."""
         found = self._match_counts.get(key)
         if found is not None:
             return found

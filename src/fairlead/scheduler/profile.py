@@ -77,7 +77,7 @@ class Profile:
 
     @cached_property
     def events(self) -> EventKind:
-        """The changes that any of the plugins wants to hear of."""
+        """The changes that may help with any of the plugins."""
         found = NO_EVENT
         for plugin in self.all:
             found |= plugin.events

@@ -85,7 +85,7 @@ class QueuedPod:
 
 @dataclass(slots=True)
 class InFlight:
-    """A pod that somebody else is asked about, and what happened meanwhile."""
+    """A pod that extenders are asked about, and what happened meanwhile."""
 
     queued: QueuedPod
     changes: list[ClusterEvent] = field(default_factory=list)
@@ -96,7 +96,7 @@ _Entry = tuple[float, tuple[tuple[float, ...], int], int, QueuedPod]
 
 
 class SchedulingQueue:
-    """Waiting pods by key. Every method is told the time; nothing here waits."""
+    """Waiting pods by key. Methods take the time as an argument; nothing here waits."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SchedulingQueue:
         first_backoff: float = FIRST_BACKOFF_SECONDS,
         longest_backoff: float = LONGEST_BACKOFF_SECONDS,
     ) -> None:
-        """`events` are those that any plugin of any profile wants to hear of."""
+        """`events` are those that may help with any plugin of any profile."""
         self._waiting: dict[str, QueuedPod] = {}
         self._heaps: dict[QueueState, list[_Entry]] = {
             QueueState.ACTIVE: [],
@@ -129,7 +129,7 @@ class SchedulingQueue:
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` has somebody."""
+        """Whether `pop` has a pod to return."""
         return bool(self._counts[QueueState.ACTIVE] or self._counts[QueueState.BACKOFF])
 
     def get(self, key: str) -> QueuedPod | None:
@@ -201,7 +201,7 @@ class SchedulingQueue:
         return queued.state not in (QueueState.GATED, QueueState.NONE)
 
     def take(self, key: str) -> QueuedPod | None:
-        """Take a certain pod out, wherever it waits; None if nobody of that name may be tried."""
+        """Take a certain pod out, wherever it waits; None if no pod of that name may be tried."""
         if not self.is_ready(key):
             return None
         queued = self._waiting[key]
@@ -211,7 +211,7 @@ class SchedulingQueue:
         return queued
 
     def track_in_flight(self, queued: QueuedPod) -> None:
-        """Somebody else is asked about the popped pod, and that takes time: remember what happens until it is back."""
+        """Extenders are asked about the popped pod, which takes time: remember what happens until it is back."""
         self._in_flight[queued.key] = InFlight(queued)
 
     def refused(self, queued: QueuedPod, plugins: frozenset[str], now: float, *, backs_off: bool = True) -> None:
@@ -229,7 +229,7 @@ class SchedulingQueue:
             self._try_again(queued, now)
 
     def failed(self, queued: QueuedPod, now: float) -> None:
-        """Trying it went wrong, by nobody's word; it is tried again after its back-off and not before."""
+        """Trying it went wrong, and no plugin refused it; it is tried again after its back-off and not before."""
         self._in_flight.pop(queued.key, None)
         queued.refused_by = frozenset()
         queued.errors_in_a_row += 1
@@ -240,7 +240,7 @@ class SchedulingQueue:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def on_cluster_event(self, event: ClusterEvent, now: float, most_important: int | None = None) -> None:
-        """Something happened: try again whom it may help, but nobody of a higher priority than `most_important`."""
+        """Something happened: try the pods again that it may help, up to the priority `most_important`."""
         if not event.kinds & self._of_interest:
             return
         for in_flight in self._in_flight.values():
@@ -286,7 +286,7 @@ class SchedulingQueue:
         self._put(queued, QueueState.ACTIVE if held is None else QueueState.GATED)
 
     def preempted(self, queued: QueuedPod, now: float) -> None:
-        """The pod's victims are told; it may be tried again as soon as something helps."""
+        """The pod's victims are evicted; it may be tried again as soon as something helps."""
         queued.is_preempting = False
         if queued.was_activated and queued.state is QueueState.UNSCHEDULABLE:
             self._try_again(queued, now)

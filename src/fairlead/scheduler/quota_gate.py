@@ -1,8 +1,8 @@
 """Pods that may not start yet, whatever the nodes say: their namespace has not been granted enough.
 
-Somebody else keeps the account (the arbitrator, S2-45) and is asked before every decision. Whom it refuses waits here,
-by namespace and requirements in the queue's order: when more is granted, the first of each line is asked for again, and
-when it got a node, the next. So thousands that wait for their share cost nothing.
+The arbitrator keeps the account (S2-45) and is asked before every decision. Pods that it refuses wait here, by
+namespace and requirements in the order of the queue: when more is granted, the first of each line is asked for again,
+and when it got a node, the next. So thousands that wait for their share cost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALLOCATION: Final = "Allocation"
 
 
 class QuotaGate(Protocol):
-    """Who keeps the account."""
+    """Who keeps the account of what namespaces may start: the arbitrator."""
 
     def refusal(self, pod: Pod) -> str:
         """Why the pod may not start now; empty if it may."""
@@ -36,7 +36,7 @@ class QuotaGate(Protocol):
         ...
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call it whenever somebody may be granted more."""
+        """Call it whenever a namespace may be granted more."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a pod requires of a node: everything that decides where it fits, whoever else is there.
+"""What a pod requires of a node: everything that decides where it fits, whatever other pods there are.
 
 Thousands of pods come from few templates. Pods with the same requirements are equal to the scheduler, so masks and
 scores are worked out once for them and kept; a pod costs one look-up by its encoded spec.

@@ -55,7 +55,7 @@ class Placed:
 
 
 class Snapshot:
-    """Columns over nodes; `node_changes` and `pod_changes` tell which rows to look at again."""
+    """Columns over nodes; `node_changes` and `pod_changes` are journals of the rows to look at again."""
 
     def __init__(self) -> None:
         size = FIRST_SIZE
@@ -101,7 +101,7 @@ class Snapshot:
         return row if row is not None and self.alive[row] else None
 
     def labels(self, key: str) -> Codes[str]:
-        """The column of a label; made when somebody first asks for that label."""
+        """The column of a label; made when first asked for."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = Codes(self.size)
@@ -237,7 +237,7 @@ class Snapshot:
 
     @contextmanager
     def assuming(self, *, without: Iterable[Placed] = (), beside: Iterable[Placed] = ()) -> Iterator[None]:
-        """As it would be without these pods and with those; nobody is told, for afterwards it is as before."""
+        """As it would be without these pods and with those; not noted in the journals, for it is undone afterwards."""
         changes = [(placed, -1) for placed in without] + [(placed, 1) for placed in beside]
         done = [(placed, sign, self._count(placed, sign, placed.requirements.host_ports)) for placed, sign in changes]
         try:

@@ -38,7 +38,7 @@ class StatusWriter:
         self._record(pod, NORMAL, "Scheduled", f"Successfully assigned {key} to {node}", "Binding")
 
     def skipped(self, pod: Pod) -> None:
-        """The pod is going away, so nobody tries it."""
+        """The pod is going away, so it is not tried."""
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         self._record(pod, WARNING, "FailedScheduling", f"skip schedule deleting pod: {key}", "Scheduling")
 

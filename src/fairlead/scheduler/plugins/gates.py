@@ -1,4 +1,4 @@
-"""A pod with scheduling gates waits until somebody has removed them all (KEP-3521)."""
+"""A pod with scheduling gates waits until all of them are removed (KEP-3521)."""
 
 from __future__ import annotations
 

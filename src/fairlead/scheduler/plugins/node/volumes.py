@@ -54,7 +54,7 @@ class VolumeBinding(Plugin):
         self.bind_timeout_seconds = bind_timeout_seconds
 
     def pre_filter(self, requirements: PodRequirements, snapshot: Snapshot) -> Refused | Narrowed | None:
-        """Claims that do not exist, or that somebody else has to bind first."""
+        """Claims that do not exist, or that the PersistentVolume controller has to bind first."""
         volumes, has_unbound = snapshot.volumes, False
         for pod_claim in requirements.claims:
             name, claim = pod_claim.key.partition("/")[2], volumes.claims.get(pod_claim.key)

@@ -73,7 +73,7 @@ class NodeResourcesFit(Plugin):
         ignored: frozenset[str] = frozenset(),
         ignored_groups: frozenset[str] = frozenset(),
     ) -> None:
-        """`ignored` extended resources, and those of whole groups, are left to somebody else."""
+        """`ignored` extended resources, and those of whole groups, are left to extenders or other plugins."""
         self._strategy, self._resources = strategy, resources
         self._ignored, self._ignored_groups = ignored, ignored_groups
 
@@ -89,7 +89,7 @@ class NodeResourcesFit(Plugin):
         )
 
     def without(self, resources: frozenset[str]) -> NodeResourcesFit:
-        """The same, but leaving these to somebody else as well."""
+        """The same, but ignoring these as well."""
         ignored = self._ignored | resources
         return NodeResourcesFit(self._strategy, self._resources, ignored=ignored, ignored_groups=self._ignored_groups)
 
@@ -113,7 +113,7 @@ class NodeResourcesFit(Plugin):
         return mask
 
     def refusals(self, requirements: PodRequirements, snapshot: Snapshot, rows: Rows) -> Refusals:
-        """Every lacking resource is told; one that exceeds the whole node cannot be helped (S0-70)."""
+        """Every lacking resource is named; one that exceeds the whole node cannot be helped (S0-70)."""
         full = snapshot.pod_count[rows] >= snapshot.allowed_pods[rows]
         refusals = Refusals(Counter({TOO_MANY_PODS: int(full.sum())}), np.zeros(len(rows), dtype=np.bool_))
         for name, amount in self.demands(requirements).items():
