@@ -106,8 +106,8 @@ def scene(world: World, config: Obj, act: Callable[[World], Awaitable[None]], *,
 
 def only(name: str) -> Answer:
     def answer(body: Obj) -> Obj:
-        failed = {name: "too far away" for name in body["NodeNames"] if name != name}
-        return {"NodeNames": [name for name in body["NodeNames"] if name == name], "FailedNodes": failed}
+        failed = {node: "too far away" for node in body["NodeNames"] if node != name}
+        return {"NodeNames": [node for node in body["NodeNames"] if node == name], "FailedNodes": failed}
 
     return answer
 

@@ -234,8 +234,8 @@ def test_nobody_leaves_for_a_pod_going_away_that_would_stay_one_too_many(
         "new", labels={"app": "q"}, topologySpreadConstraints=[rule | {"labelSelector": app("q")}], **wanted
     )
     for metadata in ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
-        leaver = encoded(going | {"metadata": going["metadata"] | metadata}).view(Pod)
-        assert cluster.message(leaver, whole=True) == (
+        newcomer = encoded(going | {"metadata": going["metadata"] | metadata}).view(Pod)
+        assert cluster.message(newcomer, whole=True) == (
             f"0/1 nodes are available: 1 {refused}. {ADVICE} 0/1 nodes are available: 1 {lacking}."
         )
 
