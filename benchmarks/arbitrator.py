@@ -13,7 +13,7 @@ from gmpy2 import mpq
 from benchmarks import cycle
 from fairlead.fairshare.claims import Claim
 from fairlead.fairshare.shares import shares
-from fairlead.fairshare.victims import Holder, choose
+from fairlead.fairshare.victims import VictimCandidate, choose_victims
 
 RESOURCES = {"cpu": 64_000_000, "memory": 256 << 40, "gpu": 40_000}
 ASKED_MS = {1_000: 100, 5_000: 1_000}
@@ -38,12 +38,13 @@ def of_two_sizes(claim: Claim) -> Claim:
     return replace(claim, parts=[half, {**half, "gpu": claim.demand["gpu"]}], hard={"cpu": half["cpu"]})
 
 
-def holders(count: int) -> list[Holder]:
+def holders(count: int) -> list[VictimCandidate]:
     """Pods of sixty-four sizes that began together."""
     dice = random.Random(1)
     sizes = range(1, 9)
     return [
-        Holder(f"pod-{number:05}", {"cpu": dice.choice(sizes), "memory": dice.choice(sizes)}) for number in range(count)
+        VictimCandidate(f"pod-{number:05}", {"cpu": dice.choice(sizes), "memory": dice.choice(sizes)})
+        for number in range(count)
     ]
 
 
@@ -63,7 +64,7 @@ def main() -> None:
         print(f"{f'{count:,} namespaces':<40} {took:>9,.0f} ms {asked:>7,} ms")
     of_mixed = partial(shares, [of_two_sizes(one) for one in claims(5_000)], RESOURCES)
     print(f"{'5,000 of two pod sizes and with a bound':<40} {milliseconds(of_mixed):>9,.0f} ms")
-    among_pods = partial(choose, holders(50_000), {"cpu": 100_000, "memory": 150_000}, RESOURCES)
+    among_pods = partial(choose_victims, holders(50_000), {"cpu": 100_000, "memory": 150_000}, RESOURCES)
     print(f"{'victims among 50,000 equal pods':<40} {milliseconds(among_pods):>9,.0f} ms")
     print(f"a cycle over {cycle.NODES:,} nodes and {cycle.PODS:,} pods")
     for what, milli in cycle.measured().items():

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surplus
-from fairlead.fairshare.tree import Zone
+from fairlead.fairshare.tree import ShareGroup
 
 RESOURCES = ("cpu", "gpu", "mem")
 NAMES = "abcdefgh"
@@ -31,7 +31,7 @@ class Problem:
 
     @property
     def by_name(self) -> dict[str, Claim]:
-        return {one.name: one for one in self.claims}
+        return {claim.name: claim for claim in self.claims}
 
 
 @st.composite
@@ -93,27 +93,27 @@ def problems(
 
 
 @st.composite
-def trees(draw: st.DrawFn, /, claimed: st.SearchStrategy[Problem]) -> tuple[Zone, dict[str, int]]:
+def trees(draw: st.DrawFn, /, claimed: st.SearchStrategy[Problem]) -> tuple[ShareGroup, dict[str, int]]:
     """Claims in zones, and zones in zones; zones have guarantees and caps if a claim has."""
     problem = draw(claimed)
-    has_guarantees = any(one.reserved for one in problem.claims)
-    has_caps = any(one.hard for one in problem.claims)
-    members: list[Zone | Claim] = list(problem.claims)
+    has_guarantees = any(claim.reserved for claim in problem.claims)
+    has_caps = any(claim.hard for claim in problem.claims)
+    members: list[ShareGroup | Claim] = list(problem.claims)
     for number in range(draw(st.integers(1, 3))):
         size = draw(st.integers(1, len(members)))
         reserved = {"cpu": draw(st.integers(0, 12))} if has_guarantees and draw(st.booleans()) else {}
         hard = {"cpu": draw(st.integers(0, 12))} if has_caps and draw(st.booleans()) else {}
-        zone = Zone(f"zone-{number}", members[:size], draw(weights), reserved, hard, draw(st.booleans()))
-        members = [*members[size:], zone]
-    return Zone("root", members), problem.capacity
+        group = ShareGroup(f"zone-{number}", members[:size], draw(weights), reserved, hard, draw(st.booleans()))
+        members = [*members[size:], group]
+    return ShareGroup("root", members), problem.capacity
 
 
-def zones_of(zone: Zone) -> list[Zone]:
-    return [zone, *(inner for member in zone.members if isinstance(member, Zone) for inner in zones_of(member))]
+def zones_of(group: ShareGroup) -> list[ShareGroup]:
+    return [group, *(inner for member in group.members if isinstance(member, ShareGroup) for inner in zones_of(member))]
 
 
-def claims_of(zone: Zone) -> list[Claim]:
-    return [member for inner in zones_of(zone) for member in inner.members if isinstance(member, Claim)]
+def claims_of(group: ShareGroup) -> list[Claim]:
+    return [member for inner in zones_of(group) for member in inner.members if isinstance(member, Claim)]
 
 
 #: Everything that may be claimed.
@@ -150,7 +150,7 @@ def capped(claim: Claim, name: str) -> Amount:
 
 
 def total(found: dict[str, Share], resource: str) -> mpq:
-    return sum((one.deserved[resource] for one in found.values()), mpq(0))
+    return sum((share.deserved[resource] for share in found.values()), mpq(0))
 
 
 def utility(demand: Amounts, bundle: Amounts) -> mpq:

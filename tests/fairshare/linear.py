@@ -92,7 +92,7 @@ class Programs:
         for is_unlimited in (True, False):
             claims = [claim for claim in self._all if claim.is_unlimited is is_unlimited]
             for name in self._capacity:
-                self._floors |= {(one, name): part for one, part in self._guarantees(claims, name).items()}
+                self._floors |= {(consumer, name): part for consumer, part in self._guarantees(claims, name).items()}
             rows = [row for claim in claims for row in self._rows_of(claim)]
             self._check(claims, rows)
             self._claims += claims
@@ -131,7 +131,7 @@ class Programs:
 
     def _rows_of(self, claim: Claim) -> list[Row]:
         vectors = self._vectors(claim)
-        demand = {name: sum((one.get(name, mpq(0)) for one in vectors), mpq(0)) for name in self._real()}
+        demand = {name: sum((vector.get(name, mpq(0)) for vector in vectors), mpq(0)) for name in self._real()}
         full = max((self._part(amount, name) for name, amount in demand.items()), default=mpq(0))
         goals = self._goals(claim, vectors, demand) if full else []
         return [
@@ -147,7 +147,7 @@ class Programs:
         for resource in demand:
             limits = caps | {resource: self._floors[claim.name, resource] * self._capacity[resource]}
             taking = [number for number, vector in enumerate(vectors) if resource in vector]
-            for number, position in zip(taking, rising([vectors[one] for one in taking], limits), strict=True):
+            for number, position in zip(taking, rising([vectors[index] for index in taking], limits), strict=True):
                 goals[number] = max(goals[number], position)
         needed = {
             name: sum(goal * vector.get(name, 0) for goal, vector in zip(goals, vectors, strict=True)) for name in caps
@@ -169,7 +169,7 @@ class Programs:
         reserved = mpq(min(claim.reserved.get(name, 0), claim.hard.get(name, claim.reserved.get(name, 0))))
         if not claim.lends:
             return reserved
-        return min(reserved, sum((end_of(claim, one) * one.get(name, 0) for one in vectors), mpq(0)))
+        return min(reserved, sum((end_of(claim, vector) * vector.get(name, 0) for vector in vectors), mpq(0)))
 
     def _held(self, claim: Claim, name: str) -> mpq:
         return mpq(0) if claim.lends else self._floors[claim.name, name]
@@ -184,13 +184,15 @@ class Programs:
         if not any(wanted.values()):
             return wanted
         left = max(1 - mpq(str(self._taken(name))), mpq(0)) if self._capacity[name] else mpq(0)
-        if left and sum(self._part(one, name) for one in wanted.values()) <= left + ROUNDED:
-            return {one: self._part(amount, name) for one, amount in wanted.items()}
+        if left and sum(self._part(demanded, name) for demanded in wanted.values()) <= left + ROUNDED:
+            return {consumer: self._part(amount, name) for consumer, amount in wanted.items()}
         self.are_guarantees_kept = False
         floors: dict[str, mpq] = {}
-        asking = sorted((claim for claim in claims), key=lambda one: wanted[one.name] / (one.reserved.get(name) or 1))
+        asking = sorted(
+            (claim for claim in claims), key=lambda asker: wanted[asker.name] / (asker.reserved.get(name) or 1)
+        )
         for place, claim in enumerate(asking):  # who wants the least part of its guarantee first
-            weight = sum(one.reserved.get(name, 0) for one in asking[place:] if wanted[one.name])
+            weight = sum(asker.reserved.get(name, 0) for asker in asking[place:] if wanted[asker.name])
             part = left * claim.reserved.get(name, 0) / weight if wanted[claim.name] else mpq(0)
             floors[claim.name] = min(part, self._part(wanted[claim.name], name)) if part else part
             left -= floors[claim.name]
@@ -206,7 +208,7 @@ class Programs:
             started = {claim.name: mpq(0) for claim in claims}
             for row in rows:
                 started[row.claim.name] += row.start * row.usage[name]
-            needed = sum(max(self._floors[one, name], started[one]) for one in started)
+            needed = sum(max(self._floors[key, name], started[key]) for key in started)
             if needed and self._taken(name) + float(needed) > 1 + SLACK:
                 raise TooLittleError
 
@@ -218,7 +220,7 @@ class Programs:
         while together := [row for row in rising if row not in fixed]:
             common = self._highest(fixed, rising, together=together)
             reached = dict.fromkeys(together, common) | fixed
-            most = {row: self._highest(reached, rising, one=row) for row in together}
+            most = {row: self._highest(reached, rising, alone=row) for row in together}
             stuck = [row for row, level in most.items() if level <= common + STUCK]
             fixed |= dict.fromkeys(stuck or [min(most, key=most.__getitem__)], common)
         return {row: row.share(level, self._surplus) for row, level in fixed.items()}
@@ -227,7 +229,7 @@ class Programs:
         self,
         reached: Mapping[Row, float],
         rising: Sequence[Row],
-        one: Row | None = None,
+        alone: Row | None = None,
         together: Collection[Row] = (),
     ) -> float:
         """How high one can rise, or several together, if nobody has less than was reached."""
@@ -267,12 +269,12 @@ class Programs:
             if row in together:  # its level is at least the common one
                 base = row.share(0.0, self._surplus)
                 at_most(-base, {number: -1.0, width - 1: float(row.weight)})
-            if row is one:
+            if row is alone:
                 goal[number] = -1.0
         bounds += [(float(self._held(claim, name)), None) for claim in claims for name in names]
-        if one is None:
+        if alone is None:
             goal[-1] = -1.0
         answer = linprog(goal, A_ub=less, b_ub=limits, bounds=[*bounds, (0.0, None)], method="highs", options=EXACT)
         if not answer.success:
             raise NoAnswerError(answer.message)
-        return -float(answer.fun) if one is None else one.level(-float(answer.fun), self._surplus)
+        return -float(answer.fun) if alone is None else alone.level(-float(answer.fun), self._surplus)

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts
-from fairlead.fairshare.victims import Budget, Holder
+from fairlead.fairshare.victims import Budget, VictimCandidate
 
-Unit = tuple[Holder, ...]
+Unit = tuple[VictimCandidate, ...]
 
 
-def used_by(pods: Sequence[Holder]) -> dict[str, mpq]:
+def used_by(pods: Sequence[VictimCandidate]) -> dict[str, mpq]:
     return {
         name: sum((mpq(pod.requests.get(name, 0)) for pod in pods), mpq(0)) for pod in pods for name in pod.requests
     }
 
 
-def overused(pods: Sequence[Holder], deserved: Amounts) -> dict[str, mpq]:
+def overused(pods: Sequence[VictimCandidate], deserved: Amounts) -> dict[str, mpq]:
     return {
         name: amount - deserved[name]
         for name, amount in used_by(pods).items()
@@ -27,11 +27,15 @@ def overused(pods: Sequence[Holder], deserved: Amounts) -> dict[str, mpq]:
 
 
 def plainly_chosen(
-    pods: Sequence[Holder], deserved: Amounts, reserved: Amounts, budgets: Sequence[Budget], min_runtime_seconds: float
+    pods: Sequence[VictimCandidate],
+    deserved: Amounts,
+    reserved: Amounts,
+    budgets: Sequence[Budget],
+    min_runtime_seconds: float,
 ) -> tuple[str, ...]:
     """The names of the victims."""
     staying = [pod for pod in pods if not pod.is_terminating]
-    gangs: dict[str, list[Holder]] = {}
+    gangs: dict[str, list[VictimCandidate]] = {}
     for pod in staying:
         gangs.setdefault(pod.gang or f"alone {pod.name}", []).append(pod)
     units = [
@@ -41,12 +45,12 @@ def plainly_chosen(
     ]
     gone: list[Unit] = []
 
-    def rest(without: Sequence[Unit]) -> list[Holder]:
+    def rest(without: Sequence[Unit]) -> list[VictimCandidate]:
         return [pod for pod in staying if not any(pod in unit for unit in without)]
 
     def may_go(unit: Unit) -> bool:
         over, before, after = overused(rest(gone), deserved), used_by(rest(gone)), used_by(rest([*gone, unit]))
-        names = [pod.name for one in (*gone, unit) for pod in one]
+        names = [pod.name for members in (*gone, unit) for pod in members]
         return (
             any(pod.requests.get(name) for pod in unit for name in over)
             and all(
@@ -71,7 +75,7 @@ def plainly_chosen(
                 if may_go(unit):
                     gone.append(unit)
         for unit in reversed(list(gone)):
-            without = [one for one in gone if one is not unit]
+            without = [kept for kept in gone if kept is not unit]
             if overused(rest(without), deserved) == overused(rest(gone), deserved):
                 gone = without
         if gone == before:

@@ -33,7 +33,7 @@ def assert_as_fair(problem: Problem, surplus: Surplus = Surplus.TOTAL) -> None:
             assert abs(float(found[name].deserved[resource] / problem.capacity[resource]) - part) <= TOLERANCE, name
     # Of several guarantees and caps over several pod sizes, some of one may be out of reach for the sake of another.
     if all(problem.capacity.values()) and not any(claim.parts and claim.hard for claim in problem.claims):
-        assert all(one.is_reserved_met for one in found.values()) is programs.are_guarantees_kept
+        assert all(share.is_reserved_met for share in found.values()) is programs.are_guarantees_kept
 
 
 @some
@@ -81,7 +81,9 @@ def odd(draw: st.DrawFn) -> Problem:
     def odder(claim: Claim) -> Claim:
         what = draw(st.sampled_from(("demand", "reserved", "bound", "nothing")))
         if what == "demand":
-            return replace(claim, demand={**claim.demand, **unknown}, parts=[{**one, **unknown} for one in claim.parts])
+            return replace(
+                claim, demand={**claim.demand, **unknown}, parts=[{**part, **unknown} for part in claim.parts]
+            )
         if what == "reserved":
             return replace(claim, reserved={**claim.reserved, **unknown})
         return replace(claim, hard={**claim.hard, gone: 0, **unknown}) if what == "bound" else claim

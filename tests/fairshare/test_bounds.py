@@ -57,7 +57,7 @@ def test_nobody_deserves_more_than_is_demanded_or_held(problem: Problem, surplus
 def test_every_claim_has_a_share_of_every_resource_there_is(problem: Problem, surplus: Surplus) -> None:
     found = shares(problem.claims, problem.capacity, surplus)
     assert found.keys() == problem.by_name.keys()
-    assert all(one.deserved.keys() == problem.capacity.keys() for one in found.values())
+    assert all(share.deserved.keys() == problem.capacity.keys() for share in found.values())
 
 
 @often
@@ -115,14 +115,14 @@ def test_at_a_bottleneck_nobody_has_a_higher_level(problem: Problem, surplus: Su
     found = shares(problem.claims, problem.capacity, surplus)
     for share in found.values():
         if share.bottleneck in problem.capacity:
-            sharers = [one for one in found.values() if one.deserved[share.bottleneck]]
-            assert all(one.dominant_share <= share.dominant_share + ROUNDING for one in sharers)
+            sharers = [sharer for sharer in found.values() if sharer.deserved[share.bottleneck]]
+            assert all(sharer.dominant_share <= share.dominant_share + ROUNDING for sharer in sharers)
 
 
 @often
 @given(problems(has_parts=True, has_unlimited=True, has_weightless=True), surpluses)
 def test_without_contention_everybody_has_what_it_demands(problem: Problem, surplus: Surplus) -> None:
-    capacity = {name: 1 + sum(int(capped(one, name)) for one in problem.claims) for name in problem.capacity}
+    capacity = {name: 1 + sum(int(capped(claim, name)) for claim in problem.claims) for name in problem.capacity}
     found = shares(problem.claims, capacity, surplus)
     for claim in problem.claims:
         if all(amount >= claim.demand.get(name, 0) for name, amount in claim.hard.items()):

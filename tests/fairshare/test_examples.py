@@ -7,10 +7,10 @@ from fractions import Fraction
 from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Claim
-from fairlead.fairshare.handoff import Holding, granted
+from fairlead.fairshare.grants import Holding, granted
+from fairlead.fairshare.rounding import Tasks, picks
 from fairlead.fairshare.shares import shares
-from fairlead.fairshare.victims import Choice, Holder, choose
-from fairlead.fairshare.whole import Tasks, picks
+from fairlead.fairshare.victims import VictimCandidate, VictimChoice, choose_victims
 
 # --- Ghodsi et al., Dominant Resource Fairness, NSDI 2011, section 4.1 ------------------------------------------------
 
@@ -37,8 +37,8 @@ def test_the_papers_users_have_equal_dominant_shares_of_different_resources() ->
 
 def test_the_papers_users_stop_when_the_processors_are_used_up() -> None:
     found = shares([of_tasks("A", TASK_A, 100), of_tasks("B", TASK_B, 100)], CLUSTER)
-    assert {one.bottleneck for one in found.values()} == {"cpu"}
-    assert sum(one.deserved["mem"] for one in found.values()) == 14
+    assert {share.bottleneck for share in found.values()} == {"cpu"}
+    assert sum(share.deserved["mem"] for share in found.values()) == 14
 
 
 def test_the_papers_tasks_are_given_one_by_one_to_the_same_end() -> None:
@@ -66,8 +66,8 @@ NODE = {"cpu": 2, "mem": 2}
 HALF = {"cpu": 1, "mem": 1}
 FIRST = Claim("consumer-1", NODE)
 SECOND = Claim("consumer-2", NODE)
-NOBODY = Choice((), mpq(0))
-PODS = [Holder("elder", HALF, age_seconds=50), Holder("younger", HALF, age_seconds=20)]
+NOBODY = VictimChoice((), mpq(0))
+PODS = [VictimCandidate("elder", HALF, age_seconds=50), VictimCandidate("younger", HALF, age_seconds=20)]
 
 
 def granted_of_node(first_uses: dict[str, int], second_uses: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
@@ -86,14 +86,14 @@ def granted_of_node(first_uses: dict[str, int], second_uses: dict[str, int]) -> 
     return first, second
 
 
-def victims_at(pods: list[Holder]) -> Choice:
-    return choose(pods, shares([FIRST, SECOND], NODE)["consumer-1"].deserved, NODE)
+def victims_at(pods: list[VictimCandidate]) -> VictimChoice:
+    return choose_victims(pods, shares([FIRST, SECOND], NODE)["consumer-1"].deserved, NODE)
 
 
 def test_at_t1_the_only_consumer_gets_everything() -> None:
     found = shares([FIRST], NODE)
     assert found["consumer-1"].deserved == NODE
-    assert choose(PODS, found["consumer-1"].deserved, NODE) == NOBODY
+    assert choose_victims(PODS, found["consumer-1"].deserved, NODE) == NOBODY
 
 
 def test_at_t2_both_deserve_a_half_at_once() -> None:
@@ -106,11 +106,11 @@ def test_at_t2_the_newcomer_is_granted_nothing_that_is_still_held() -> None:
 
 
 def test_at_t3_the_younger_of_the_two_pods_goes() -> None:
-    assert victims_at(PODS) == Choice(("younger",), mpq(0))
+    assert victims_at(PODS) == VictimChoice(("younger",), mpq(0))
 
 
 def test_at_t3_nobody_goes_if_the_owner_has_picked_a_pod() -> None:
-    picked = [Holder("elder", HALF, age_seconds=50, is_terminating=True), PODS[1]]
+    picked = [VictimCandidate("elder", HALF, age_seconds=50, is_terminating=True), PODS[1]]
     assert victims_at(picked) == NOBODY
 
 

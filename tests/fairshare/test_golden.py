@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from fairlead.fairshare.claims import Claim, Model, Surplus
-from fairlead.fairshare.handoff import Holding, granted
-from fairlead.fairshare.orders import Standing, borrowed_share, by_need
+from fairlead.fairshare.grants import Holding, granted
+from fairlead.fairshare.orders import GuaranteeUse, borrowed_share, by_need
+from fairlead.fairshare.rounding import Tasks, picks, rounded
 from fairlead.fairshare.shares import shares
-from fairlead.fairshare.tree import Zone, tree_shares
-from fairlead.fairshare.victims import Budget, Holder, choose
-from fairlead.fairshare.whole import Tasks, picks, rounded
+from fairlead.fairshare.tree import ShareGroup, tree_shares
+from fairlead.fairshare.victims import Budget, VictimCandidate, choose_victims
 from tests.conftest import GOLDEN
 
 Case = dict[str, Any]
@@ -57,10 +57,10 @@ def claim_of(row: Case, model: str = "leontief") -> Claim:
     )
 
 
-def zone_of(node: Case) -> Zone:
-    members = [zone_of(one) if "children" in one else claim_of(one) for one in node["children"]]
+def group_of(node: Case) -> ShareGroup:
+    members = [group_of(child) if "children" in child else claim_of(child) for child in node["children"]]
     weight = exact(node.get("weight", 1))
-    return Zone(
+    return ShareGroup(
         node["name"],
         members,
         weight,
@@ -80,12 +80,12 @@ def test_shares(case: Case) -> None:
     for name, share in case["expect"].get("dominant_share", {}).items():
         assert found[name].dominant_share == exact(share)
     if "reserved_satisfiable" in case["expect"]:
-        assert all(one.is_reserved_met for one in found.values()) is case["expect"]["reserved_satisfiable"]
+        assert all(share.is_reserved_met for share in found.values()) is case["expect"]["reserved_satisfiable"]
 
 
 @of_kind("tree", "hdrf")
 def test_trees(case: Case) -> None:
-    found = tree_shares(zone_of(case["tree"]), amounts(case["capacity"]))
+    found = tree_shares(group_of(case["tree"]), amounts(case["capacity"]))
     tolerance = exact(case.get("tolerance", 0))
     expected = case["expect"].get("shares") or case["expect"]["usage"]
     for name, deserved in expected.items():
@@ -106,7 +106,7 @@ def test_whole_numbers_of_shares(case: Case) -> None:
     claims = [claim_of(row, case.get("model", "leontief")) for row in case["namespaces"]]
     found = shares(claims, amounts(case["capacity"]), Surplus(case.get("reserved_mode", "floor")))
     (resource,) = case["capacity"]
-    deserved = {name: one.deserved[resource] for name, one in found.items()}
+    deserved = {name: share.deserved[resource] for name, share in found.items()}
     assert rounded(deserved, int(sum(deserved.values()))) == case["expect"]["integer"]
 
 
@@ -125,7 +125,7 @@ def test_whole_pods(case: Case) -> None:
 def test_victims(case: Case) -> None:
     row = case["namespace"]
     pods = [
-        Holder(
+        VictimCandidate(
             pod["name"],
             amounts(pod["req"]),
             pod.get("priority", 0),
@@ -136,12 +136,12 @@ def test_victims(case: Case) -> None:
         )
         for pod in row["pods"]
     ]
-    chosen = choose(
+    chosen = choose_victims(
         pods,
         amounts(row["deserved"]),
         amounts(case["capacity"]),
         reserved=amounts(row.get("reserved", {})),
-        budgets=[Budget(frozenset(one["pods"]), one["allowed"]) for one in row.get("pdbs", ())],
+        budgets=[Budget(frozenset(budget["pods"]), budget["allowed"]) for budget in row.get("pdbs", ())],
         min_runtime_seconds=row.get("min_runtime_s", 0),
     )
     assert list(chosen.victims) in case["expect"]["victims"]
@@ -158,7 +158,7 @@ def test_hand_over(case: Case) -> None:
 @of_kind("order")
 def test_orders(case: Case) -> None:
     for row in case["rows"]:
-        assert by_need({name: Standing(*told) for name, told in row["q"].items()}) == row["order"]
+        assert by_need({name: GuaranteeUse(*row_values) for name, row_values in row["q"].items()}) == row["order"]
 
 
 @of_kind("borrow_share")

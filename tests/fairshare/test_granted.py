@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Amount
-from fairlead.fairshare.handoff import Holding, granted
+from fairlead.fairshare.grants import Holding, granted
 from tests.fairshare.generated import NAMES, ROUNDING, often, weights
 
 amounts = st.one_of(st.integers(0, 12), st.integers(0, 1 << 44), st.fractions(0, 12, max_denominator=6))
@@ -22,8 +22,8 @@ holdings = st.dictionaries(
 @given(holdings, amounts)
 def test_what_is_granted_is_free_or_held_already(rows: dict[str, Holding], capacity: Amount) -> None:
     found = granted(rows, capacity)
-    used = sum((mpq(one.used) for one in rows.values()), mpq(0))
-    promised = sum((max(found[name], mpq(one.used)) for name, one in rows.items()), mpq(0))
+    used = sum((mpq(row.used) for row in rows.values()), mpq(0))
+    promised = sum((max(found[name], mpq(row.used)) for name, row in rows.items()), mpq(0))
     assert promised <= max(mpq(capacity), used)
 
 
@@ -37,16 +37,16 @@ def test_nobody_is_granted_more_than_it_deserves(rows: dict[str, Holding], capac
 @given(holdings, amounts)
 def test_nobody_who_has_too_little_is_granted_less_than_it_has(rows: dict[str, Holding], capacity: Amount) -> None:
     found = granted(rows, capacity)
-    assert all(found[name] >= min(mpq(one.used), mpq(one.deserved)) for name, one in rows.items())
+    assert all(found[name] >= min(mpq(row.used), mpq(row.deserved)) for name, row in rows.items())
 
 
 @often
 @given(holdings, amounts)
 def test_all_that_is_free_is_granted_if_it_is_deserved(rows: dict[str, Holding], capacity: Amount) -> None:
     found = granted(rows, capacity)
-    free = max(mpq(capacity) - sum((mpq(one.used) for one in rows.values()), mpq(0)), mpq(0))
-    lacking = sum((max(mpq(one.deserved) - one.used, mpq(0)) for one in rows.values()), mpq(0))
-    more = sum((max(found[name] - one.used, mpq(0)) for name, one in rows.items()), mpq(0))
+    free = max(mpq(capacity) - sum((mpq(row.used) for row in rows.values()), mpq(0)), mpq(0))
+    lacking = sum((max(mpq(row.deserved) - row.used, mpq(0)) for row in rows.values()), mpq(0))
+    more = sum((max(found[name] - row.used, mpq(0)) for name, row in rows.items()), mpq(0))
     assert more >= min(free, lacking) - free * ROUNDING
 
 
@@ -55,14 +55,14 @@ def test_all_that_is_free_is_granted_if_it_is_deserved(rows: dict[str, Holding],
 def test_what_is_free_is_divided_by_weight(rows: dict[str, Holding], capacity: Amount) -> None:
     """Who lacks something still has been given no less by weight than anybody else; who has no weight comes last."""
     found = granted(rows, capacity)
-    more = {name: found[name] - one.used for name, one in rows.items() if one.deserved > one.used}
+    more = {name: found[name] - row.used for name, row in rows.items() if row.deserved > row.used}
     short = [name for name in more if found[name] < rows[name].deserved]
-    for one in short:
-        for other in more:
-            if rows[one].weight and rows[other].weight:
-                assert more[other] / rows[other].weight <= more[one] / rows[one].weight + ROUNDING * capacity
-            elif rows[one].weight:
-                assert more[other] <= ROUNDING * capacity
+    for name in short:
+        for peer in more:
+            if rows[name].weight and rows[peer].weight:
+                assert more[peer] / rows[peer].weight <= more[name] / rows[name].weight + ROUNDING * capacity
+            elif rows[name].weight:
+                assert more[peer] <= ROUNDING * capacity
 
 
 @often
@@ -72,7 +72,7 @@ def test_what_was_granted_can_be_used_without_changing_what_is_granted(
 ) -> None:
     """Whoever starts all the pods that it may leaves the others what they were granted, and no more is granted."""
     found = granted(rows, capacity)
-    started = {name: replace(one, used=max(mpq(one.used), found[name])) for name, one in rows.items()}
+    started = {name: replace(row, used=max(mpq(row.used), found[name])) for name, row in rows.items()}
     again = granted(started, capacity)
     assert all(abs(again[name] - amount) <= ROUNDING * capacity for name, amount in found.items())
 

@@ -38,8 +38,8 @@ def test_a_guarantee_that_can_be_kept_is_kept(problem: Problem, surplus: Surplus
     found = shares(problem.claims, problem.capacity, surplus)
     left = for_the_limited(problem, found)
     for name, amount in left.items():
-        if sum(mpq(wanted(one, name)) for one in limited(problem)) <= amount:
-            assert all(found[one.name].deserved[name] >= wanted(one, name) for one in limited(problem))
+        if sum(mpq(wanted(claim, name)) for claim in limited(problem)) <= amount:
+            assert all(found[claim.name].deserved[name] >= wanted(claim, name) for claim in limited(problem))
 
 
 def goal_of(claim: Claim, capacity: Mapping[str, int]) -> mpq:
@@ -61,13 +61,15 @@ def test_pods_that_need_everything_at_once_have_their_guarantee_with_what_it_car
     """
     found = shares(problem.claims, problem.capacity, surplus)
     left = for_the_limited(problem, found)
-    goals = {one.name: goal_of(one, problem.capacity) for one in limited(problem)}
+    goals = {claim.name: goal_of(claim, problem.capacity) for claim in limited(problem)}
     for name, amount in left.items():
-        needed = sum(max(mpq(wanted(one, name)), goals[one.name] * one.demand.get(name, 0)) for one in limited(problem))
+        needed = sum(
+            max(mpq(wanted(claim, name)), goals[claim.name] * claim.demand.get(name, 0)) for claim in limited(problem)
+        )
         assume(needed <= amount)
-    for one in limited(problem):
-        for name, demanded in demand_of(one, problem.capacity).items():
-            assert found[one.name].deserved[name] >= goals[one.name] * demanded
+    for claim in limited(problem):
+        for name, demanded in demand_of(claim, problem.capacity).items():
+            assert found[claim.name].deserved[name] >= goals[claim.name] * demanded
 
 
 @often
@@ -79,11 +81,11 @@ def test_pods_that_need_everything_at_once_have_what_the_least_of_their_guarante
     found = shares(problem.claims, problem.capacity, surplus)
     left = for_the_limited(problem, found)
     for name, amount in left.items():
-        assume(sum(mpq(wanted(one, name)) for one in limited(problem)) <= amount)
-    for one in limited(problem):
-        demand = demand_of(one, problem.capacity)
-        least = min((mpq(wanted(one, name)) / amount for name, amount in demand.items()), default=mpq(0))
-        assert all(found[one.name].deserved[name] >= least * amount for name, amount in demand.items())
+        assume(sum(mpq(wanted(claim, name)) for claim in limited(problem)) <= amount)
+    for claim in limited(problem):
+        demand = demand_of(claim, problem.capacity)
+        least = min((mpq(wanted(claim, name)) / amount for name, amount in demand.items()), default=mpq(0))
+        assert all(found[claim.name].deserved[name] >= least * amount for name, amount in demand.items())
 
 
 @often
@@ -93,11 +95,11 @@ def test_at_a_bottleneck_nothing_but_a_guarantee_lifts_anybody_higher(problem: P
     found = shares(problem.claims, problem.capacity)
     for share in found.values():
         if share.bottleneck in problem.capacity:
-            higher = [one for one in found.values() if one.dominant_share > share.dominant_share + ROUNDING]
-            for other in higher:
-                claim = problem.by_name[other.name]
+            higher = [richer for richer in found.values() if richer.dominant_share > share.dominant_share + ROUNDING]
+            for richer in higher:
+                claim = problem.by_name[richer.name]
                 floor = goal_of(claim, problem.capacity) * claim.demand.get(share.bottleneck, 0)
-                assert other.deserved[share.bottleneck] <= floor
+                assert richer.deserved[share.bottleneck] <= floor
 
 
 @often
@@ -117,24 +119,24 @@ def test_guarantees_that_cannot_all_be_kept_are_kept_in_proportion(problem: Prob
     """Everybody who lacks some of its guarantee has the same part of it, and nobody a larger one."""
     found = shares(problem.claims, problem.capacity, surplus)
     for name, amount in for_the_limited(problem, found).items():
-        guaranteed = [one for one in limited(problem) if wanted(one, name)]
-        if sum(mpq(wanted(one, name)) for one in guaranteed) <= amount:
+        guaranteed = [claim for claim in limited(problem) if wanted(claim, name)]
+        if sum(mpq(wanted(claim, name)) for claim in guaranteed) <= amount:
             continue
-        parts = {one.name: found[one.name].deserved[name] / one.reserved[name] for one in guaranteed}
-        short = [one.name for one in guaranteed if found[one.name].deserved[name] < wanted(one, name)]
+        parts = {claim.name: found[claim.name].deserved[name] / claim.reserved[name] for claim in guaranteed}
+        short = [claim.name for claim in guaranteed if found[claim.name].deserved[name] < wanted(claim, name)]
         assert short
-        assert len({parts[one] for one in short}) == 1
-        assert all(found[one.name].deserved[name] <= wanted(one, name) for one in guaranteed)
+        assert len({parts[consumer] for consumer in short}) == 1
+        assert all(found[claim.name].deserved[name] <= wanted(claim, name) for claim in guaranteed)
         assert max(parts.values()) <= parts[short[0]]
-        assert not any(found[one].is_reserved_met for one in short)
-        assert sum(found[one.name].deserved[name] for one in guaranteed) == amount
+        assert not any(found[consumer].is_reserved_met for consumer in short)
+        assert sum(found[claim.name].deserved[name] for claim in guaranteed) == amount
 
 
 @often
 @given(problems(has_weightless=True, is_large=False), surpluses)
 def test_the_unlimited_get_what_they_demand_before_anybody_else(problem: Problem, surplus: Surplus) -> None:
-    first, *others = problem.claims
-    found = shares([replace(first, is_unlimited=True), *others], problem.capacity, surplus)
+    first, *rest = problem.claims
+    found = shares([replace(first, is_unlimited=True), *rest], problem.capacity, surplus)
     alone = shares([replace(first, weight=1, reserved={})], problem.capacity, surplus)
     assert found[first.name].deserved == alone[first.name].deserved
 
@@ -144,17 +146,17 @@ def test_the_unlimited_get_what_they_demand_before_anybody_else(problem: Problem
 def test_those_without_weight_take_nothing_from_those_with_one(problem: Problem, surplus: Surplus) -> None:
     """They get what the others leave."""
     found = shares(problem.claims, problem.capacity, surplus)
-    weightless = [Claim(one.value, dict.fromkeys(problem.capacity, 5), 0, model=one) for one in Model]
+    weightless = [Claim(model.value, dict.fromkeys(problem.capacity, 5), 0, model=model) for model in Model]
     crowded = shares([*problem.claims, *weightless], problem.capacity, surplus)
-    assert all(crowded[name].deserved == one.deserved for name, one in found.items())
+    assert all(crowded[name].deserved == share.deserved for name, share in found.items())
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_pods_that_a_cap_stops_take_nothing_of_what_is_guaranteed_to_others(gpus: int) -> None:
     """Of a namespace that may have no gpus, or one, the pods without gpus have its guarantee of processors."""
     parts = [{"cpu": 10}, {"cpu": 10, "gpu": 10}]
-    one = Claim("one", {"cpu": 20, "gpu": 10}, 0, reserved={"cpu": 10}, hard={"gpu": gpus}, parts=parts)
-    found = shares([one, Claim("greedy", {"cpu": 16})], {"cpu": 16, "gpu": 16})
+    claim = Claim("one", {"cpu": 20, "gpu": 10}, 0, reserved={"cpu": 10}, hard={"gpu": gpus}, parts=parts)
+    found = shares([claim, Claim("greedy", {"cpu": 16})], {"cpu": 16, "gpu": 16})
     assert found["one"].deserved == {"cpu": 10, "gpu": gpus}
     assert found["one"].is_reserved_met
 
@@ -162,6 +164,6 @@ def test_pods_that_a_cap_stops_take_nothing_of_what_is_guaranteed_to_others(gpus
 def test_what_a_cap_keeps_one_size_of_pods_from_is_carried_for_another() -> None:
     """Its cap sets both sizes back; the processors that the first has no use for then, the second needs."""
     parts = [{"cpu": 9}, {"cpu": 12, "gpu": 1}]
-    one = Claim("one", {"cpu": 21, "gpu": 1}, reserved={"cpu": 3, "gpu": 1}, hard={"cpu": 9}, parts=parts)
-    found = shares([one, Claim("other", {"gpu": 4}, 9)], {"cpu": 9, "gpu": 4})["one"]
+    claim = Claim("one", {"cpu": 21, "gpu": 1}, reserved={"cpu": 3, "gpu": 1}, hard={"cpu": 9}, parts=parts)
+    found = shares([claim, Claim("other", {"gpu": 4}, 9)], {"cpu": 9, "gpu": 4})["one"]
     assert found.deserved == {"cpu": 9, "gpu": mpq(21, 32)}

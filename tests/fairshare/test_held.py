@@ -33,8 +33,8 @@ def test_pods_of_several_sizes_take_of_the_same_reserve(surplus: Surplus) -> Non
     """Whichever of them can still grow: there is no memory for the second part."""
     parts = [{"cpu": 8}, {"cpu": 8, "mem": 8}]
     holder = Claim("holder", {"cpu": 16, "mem": 8}, reserved={"cpu": 8}, lends=False, parts=parts)
-    others = [Claim("other", {"mem": 10}, is_unlimited=True), Claim("rival", {"cpu": 16})]
-    found = shares([holder, *others], CLUSTER, surplus)
+    rivals = [Claim("other", {"mem": 10}, is_unlimited=True), Claim("rival", {"cpu": 16})]
+    found = shares([holder, *rivals], CLUSTER, surplus)
     assert found["holder"].deserved == {"cpu": 8, "mem": 0}
     assert found["rival"].deserved == {"cpu": 2, "mem": 0}
 

@@ -28,8 +28,8 @@ def test_the_order_of_claims_does_not_matter(problem: Problem, surplus: Surplus,
 def test_names_of_consumers_do_not_matter(problem: Problem, surplus: Surplus) -> None:
     names = dict(zip(problem.by_name, reversed(problem.by_name), strict=True))
     found = shares(problem.claims, problem.capacity, surplus)
-    renamed = shares([replace(one, name=names[one.name]) for one in problem.claims], problem.capacity, surplus)
-    assert all(renamed[names[name]].deserved == one.deserved for name, one in found.items())
+    renamed = shares([replace(claim, name=names[claim.name]) for claim in problem.claims], problem.capacity, surplus)
+    assert all(renamed[names[name]].deserved == share.deserved for name, share in found.items())
 
 
 @often
@@ -42,13 +42,13 @@ def test_names_of_resources_do_not_matter(problem: Problem, surplus: Surplus) ->
 
     claims = [
         replace(
-            one,
-            demand=other(one.demand),
-            reserved=other(one.reserved),
-            hard=other(one.hard),
-            parts=[other(part) for part in one.parts],
+            claim,
+            demand=other(claim.demand),
+            reserved=other(claim.reserved),
+            hard=other(claim.hard),
+            parts=[other(part) for part in claim.parts],
         )
-        for one in problem.claims
+        for claim in problem.claims
     ]
     capacity = {names[name]: amount for name, amount in problem.capacity.items()}
     renamed = shares(claims, capacity, surplus)
@@ -64,7 +64,7 @@ def test_names_of_resources_do_not_matter(problem: Problem, surplus: Surplus) ->
 )
 def test_only_the_proportions_of_weights_matter(problem: Problem, surplus: Surplus, factor: Fraction) -> None:
     found = shares(problem.claims, problem.capacity, surplus)
-    heavier = [replace(one, weight=one.weight * factor) for one in problem.claims]
+    heavier = [replace(claim, weight=claim.weight * factor) for claim in problem.claims]
     for name, share in shares(heavier, problem.capacity, surplus).items():
         dominant_share = found[name].dominant_share / factor
         assert share == replace(found[name], dominant_share=dominant_share)
@@ -74,7 +74,7 @@ def test_only_the_proportions_of_weights_matter(problem: Problem, surplus: Surpl
 @given(problems(is_large=True, has_weightless=True), surpluses, st.integers(1, 1000))
 def test_proportions_of_weights_matter_for_bytes_as_well(problem: Problem, surplus: Surplus, factor: int) -> None:
     found = shares(problem.claims, problem.capacity, surplus)
-    heavier = [replace(one, weight=one.weight * factor) for one in problem.claims]
+    heavier = [replace(claim, weight=claim.weight * factor) for claim in problem.claims]
     for name, share in shares(heavier, problem.capacity, surplus).items():
         for resource, amount in share.deserved.items():
             assert abs(amount - found[name].deserved[resource]) <= problem.capacity[resource] * ROUNDING
@@ -89,8 +89,8 @@ def test_the_unit_of_a_resource_does_not_matter(problem: Problem, surplus: Surpl
         return {name: amount * 1024 if name == "cpu" else amount for name, amount in amounts.items()}
 
     claims = [
-        replace(one, demand=in_bytes(one.demand), reserved=in_bytes(one.reserved), hard=in_bytes(one.hard))
-        for one in problem.claims
+        replace(claim, demand=in_bytes(claim.demand), reserved=in_bytes(claim.reserved), hard=in_bytes(claim.hard))
+        for claim in problem.claims
     ]
     found = shares(claims, in_bytes(problem.capacity), surplus)
     for name, share in shares(problem.claims, problem.capacity, surplus).items():
@@ -108,7 +108,7 @@ def test_the_unit_of_a_resource_does_not_matter(problem: Problem, surplus: Surpl
     surpluses,
 )
 def test_one_part_is_the_whole_demand(problem: Problem, surplus: Surplus) -> None:
-    claims = [replace(one, parts=[one.demand]) for one in problem.claims]
+    claims = [replace(claim, parts=[claim.demand]) for claim in problem.claims]
     found = shares(problem.claims, problem.capacity, surplus)
     for name, share in shares(claims, problem.capacity, surplus).items():
         assert share.deserved == found[name].deserved
@@ -118,8 +118,8 @@ def test_one_part_is_the_whole_demand(problem: Problem, surplus: Surplus) -> Non
 @given(problems(models=(Model.APART,), has_weightless=True, is_large=False), surpluses)
 def test_parts_of_one_resource_each_are_resources_apart(problem: Problem, surplus: Surplus) -> None:
     claims = [
-        replace(one, parts=[{name: amount} for name, amount in one.demand.items()], model=Model.TOGETHER)
-        for one in problem.claims
+        replace(claim, parts=[{name: amount} for name, amount in claim.demand.items()], model=Model.TOGETHER)
+        for claim in problem.claims
     ]
     found = shares(problem.claims, problem.capacity, surplus)
     for name, share in shares(claims, problem.capacity, surplus).items():

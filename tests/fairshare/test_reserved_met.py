@@ -17,8 +17,8 @@ ALL = {"cpu": 8, "gpu": 4}
 
 @pytest.mark.parametrize("surplus", Surplus)
 def test_who_is_stopped_by_its_own_cap_lacks_nothing(surplus: Surplus) -> None:
-    one = Claim("one", ALL, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=PARTS)
-    found = shares([one], CLUSTER, surplus)["one"]
+    claim = Claim("one", ALL, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=PARTS)
+    found = shares([claim], CLUSTER, surplus)["one"]
     assert found.deserved["cpu"] == 4
     assert found.deserved["gpu"] < 4
     assert found.bottleneck == "hard"
@@ -27,16 +27,16 @@ def test_who_is_stopped_by_its_own_cap_lacks_nothing(surplus: Surplus) -> None:
 
 @pytest.mark.parametrize("surplus", Surplus)
 def test_within_its_cap_those_pods_come_first_that_it_is_guaranteed(surplus: Surplus) -> None:
-    one = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 4}, parts=PARTS)
-    found = shares([one], CLUSTER, surplus)["one"]
+    claim = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 4}, parts=PARTS)
+    found = shares([claim], CLUSTER, surplus)["one"]
     assert found.deserved == {"cpu": 4, "gpu": 4, "mem": 0}
 
 
 @pytest.mark.parametrize("surplus", Surplus)
 def test_it_does_not_matter_what_stops_pods_that_take_no_part_in_the_guarantee(surplus: Surplus) -> None:
     """Memory is used up, but it is the cap on processors that keeps it from the rest of its guarantee."""
-    one = Claim("one", ALL | {"mem": 4}, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=[*PARTS, {"mem": 4}])
-    found = shares([one, Claim("greedy", {"mem": 10}, is_unlimited=True)], CLUSTER, surplus)["one"]
+    claim = Claim("one", ALL | {"mem": 4}, reserved={"cpu": 4, "gpu": 4}, hard={"cpu": 4}, parts=[*PARTS, {"mem": 4}])
+    found = shares([claim, Claim("greedy", {"mem": 10}, is_unlimited=True)], CLUSTER, surplus)["one"]
     assert found.deserved["cpu"] == 4
     assert found.deserved["gpu"] < 4
     assert found.bottleneck == "mem"
@@ -47,8 +47,8 @@ def test_it_does_not_matter_what_stops_pods_that_take_no_part_in_the_guarantee(s
 def test_a_cap_that_guarantees_use_up_stops_before_the_cluster_does(surplus: Surplus) -> None:
     """When its turn comes to have more, there are no processors left, but it may not have any either."""
     parts = [{"gpu": 2}, {"cpu": 8, "gpu": 8}]
-    one = Claim("one", {"cpu": 8, "gpu": 10}, 0, reserved={"gpu": 10}, hard={"cpu": 4}, parts=parts)
-    found = shares([one, Claim("greedy", {"cpu": 10})], CLUSTER, surplus)["one"]
+    claim = Claim("one", {"cpu": 8, "gpu": 10}, 0, reserved={"gpu": 10}, hard={"cpu": 4}, parts=parts)
+    found = shares([claim, Claim("greedy", {"cpu": 10})], CLUSTER, surplus)["one"]
     assert found.deserved == {"cpu": 4, "gpu": 6, "mem": 0}
     assert found.bottleneck == "hard"
     assert found.is_reserved_met
@@ -56,8 +56,8 @@ def test_a_cap_that_guarantees_use_up_stops_before_the_cluster_does(surplus: Sur
 
 @pytest.mark.parametrize("surplus", Surplus)
 def test_it_is_said_if_the_cluster_lacks_what_is_guaranteed(surplus: Surplus) -> None:
-    one = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 6}, parts=PARTS)
-    found = shares([one, Claim("greedy", {"gpu": 9}, is_unlimited=True)], CLUSTER, surplus)["one"]
+    claim = Claim("one", ALL, reserved={"gpu": 4}, hard={"cpu": 6}, parts=PARTS)
+    found = shares([claim, Claim("greedy", {"gpu": 9}, is_unlimited=True)], CLUSTER, surplus)["one"]
     assert found.bottleneck == "gpu"
     assert not found.is_reserved_met
 
@@ -87,7 +87,7 @@ def test_who_has_its_guarantee_is_never_said_to_lack_it(problem: Problem, surplu
 @given(problems(has_parts=True, has_weightless=True, has_holders=True), surpluses)
 def test_in_a_cluster_with_room_for_everybody_nobody_lacks_its_guarantee(problem: Problem, surplus: Surplus) -> None:
     plenty = {
-        name: 1 + sum(int(max(one.demand.get(name, 0), one.reserved.get(name, 0))) for one in problem.claims)
+        name: 1 + sum(int(max(claim.demand.get(name, 0), claim.reserved.get(name, 0))) for claim in problem.claims)
         for name in problem.capacity
     }
     assert all(share.is_reserved_met for share in shares(problem.claims, plenty, surplus).values())

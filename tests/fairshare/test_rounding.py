@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import dominant
-from fairlead.fairshare.whole import Tasks, picks, rounded
+from fairlead.fairshare.rounding import Tasks, picks, rounded
 from tests.fairshare.generated import NAMES, RESOURCES, often, weights
 
 fractions = st.fractions(0, 20, max_denominator=7)
@@ -26,42 +26,42 @@ def sums(draw: st.DrawFn) -> tuple[dict[str, Fraction], int]:
 
 @often
 @given(sums())
-def test_whole_numbers_have_the_sum_that_was_asked_for(told: tuple[dict[str, Fraction], int]) -> None:
-    parts, whole = told
+def test_whole_numbers_have_the_sum_that_was_asked_for(problem: tuple[dict[str, Fraction], int]) -> None:
+    parts, whole = problem
     assert sum(rounded(parts, whole).values()) == whole
 
 
 @often
 @given(sums())
-def test_whole_numbers_are_less_than_one_away(told: tuple[dict[str, Fraction], int]) -> None:
-    parts, whole = told
+def test_whole_numbers_are_less_than_one_away(problem: tuple[dict[str, Fraction], int]) -> None:
+    parts, whole = problem
     assert all(abs(amount - parts[name]) < 1 for name, amount in rounded(parts, whole).items())
 
 
 @often
 @given(sums())
-def test_larger_remainders_are_rounded_up_first_and_ties_go_by_name(told: tuple[dict[str, Fraction], int]) -> None:
-    parts, whole = told
+def test_larger_remainders_are_rounded_up_first_and_ties_go_by_name(problem: tuple[dict[str, Fraction], int]) -> None:
+    parts, whole = problem
     found = rounded(parts, whole)
     up = [name for name in parts if found[name] > parts[name]]
     down = [name for name in parts if found[name] < parts[name]]
-    for one in up:
-        for other in down:
-            assert (-(parts[one] % 1), one) < (-(parts[other] % 1), other)
+    for higher in up:
+        for lower in down:
+            assert (-(parts[higher] % 1), higher) < (-(parts[lower] % 1), lower)
 
 
 @often
 @given(sums(), st.data())
-def test_whole_numbers_do_not_hang_on_the_order(told: tuple[dict[str, Fraction], int], data: st.DataObject) -> None:
-    parts, whole = told
+def test_whole_numbers_do_not_hang_on_the_order(problem: tuple[dict[str, Fraction], int], data: st.DataObject) -> None:
+    parts, whole = problem
     shuffled = dict(data.draw(st.permutations(list(parts.items()))))
     assert rounded(shuffled, whole) == rounded(parts, whole)
 
 
 @often
 @given(sums(), st.integers(1, 5))
-def test_a_sum_that_is_out_of_reach_is_refused(told: tuple[dict[str, Fraction], int], away: int) -> None:
-    parts, _ = told
+def test_a_sum_that_is_out_of_reach_is_refused(problem: tuple[dict[str, Fraction], int], away: int) -> None:
+    parts, _ = problem
     least = sum(int(part) for part in parts.values())
     most = least + sum(part.denominator > 1 for part in parts.values())
     for out_of_reach in (least - away, most + away):
@@ -83,13 +83,16 @@ def queues(draw: st.DrawFn) -> tuple[list[Tasks], dict[str, int]]:
 def test_tasks_are_picked_while_one_fits_and_no_longer(queue: tuple[list[Tasks], dict[str, int]]) -> None:
     consumers, capacity = queue
     given_ = picks(consumers, capacity)
-    used = {name: sum(given_.count(one.name) * one.size.get(name, 0) for one in consumers) for name in capacity}
+    used = {
+        name: sum(given_.count(consumer.name) * consumer.size.get(name, 0) for consumer in consumers)
+        for name in capacity
+    }
     assert all(used[name] <= amount for name, amount in capacity.items())
-    for one in consumers:
-        had = given_.count(one.name)
-        assert had <= one.count
-        fits = all(used[name] + amount <= capacity[name] for name, amount in one.size.items())
-        assert had == one.count or not fits
+    for consumer in consumers:
+        had = given_.count(consumer.name)
+        assert had <= consumer.count
+        fits = all(used[name] + amount <= capacity[name] for name, amount in consumer.size.items())
+        assert had == consumer.count or not fits
 
 
 @often
@@ -99,16 +102,16 @@ def test_a_task_is_picked_of_whoever_has_least_of_those_whose_task_fits(
 ) -> None:
     consumers, capacity = queue
     left = {name: mpq(amount) for name, amount in capacity.items()}
-    had = {one.name: 0 for one in consumers}
+    had = {consumer.name: 0 for consumer in consumers}
 
-    def level(one: Tasks) -> mpq:
-        return dominant(one.size, capacity) * had[one.name] / one.weight
+    def level(consumer: Tasks) -> mpq:
+        return dominant(consumer.size, capacity) * had[consumer.name] / consumer.weight
 
     for name in picks(consumers, capacity):
         fitting = [
-            one
-            for one in consumers
-            if had[one.name] < one.count and all(amount <= left[key] for key, amount in one.size.items())
+            consumer
+            for consumer in consumers
+            if had[consumer.name] < consumer.count and all(amount <= left[key] for key, amount in consumer.size.items())
         ]
         first = min(fitting, key=level)
         assert name == first.name

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import dominant
-from fairlead.fairshare.handoff import Holding, Queue, granted, startable
+from fairlead.fairshare.grants import ConsumerQueue, Holding, granted, startable
 from tests.fairshare.generated import NAMES, RESOURCES, often, weights
 
 Amounts = Mapping[str, int]
@@ -20,7 +20,7 @@ Amounts = Mapping[str, int]
 class Scene:
     """Consumers that hold something and want more, at one moment."""
 
-    queues: tuple[Queue, ...]
+    queues: tuple[ConsumerQueue, ...]
     capacity: Amounts
     #: Held by nobody of them.
     occupied: Amounts
@@ -28,24 +28,26 @@ class Scene:
     @property
     def free(self) -> dict[str, int]:
         return {
-            name: amount - self.occupied[name] - sum(one.used[name] for one in self.queues)
+            name: amount - self.occupied[name] - sum(queue.used[name] for queue in self.queues)
             for name, amount in self.capacity.items()
         }
 
     def more(self) -> dict[str, dict[str, int]]:
         return startable(self.granted(), self.free, self.capacity)
 
-    def granted(self) -> list[Queue]:
+    def granted(self) -> list[ConsumerQueue]:
         """The queues, each with its part of what is free."""
-        parts: dict[str, dict[str, int]] = {one.name: {} for one in self.queues}
+        parts: dict[str, dict[str, int]] = {queue.name: {} for queue in self.queues}
         for name, amount in self.capacity.items():
-            rows = {one.name: Holding(one.deserved[name], one.used[name], one.weight) for one in self.queues}
+            rows = {queue.name: Holding(queue.deserved[name], queue.used[name], queue.weight) for queue in self.queues}
             for queue, part in granted(rows, amount - self.occupied[name]).items():
                 parts[queue][name] = int(part)
-        return [replace(one, granted=parts[one.name]) for one in self.queues]
+        return [replace(queue, granted=parts[queue.name]) for queue in self.queues]
 
     def left_after(self, more: Mapping[str, Amounts]) -> dict[str, int]:
-        return {name: amount - sum(one.get(name, 0) for one in more.values()) for name, amount in self.free.items()}
+        return {
+            name: amount - sum(amounts.get(name, 0) for amounts in more.values()) for name, amount in self.free.items()
+        }
 
 
 @st.composite
@@ -70,7 +72,7 @@ def scenes(draw: st.DrawFn, *, sizes: int = 1, has_holders: bool = False) -> Sce
     for name, holds, deserves in zip(NAMES, used, draw(divided(capacity, count)), strict=False):
         above = {key: draw(st.integers(0, 12)) for key in draw(st.sets(st.sampled_from(sorted(capacity))))}
         queues.append(
-            Queue(
+            ConsumerQueue(
                 name,
                 holds,
                 {},
@@ -84,13 +86,13 @@ def scenes(draw: st.DrawFn, *, sizes: int = 1, has_holders: bool = False) -> Sce
     return Scene(tuple(queues), capacity, occupied)
 
 
-def started(queue: Queue, more: Amounts) -> int:
+def started(queue: ConsumerQueue, more: Amounts) -> int:
     """How many pods, if all are of one size."""
     ((need, _),) = queue.waiting
     return min(more.get(name, 0) // amount for name, amount in need.items())
 
 
-def held_of(queue: Queue, name: str) -> int:
+def held_of(queue: ConsumerQueue, name: str) -> int:
     """What is kept for it beyond what it uses."""
     return min(queue.granted[name], queue.held.get(name, 0)) - queue.used[name]
 
@@ -99,7 +101,7 @@ def fitting(need: Amounts, room: Amounts) -> int:
     return min(max(room[name], 0) // amount for name, amount in need.items() if name in room)
 
 
-def as_deserved(queue: Queue) -> int:
+def as_deserved(queue: ConsumerQueue) -> int:
     """For how many of its pods, of one size, what it deserves is enough."""
     ((need, count),) = queue.waiting
     return min(count, fitting(need, {name: queue.deserved[name] - queue.used[name] for name in queue.deserved}))
@@ -148,7 +150,7 @@ def test_the_order_of_consumers_does_not_matter(scene: Scene, data: st.DataObjec
 
 
 def test_a_pod_that_needs_nothing_of_a_resource_does_not_wait_for_it() -> None:
-    queue = Queue("a", {"cpu": 0, "gpu": 0}, {"cpu": 2}, {"cpu": 2, "gpu": 0}, {}, [({"cpu": 1, "gpu": 0}, 3)])
+    queue = ConsumerQueue("a", {"cpu": 0, "gpu": 0}, {"cpu": 2}, {"cpu": 2, "gpu": 0}, {}, [({"cpu": 1, "gpu": 0}, 3)])
     assert startable([queue], {"cpu": 2, "gpu": 0}, {"cpu": 2, "gpu": 0}) == {"a": {"cpu": 2}}
 
 
@@ -170,8 +172,8 @@ def test_pods_start_for_which_what_is_granted_is_enough(scene: Scene) -> None:
 def test_all_that_is_free_and_deserved_starts(scene: Scene) -> None:
     """Nobody waits for what it deserves if it fits into what is left when those start that deserve it."""
     more = scene.more()
-    deserved = {one.name: min(started(one, more[one.name]), as_deserved(one)) for one in scene.queues}
-    left = scene.left_after({one.name: times(one.waiting[0][0], deserved[one.name]) for one in scene.queues})
+    deserved = {queue.name: min(started(queue, more[queue.name]), as_deserved(queue)) for queue in scene.queues}
+    left = scene.left_after({queue.name: times(queue.waiting[0][0], deserved[queue.name]) for queue in scene.queues})
     for queue in scene.queues:
         if deserved[queue.name] < as_deserved(queue):
             assert not fitting(queue.waiting[0][0], left)
@@ -203,7 +205,7 @@ def test_what_is_held_for_a_consumer_is_for_nobody_else(scene: Scene) -> None:
     """Or what is granted would be more, in all, than is free or held already (S2-35)."""
     more = scene.more()
     for name, amount in scene.free.items():
-        promised = sum(max(more[one.name].get(name, 0), held_of(one, name)) for one in scene.granted())
+        promised = sum(max(more[queue.name].get(name, 0), held_of(queue, name)) for queue in scene.granted())
         assert promised <= amount
 
 
@@ -211,8 +213,8 @@ def test_no_more_is_kept_than_is_deserved() -> None:
     """Two sizes of pods wait, and each alone would be all that is deserved: the other half is lent."""
     waiting = [({"cpu": 10, "gpu": 1}, 1), ({"cpu": 5, "gpu": 1}, 2)]
     nothing = {"cpu": 0, "gpu": 0}
-    picky = Queue("picky", nothing, {"cpu": 10, "gpu": 0}, {"cpu": 10, "gpu": 2}, {}, waiting)
-    hungry = Queue("hungry", nothing, nothing, nothing, {}, [({"cpu": 1}, 20)])
+    picky = ConsumerQueue("picky", nothing, {"cpu": 10, "gpu": 0}, {"cpu": 10, "gpu": 2}, {}, waiting)
+    hungry = ConsumerQueue("hungry", nothing, nothing, nothing, {}, [({"cpu": 1}, 20)])
     found = startable([picky, hungry], {"cpu": 16, "gpu": 0}, {"cpu": 20, "gpu": 2})
     assert found["hungry"] == {"cpu": 6}
 
@@ -220,9 +222,9 @@ def test_no_more_is_kept_than_is_deserved() -> None:
 def test_the_pods_of_the_unlimited_start_before_others_that_are_deserved() -> None:
     """Of neither is a whole pod granted; without that the other would go first, for more of its pod is."""
     nothing = {"cpu": 0}
-    other = Queue("other", nothing, {"cpu": 3}, {"cpu": 4}, {}, [({"cpu": 4}, 1)])
-    system = Queue("system", nothing, {"cpu": 1}, {"cpu": 4}, {}, [({"cpu": 4}, 1)], is_unlimited=True)
-    assert startable([other, system], {"cpu": 4}, {"cpu": 9}) == {"other": {}, "system": {"cpu": 4}}
+    greedy = ConsumerQueue("other", nothing, {"cpu": 3}, {"cpu": 4}, {}, [({"cpu": 4}, 1)])
+    system = ConsumerQueue("system", nothing, {"cpu": 1}, {"cpu": 4}, {}, [({"cpu": 4}, 1)], is_unlimited=True)
+    assert startable([greedy, system], {"cpu": 4}, {"cpu": 9}) == {"other": {}, "system": {"cpu": 4}}
 
 
 # --- what is lent ---------------------------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def test_the_pods_of_the_unlimited_start_before_others_that_are_deserved() -> No
 def test_all_that_nobody_waits_for_is_lent(scene: Scene) -> None:
     """While nobody waits for what it deserves, whoever waits is stopped by its bound, or by too little that is left."""
     more = scene.more()
-    if all(started(one, more[one.name]) >= as_deserved(one) for one in scene.queues):
+    if all(started(queue, more[queue.name]) >= as_deserved(queue) for queue in scene.queues):
         left = scene.left_after(more)
         for queue in scene.queues:
             ((need, count),) = queue.waiting
@@ -251,7 +253,7 @@ def test_pods_are_lent_to_whoever_has_least(scene: Scene) -> None:
     """
     more = scene.more()
     left = scene.left_after(more)
-    if any(started(one, more[one.name]) < as_deserved(one) for one in scene.queues):
+    if any(started(queue, more[queue.name]) < as_deserved(queue) for queue in scene.queues):
         return
     for lucky in scene.queues:
         ((one_pod, _),) = lucky.waiting
@@ -259,20 +261,20 @@ def test_pods_are_lent_to_whoever_has_least(scene: Scene) -> None:
         if number <= as_deserved(lucky):
             continue
         instead = {name: amount + one_pod.get(name, 0) for name, amount in left.items()}
-        for other in scene.queues:
-            ((need, count),) = other.waiting
-            has = {name: other.used[name] + more[other.name].get(name, 0) for name in scene.capacity}
-            room = {name: amount - has[name] for name, amount in other.hard.items()}
+        for peer in scene.queues:
+            ((need, count),) = peer.waiting
+            has = {name: peer.used[name] + more[peer.name].get(name, 0) for name in scene.capacity}
+            room = {name: amount - has[name] for name, amount in peer.hard.items()}
             if (
-                started(other, more[other.name]) < count
+                started(peer, more[peer.name]) < count
                 and fitting(need, instead)
                 and (not room.keys() & need.keys() or fitting(need, room))
             ):
                 had = {name: lucky.used[name] + one_pod.get(name, 0) * (number - 1) for name in scene.capacity}
-                assert other.weight == 0 or (lucky.weight and level(lucky, had, scene) <= level(other, has, scene))
+                assert peer.weight == 0 or (lucky.weight and level(lucky, had, scene) <= level(peer, has, scene))
 
 
-def level(queue: Queue, has: Amounts, scene: Scene) -> mpq:
+def level(queue: ConsumerQueue, has: Amounts, scene: Scene) -> mpq:
     return dominant(has, scene.capacity) / queue.weight
 
 

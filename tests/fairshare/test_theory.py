@@ -35,7 +35,7 @@ fluid = problems(models=(Model.TOGETHER,), has_guarantees=False, has_caps=False,
 def test_sharing_is_never_worse_than_a_cluster_of_ones_own(problem: Problem) -> None:
     """Sharing incentive: with its part of every resource, by weight, nobody could run more of its pods."""
     found = shares(problem.claims, problem.capacity)
-    all_weights = sum(mpq(one.weight) for one in problem.claims)
+    all_weights = sum(mpq(claim.weight) for claim in problem.claims)
     for claim in problem.claims:
         demand = demand_of(claim, problem.capacity)
         own = {name: amount * mpq(claim.weight) / all_weights for name, amount in problem.capacity.items()}
@@ -48,7 +48,7 @@ def test_sharing_is_never_worse_than_a_cluster_of_ones_own(problem: Problem) -> 
 def test_resources_apart_are_no_worse_to_share_either(problem: Problem) -> None:
     """Of each resource at least what a cluster of one's own would have let all of them grow to together."""
     found = shares(problem.claims, problem.capacity)
-    all_weights = sum(mpq(one.weight) for one in problem.claims)
+    all_weights = sum(mpq(claim.weight) for claim in problem.claims)
     for claim in problem.claims:
         demand = demand_of(claim, problem.capacity)
         own = {name: amount * mpq(claim.weight) / all_weights for name, amount in problem.capacity.items()}
@@ -64,9 +64,9 @@ def test_nobody_envies_another(problem: Problem) -> None:
     for claim in problem.claims:
         demand = demand_of(claim, problem.capacity)
         own = utility(demand, found[claim.name].deserved)
-        for other in problem.claims:
-            ratio = mpq(claim.weight) / other.weight
-            bundle = {name: amount * ratio for name, amount in found[other.name].deserved.items()}
+        for peer in problem.claims:
+            ratio = mpq(claim.weight) / peer.weight
+            bundle = {name: amount * ratio for name, amount in found[peer.name].deserved.items()}
             assert min(utility(demand, bundle), mpq(1)) <= own + ROUNDING
 
 
@@ -77,8 +77,8 @@ def test_it_does_not_pay_to_lie(problem: Problem, data: st.DataObject) -> None:
     honest = problem.claims[0]
     demand = demand_of(honest, problem.capacity)
     truth = utility(demand, shares(problem.claims, problem.capacity)[honest.name].deserved)
-    told = data.draw(st.dictionaries(st.sampled_from(sorted(problem.capacity)), st.integers(0, 30)))
-    lying = shares([replace(honest, demand=told), *problem.claims[1:]], problem.capacity)[honest.name].deserved
+    lie = data.draw(st.dictionaries(st.sampled_from(sorted(problem.capacity)), st.integers(0, 30)))
+    lying = shares([replace(honest, demand=lie), *problem.claims[1:]], problem.capacity)[honest.name].deserved
     assert min(utility(demand, lying), mpq(1)) <= truth
 
 
@@ -135,10 +135,10 @@ def test_one_less_is_less_for_nobody_who_wants_the_same_resources(problem: Probl
 @often
 @given(of_one_resource, surpluses, st.integers(1, 12))
 def test_who_demands_more_of_the_only_resource_has_no_less(problem: Problem, surplus: Surplus, more: int) -> None:
-    first, *others = problem.claims
+    first, *rest = problem.claims
     before = shares(problem.claims, problem.capacity, surplus)
     greedy = replace(first, demand={"cpu": first.demand["cpu"] + more})
-    now = shares([greedy, *others], problem.capacity, surplus)
+    now = shares([greedy, *rest], problem.capacity, surplus)
     assert now[first.name].deserved["cpu"] >= before[first.name].deserved["cpu"]
     assert nobody_has_less({name: before[name] for name in before if name != first.name}, now)
 
@@ -146,16 +146,16 @@ def test_who_demands_more_of_the_only_resource_has_no_less(problem: Problem, sur
 @often
 @given(of_one_resource, surpluses, st.integers(1, 12))
 def test_who_is_guaranteed_more_of_the_only_resource_has_no_less(problem: Problem, surplus: Surplus, more: int) -> None:
-    first, *others = problem.claims
+    first, *rest = problem.claims
     before = shares(problem.claims, problem.capacity, surplus)[first.name].deserved["cpu"]
     safer = replace(first, reserved={"cpu": first.reserved.get("cpu", 0) + more})
-    assert shares([safer, *others], problem.capacity, surplus)[first.name].deserved["cpu"] >= before
+    assert shares([safer, *rest], problem.capacity, surplus)[first.name].deserved["cpu"] >= before
 
 
 @often
 @given(of_one_resource, surpluses, weights)
 def test_who_has_more_weight_has_no_less_of_the_only_resource(problem: Problem, surplus: Surplus, more: Amount) -> None:
-    first, *others = problem.claims
+    first, *rest = problem.claims
     before = shares(problem.claims, problem.capacity, surplus)[first.name].deserved["cpu"]
     heavier = replace(first, weight=first.weight + more)
-    assert shares([heavier, *others], problem.capacity, surplus)[first.name].deserved["cpu"] >= before
+    assert shares([heavier, *rest], problem.capacity, surplus)[first.name].deserved["cpu"] >= before

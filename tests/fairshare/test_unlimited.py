@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import Claim, Share, Surplus
 from fairlead.fairshare.shares import shares
-from fairlead.fairshare.tree import Zone, tree_shares
+from fairlead.fairshare.tree import ShareGroup, tree_shares
 from tests.fairshare.generated import Problem, claims_of, often, problems, surpluses, total, trees, zones_of
 
 SYSTEM = Claim("system", {"cpu": 6}, is_unlimited=True)
@@ -20,7 +20,7 @@ CLUSTER = {"cpu": 10}
 
 
 def cpu(found: dict[str, Share]) -> dict[str, mpq]:
-    return {name: one.deserved["cpu"] for name, one in found.items()}
+    return {name: share.deserved["cpu"] for name, share in found.items()}
 
 
 @pytest.mark.parametrize("weight", [0, 1, 10**18])
@@ -55,33 +55,33 @@ def test_what_one_of_the_unlimited_does_not_lend_is_kept_for_it() -> None:
 
 def test_in_a_zone_they_take_off_the_clusters_top() -> None:
     """The zone of the system divides what is left with its sibling, half and half."""
-    zone = Zone("zone", [SYSTEM, Claim("inside", {"cpu": 10})])
-    found = tree_shares(Zone("root", [zone, HUNGRY]), CLUSTER)
+    group = ShareGroup("zone", [SYSTEM, Claim("inside", {"cpu": 10})])
+    found = tree_shares(ShareGroup("root", [group, HUNGRY]), CLUSTER)
     assert cpu(found) == {"system": 6, "zone": 8, "inside": 2, "hungry": 2}
 
 
 def test_what_they_take_counts_towards_the_guarantee_of_their_zone() -> None:
-    zone = Zone("zone", [SYSTEM, Claim("inside", {"cpu": 10})], reserved={"cpu": 9})
-    found = tree_shares(Zone("root", [zone, HUNGRY]), CLUSTER)
+    group = ShareGroup("zone", [SYSTEM, Claim("inside", {"cpu": 10})], reserved={"cpu": 9})
+    found = tree_shares(ShareGroup("root", [group, HUNGRY]), CLUSTER)
     assert cpu(found) == {"system": 6, "zone": 9, "inside": 3, "hungry": 1}
 
 
 def test_the_cap_of_a_zone_holds_for_them_too() -> None:
-    zone = Zone("zone", [SYSTEM, Claim("inside", {"cpu": 10})], hard={"cpu": 5})
-    found = tree_shares(Zone("root", [zone, HUNGRY]), CLUSTER)
+    group = ShareGroup("zone", [SYSTEM, Claim("inside", {"cpu": 10})], hard={"cpu": 5})
+    found = tree_shares(ShareGroup("root", [group, HUNGRY]), CLUSTER)
     assert cpu(found) == {"system": 5, "zone": 5, "inside": 0, "hungry": 5}
 
 
 def test_what_their_zone_is_offered_and_they_cannot_use_is_not_counted_twice() -> None:
     """There is a gpu for half of what it wants, so half of the processor is left to the other."""
     picky = Claim("picky", {"gpu": 2, "cpu": 1}, is_unlimited=True)
-    zone = Zone("zone", [picky, Claim("other", {"cpu": 1})], hard={"cpu": 1})
-    found = cpu(tree_shares(Zone("root", [zone]), {"cpu": 1, "gpu": 1}))
+    group = ShareGroup("zone", [picky, Claim("other", {"cpu": 1})], hard={"cpu": 1})
+    found = cpu(tree_shares(ShareGroup("root", [group]), {"cpu": 1, "gpu": 1}))
     assert found == {"picky": mpq(1, 2), "other": mpq(1, 2), "zone": 1}
 
 
 def test_a_zone_of_the_unlimited_alone_is_as_good_as_they_are() -> None:
-    found = tree_shares(Zone("root", [Zone("zone", [SYSTEM], weight=0), HUNGRY]), CLUSTER)
+    found = tree_shares(ShareGroup("root", [ShareGroup("zone", [SYSTEM], weight=0), HUNGRY]), CLUSTER)
     assert cpu(found) == {"system": 6, "zone": 6, "hungry": 4}
     assert found["zone"].bottleneck == "demand"
 
@@ -92,7 +92,7 @@ def test_dominant_shares_are_of_the_whole_cluster_whatever_they_take() -> None:
     gone = Claim("gone", {"mem": 90}, is_unlimited=True)
     claims = [Claim("a", {"cpu": 20, "mem": 20}), Claim("b", {"cpu": 20, "mem": 2})]
     flat = shares([gone, *claims], capacity)
-    nested = tree_shares(Zone("root", [Zone("zone", [gone]), *claims]), capacity)
+    nested = tree_shares(ShareGroup("root", [ShareGroup("zone", [gone]), *claims]), capacity)
     assert all(nested[name] == share for name, share in flat.items())
 
 
@@ -104,7 +104,7 @@ def test_dominant_shares_are_of_the_whole_cluster_whatever_they_take() -> None:
     surpluses,
 )
 def test_nobody_but_the_unlimited_makes_a_difference_to_them(
-    tree: tuple[Zone, dict[str, int]], surplus: Surplus
+    tree: tuple[ShareGroup, dict[str, int]], surplus: Surplus
 ) -> None:
     root, capacity = tree
     found = tree_shares(root, capacity, surplus)
@@ -114,21 +114,27 @@ def test_nobody_but_the_unlimited_makes_a_difference_to_them(
     )
 
 
-def only_unlimited(zone: Zone) -> Zone:
-    members = [only_unlimited(one) if isinstance(one, Zone) else one for one in zone.members]
-    return replace(zone, members=[one for one in members if isinstance(one, Zone) or one.is_unlimited], reserved={})
+def only_unlimited(group: ShareGroup) -> ShareGroup:
+    members = [only_unlimited(member) if isinstance(member, ShareGroup) else member for member in group.members]
+    return replace(
+        group,
+        members=[member for member in members if isinstance(member, ShareGroup) or member.is_unlimited],
+        reserved={},
+    )
 
 
 @often
 @given(trees(problems(most=6, has_weightless=True, has_unlimited=True, has_holders=True, has_parts=True)), surpluses)
-def test_all_of_a_tree_together_have_no_more_than_there_is(tree: tuple[Zone, dict[str, int]], surplus: Surplus) -> None:
+def test_all_of_a_tree_together_have_no_more_than_there_is(
+    tree: tuple[ShareGroup, dict[str, int]], surplus: Surplus
+) -> None:
     root, capacity = tree
     found = tree_shares(root, capacity, surplus)
     leaves = {claim.name: found[claim.name] for claim in claims_of(root)}
     assert all(total(leaves, name) <= amount for name, amount in capacity.items())
-    for zone in zones_of(root):
-        if zone is not root:
-            assert all(found[zone.name].deserved.get(name, 0) <= amount for name, amount in zone.hard.items())
+    for group in zones_of(root):
+        if group is not root:
+            assert all(found[group.name].deserved.get(name, 0) <= amount for name, amount in group.hard.items())
 
 
 @often
@@ -141,6 +147,8 @@ def test_a_zone_around_an_unlimited_makes_no_difference(problem: Problem, surplu
     flat = shares(problem.claims, problem.capacity, surplus)
     unlimited = [claim for claim in problem.claims if claim.is_unlimited]
     if len(unlimited) == 1:
-        others = [claim for claim in problem.claims if not claim.is_unlimited]
-        found = tree_shares(Zone("root", [*others, Zone("zone", unlimited, weight)]), problem.capacity, surplus)
+        limited = [claim for claim in problem.claims if not claim.is_unlimited]
+        found = tree_shares(
+            ShareGroup("root", [*limited, ShareGroup("zone", unlimited, weight)]), problem.capacity, surplus
+        )
         assert all(found[name] == share for name, share in flat.items())

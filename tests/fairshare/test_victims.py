@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.fairshare.claims import dominant
-from fairlead.fairshare.victims import Budget, Choice, Holder, choose
+from fairlead.fairshare.victims import Budget, VictimCandidate, VictimChoice, choose_victims
 from tests.fairshare.generated import NAMES, RESOURCES, often
 from tests.fairshare.plain_victims import plainly_chosen
 
@@ -21,7 +21,7 @@ from tests.fairshare.plain_victims import plainly_chosen
 class Overuse:
     """A consumer that may have too much."""
 
-    pods: tuple[Holder, ...]
+    pods: tuple[VictimCandidate, ...]
     deserved: dict[str, int]
     reserved: dict[str, int]
     budgets: tuple[Budget, ...]
@@ -31,8 +31,8 @@ class Overuse:
     def capacity(self) -> dict[str, int]:
         return dict.fromkeys(RESOURCES, 20)
 
-    def choice(self) -> Choice:
-        return choose(
+    def choice(self) -> VictimChoice:
+        return choose_victims(
             self.pods,
             self.deserved,
             self.capacity,
@@ -44,7 +44,9 @@ class Overuse:
     def without(self, victims: Sequence[str]) -> Overuse:
         """As it is once they are gone; their budgets have less to spare."""
         pods = tuple(pod for pod in self.pods if pod.name not in victims)
-        budgets = tuple(replace(one, allowed=one.allowed - len(one.pods & {*victims})) for one in self.budgets)
+        budgets = tuple(
+            replace(budget, allowed=budget.allowed - len(budget.pods & {*victims})) for budget in self.budgets
+        )
         return replace(self, pods=pods, budgets=budgets)
 
     def used(self, without: Sequence[str] = ()) -> dict[str, int]:
@@ -58,7 +60,10 @@ class Overuse:
     def units(self, victims: Sequence[str]) -> list[list[str]]:
         """Victims that went in one piece."""
         gang = {pod.name: pod.gang or f"pod {pod.name}" for pod in self.pods}
-        return [[name for name in victims if gang[name] == one] for one in sorted({gang[name] for name in victims})]
+        return [
+            [name for name in victims if gang[name] == unit_name]
+            for unit_name in sorted({gang[name] for name in victims})
+        ]
 
 
 @st.composite
@@ -69,7 +74,7 @@ def overuses(
     requests = st.dictionaries(st.sampled_from(RESOURCES[:resources]), st.integers(0, size))
     names = NAMES[: draw(st.integers(1, len(NAMES)))]
     pods = tuple(
-        Holder(
+        VictimCandidate(
             name,
             draw(requests),
             draw(st.integers(0, 2)),
@@ -146,15 +151,15 @@ def test_nobody_goes_needlessly(overuse: Overuse) -> None:
 
 def test_who_turns_out_not_to_be_needed_is_put_back() -> None:
     """The small pod is less important, but only the big one helps, and it is enough."""
-    pods = [Holder("small", {"cpu": 1}), Holder("big", {"cpu": 5}, priority=1)]
-    assert choose(pods, {"cpu": 1}, {"cpu": 6}).victims == ("big",)
+    pods = [VictimCandidate("small", {"cpu": 1}), VictimCandidate("big", {"cpu": 5}, priority=1)]
+    assert choose_victims(pods, {"cpu": 1}, {"cpu": 6}).victims == ("big",)
 
 
 @often
 @given(overuses())
 def test_nobody_goes_while_nothing_is_overused(overuse: Overuse) -> None:
     if not overuse.over():
-        assert overuse.choice() == Choice((), mpq(0))
+        assert overuse.choice() == VictimChoice((), mpq(0))
 
 
 @often
@@ -172,7 +177,9 @@ def test_nothing_remains_overused_if_nobody_is_protected(overuse: Overuse) -> No
 
 @often
 @given(
-    st.one_of(overuses(resources=1), overuses(is_free=True), overuses().filter(lambda one: not one.choice().residual))
+    st.one_of(
+        overuses(resources=1), overuses(is_free=True), overuses().filter(lambda problem: not problem.choice().residual)
+    )
 )
 def test_after_the_victims_nobody_goes(overuse: Overuse) -> None:
     """A fixpoint: of one resource always, of several if nothing remains overused."""
@@ -209,18 +216,20 @@ def test_they_are_those_that_plain_search_finds(overuse: Overuse) -> None:
 @pytest.mark.parametrize("allowed", [0, 5_000])
 def test_a_great_many_equal_pods_do_not_take_the_square_of_their_time(allowed: int) -> None:
     """5,000 took a minute when every one was looked at again for every victim."""
-    pods = [Holder(f"pod-{number:04}", {"cpu": 1 + number % 4, "mem": 1 + number % 3}) for number in range(5_000)]
+    pods = [
+        VictimCandidate(f"pod-{number:04}", {"cpu": 1 + number % 4, "mem": 1 + number % 3}) for number in range(5_000)
+    ]
     budget = Budget(frozenset(pod.name for pod in pods), allowed)
     began = time.process_time()
-    chosen = choose(pods, {"cpu": 6_250, "mem": 5_000}, {"cpu": 12_500, "mem": 10_000}, budgets=[budget])
+    chosen = choose_victims(pods, {"cpu": 6_250, "mem": 5_000}, {"cpu": 12_500, "mem": 10_000}, budgets=[budget])
     assert time.process_time() - began < 10
     assert bool(chosen.victims) is bool(allowed)
     assert bool(chosen.residual) is not bool(allowed)
 
 
 def test_who_was_told_goes_before_its_younger_equals_and_after_the_less_important() -> None:
-    told = Holder("told", {"cpu": 1}, age_seconds=90, is_on_notice=True)
-    young = Holder("young", {"cpu": 1}, age_seconds=1)
-    low = Holder("low", {"cpu": 1}, priority=-1, age_seconds=99)
-    assert choose([told, young], {"cpu": 1}, {"cpu": 9}).victims == ("told",)
-    assert choose([told, young, low], {"cpu": 2}, {"cpu": 9}).victims == ("low",)
+    noticed = VictimCandidate("told", {"cpu": 1}, age_seconds=90, is_on_notice=True)
+    young = VictimCandidate("young", {"cpu": 1}, age_seconds=1)
+    low = VictimCandidate("low", {"cpu": 1}, priority=-1, age_seconds=99)
+    assert choose_victims([noticed, young], {"cpu": 1}, {"cpu": 9}).victims == ("told",)
+    assert choose_victims([noticed, young, low], {"cpu": 2}, {"cpu": 9}).victims == ("low",)

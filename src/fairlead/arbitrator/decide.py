@@ -15,8 +15,8 @@ from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, Sha
 from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
 from fairlead.arbitrator.policy_inputs import PolicyInputs
 from fairlead.fairshare.claims import Claim, Share, Surplus
-from fairlead.fairshare.tree import Zone, tree_shares
-from fairlead.fairshare.whole import rounded
+from fairlead.fairshare.rounding import rounded
+from fairlead.fairshare.tree import ShareGroup, tree_shares
 
 #: A namespace and a group may have the same name.
 _ROOT, _NAMESPACE, _GROUP = "cluster", "namespace/", "group/"
@@ -71,30 +71,30 @@ class _Cycle:
 
     # --- claims ----------------------------------------------------------------------------------------------------
 
-    def _tree(self) -> Zone:
+    def _tree(self) -> ShareGroup:
         """The tree of groups. Those without a parent, with an unknown one, or in a cycle are at the top."""
         groups = self._inputs.groups
         parents = {name: group.spec.parent for name, group in groups.items()}
-        members: dict[str, list[Zone | Claim]] = {name: [] for name in ("", *groups)}
+        members: dict[str, list[ShareGroup | Claim]] = {name: [] for name in ("", *groups)}
         for consumer in self._inputs.consumers:
             members[self._inputs.parent(consumer)].append(self._claim(consumer))
         placed: set[str] = set()
 
-        def grow(name: str) -> list[Zone | Claim]:
+        def grow(name: str) -> list[ShareGroup | Claim]:
             placed.add(name)
             below = [child for child, parent in sorted(parents.items()) if parent == name and child not in placed]
-            return members[name] + [self._zone(child, grow(child)) for child in below]
+            return members[name] + [self._share_group(child, grow(child)) for child in below]
 
-        top: list[Zone | Claim] = list(members[""])
+        top: list[ShareGroup | Claim] = list(members[""])
         for name in sorted(groups, key=lambda name: (parents[name] in groups, name)):
             if name not in placed:
-                top.append(self._zone(name, grow(name)))
-        return Zone(_ROOT, top)
+                top.append(self._share_group(name, grow(name)))
+        return ShareGroup(_ROOT, top)
 
-    def _zone(self, name: str, members: Sequence[Zone | Claim]) -> Zone:
+    def _share_group(self, name: str, members: Sequence[ShareGroup | Claim]) -> ShareGroup:
         spec: ShareSpec = self._inputs.groups[name].spec
         reserved, hard = self._inputs.parse(spec.reserved), self._inputs.parse(spec.hard)
-        return Zone(_GROUP + name, members, max(spec.weight, 0), reserved, hard, spec.reserved_policy != "Hold")
+        return ShareGroup(_GROUP + name, members, max(spec.weight, 0), reserved, hard, spec.reserved_policy != "Hold")
 
     def _claim(self, consumer: Consumer) -> Claim:
         """What a namespace asks for, with a part for each size of pod."""

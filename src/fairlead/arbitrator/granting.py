@@ -10,7 +10,7 @@ from fairlead.arbitrator.accounting import Accounting, RequestVector
 from fairlead.arbitrator.objects import Consumer
 from fairlead.arbitrator.outcomes import Amounts
 from fairlead.arbitrator.policy_inputs import PolicyInputs
-from fairlead.fairshare.handoff import Holding, Queue, granted, startable
+from fairlead.fairshare.grants import ConsumerQueue, Holding, granted, startable
 
 
 class Granting:
@@ -57,7 +57,7 @@ class Granting:
         available = free + sum(held.values())
         return {name: int(amount) for name, amount in granted(holdings, available).items()}
 
-    def _queue(self, consumer: Consumer, allowed: Amounts) -> Queue:
+    def _queue(self, consumer: Consumer, allowed: Amounts) -> ConsumerQueue:
         inputs, spec, name = self._inputs, consumer.spec, consumer.metadata.namespace
         account, without = self._accounting.account(name), self._stuck.get(name, {})
         waiting, stuck = list[tuple[Amounts, int]](), list[tuple[Amounts, int]]()
@@ -66,7 +66,7 @@ class Granting:
             need = inputs.counted(dict(vector))
             waiting.append((need, count - without_node))
             stuck.append((need, without_node))
-        return Queue(
+        return ConsumerQueue(
             name,
             self._used[name],
             allowed,

@@ -21,7 +21,7 @@ from fairlead.arbitrator.outcomes import Amounts, Division
 from fairlead.arbitrator.reclaimable import ReclaimablePods, ReclaimInputs, Unit
 from fairlead.arbitrator.trials import Trials
 from fairlead.fairshare.claims import dominant
-from fairlead.fairshare.orders import Standing, by_need
+from fairlead.fairshare.orders import GuaranteeUse, by_need
 from fairlead.runtime import clock
 
 #: Placements that are tried in one cycle: each looks at every node.
@@ -101,12 +101,12 @@ def _most_overused_first(division: Division) -> list[str]:
 
 def _neediest_first(inputs: ReclaimInputs) -> list[str]:
     """The namespaces with waiting pods that they deserve or are lent room for."""
-    found: dict[str, Standing] = {}
+    found: dict[str, GuaranteeUse] = {}
     for name, outcome in inputs.division.namespaces.items():
         limit = outcome.fair_or_lent
         if any(_is_within(limit, vector, outcome.staying) for vector in inputs.accounting.account(name).waiting()):
             capacity = inputs.division.capacity
-            found[name] = Standing(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
+            found[name] = GuaranteeUse(dominant(outcome.staying, capacity), dominant(outcome.deserved, capacity))
     return by_need(found)
 
 

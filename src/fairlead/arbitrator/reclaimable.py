@@ -16,7 +16,7 @@ from fairlead.api.scheduling import GROUP_LABEL, Pod
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.objects import Consumer, PolicySpec
 from fairlead.arbitrator.outcomes import Amounts, Division
-from fairlead.fairshare.victims import Budget, Holder, choose
+from fairlead.fairshare.victims import Budget, VictimCandidate, choose_victims
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import clock
 
@@ -105,7 +105,7 @@ class ReclaimablePods:
         least = self._least_seconds(namespace) if runtime else 0.0
         pods = [pod for pod in inputs.pods(namespace) if inputs.accounting.is_held(pod) and not pod.is_finished]
         outcome = inputs.division.namespaces[namespace]
-        found = choose(
+        found = choose_victims(
             [self._holder(pod, outcome.deserved, least) for pod in pods],
             outcome.deserved,
             inputs.division.capacity,
@@ -124,9 +124,9 @@ class ReclaimablePods:
             for name, amount in inputs.accounting.vector(pod):
                 elsewhere[name] = elsewhere.get(name, 0) - amount
         holders = [self._holder(pod, outcome.deserved, self._least_seconds(namespace)) for pod in here]
-        found = choose(
+        found = choose_victims(
             [
-                Holder("", elsewhere, is_protected=True),
+                VictimCandidate("", elsewhere, is_protected=True),
                 *(replace(holder, is_protected=True) if holder.gang else holder for holder in holders),
             ],
             outcome.deserved,
@@ -139,13 +139,13 @@ class ReclaimablePods:
     def _least_seconds(self, namespace: str) -> float:
         return non_negative_seconds(self._inputs.consumers[namespace].spec.min_runtime)
 
-    def _holder(self, pod: Pod, counted: Amounts, least_seconds: float) -> Holder:
+    def _holder(self, pod: Pod, counted: Amounts, least_seconds: float) -> VictimCandidate:
         inputs, uid, owner = self._inputs, pod.metadata.uid, pod.metadata.controller
         is_kept = (owner is not None and owner.kind == "DaemonSet") or MIRROR in pod.metadata.annotations
         is_young = clock.now() - _since(pod) < least_seconds
         budgets = [budget for budget in inputs.budgets(pod.metadata.namespace) if budget.guards(pod.metadata.labels)]
         is_guarded_twice = len(budgets) > 1  # the Eviction API refuses such pods
-        return Holder(
+        return VictimCandidate(
             pod.metadata.name,
             {name: amount for name, amount in inputs.accounting.vector(pod) if name in counted},
             pod.priority,

@@ -1,7 +1,7 @@
-"""What consumers claim of a capacity, and what they are found to deserve.
+"""Input and output of the division: what consumers claim of a capacity, and what they deserve.
 
-Amounts are exact: integers, or fractions where a share is one; gmpy2's, which are ten times as fast as Python's and
-equal to them. A resource that is not named counts as zero.
+Amounts are exact: integers or fractions. The fractions are gmpy2's, which equal Python's and are ten times as fast. A
+resource that is not named counts as zero.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from gmpy2 import mpq
 Amount: TypeAlias = "int | Fraction | mpq"
 Amounts: TypeAlias = Mapping[str, Amount]
 
-#: A level whose denominator grows beyond this many bits is rounded down to a multiple of 2^-128: less than any amount
-#: that a cluster has, and it keeps five thousand consumers from having fractions of a hundred thousand digits.
+#: A level whose denominator needs more bits is rounded down to a multiple of 2^-128. That is smaller than any amount in
+#: a cluster, and without it the fractions of five thousand consumers grow to a hundred thousand digits.
 MOST_BITS: Final = 384
 _GRID: Final = 1 << 128
 
 
 class Model(Enum):
-    """How what a consumer gets of one resource hangs on the others."""
+    """Whether a consumer's resources grow together."""
 
-    #: In the proportions of its demand: a pod without memory is no pod. What saturates one resource stops it.
+    #: In the proportions of its demand, as pods need them. It stops when one of them is used up.
     TOGETHER = "leontief"
-    #: Each resource by itself: for groups of consumers that want different things.
+    #: Each resource by itself: for groups, whose members want different things.
     APART = "separable"
 
 
 class Surplus(Enum):
-    """What the weights divide."""
+    """What is divided by weight."""
 
-    #: Everything; a guarantee is a floor.
+    #: The whole capacity; a guarantee is a lower bound.
     TOTAL = "floor"
-    #: What is left when the guarantees are served.
+    #: The capacity that is left after all guarantees.
     REST = "surplus"
 
 
@@ -52,13 +52,13 @@ class Claim:
     reserved: Amounts = field(default_factory=dict)
     #: No more than this; a resource that is not named has no bound.
     hard: Amounts = field(default_factory=dict)
-    #: Gets what it demands before anybody else does.
+    #: Is served before all others, with all that it demands.
     is_unlimited: bool = False
-    #: Whether others may use what is reserved and idle.
+    #: Whether others may use its reserved amounts while they are idle.
     lends: bool = True
     model: Model = Model.TOGETHER
-    #: The demand in parts, each of which needs all its resources at once: pods of different sizes. They grow together,
-    #: and what is used up stops only those that need it. Instead of a model.
+    #: The demand by size of pod; replaces `model`. Each part needs all its resources at once, all parts grow together,
+    #: and a resource that is used up stops only the parts that need it.
     parts: Sequence[Amounts] = ()
 
 
@@ -70,31 +70,31 @@ class Share:
     deserved: Mapping[str, mpq]
     #: The largest share of any resource, of the whole capacity, divided by the weight; 0 for a weight of 0.
     dominant_share: mpq
-    #: What stopped it: a resource that is used up, `demand`, or `hard`.
+    #: What limits it: a resource that is used up, `demand`, or `hard`.
     bottleneck: str
-    #: Whether it has what it was guaranteed, as far as it wants it.
+    #: Whether it gets its guarantee, as far as it demands it.
     is_reserved_met: bool
 
 
 def bounded(level: mpq) -> mpq:
-    """The level, or hardly less."""
+    """The level, rounded down if its denominator is too long."""
     if level.denominator.bit_length() <= MOST_BITS:
         return level
     return mpq(level.numerator * _GRID // level.denominator, _GRID)
 
 
 def bounded_up(rate: mpq) -> mpq:
-    """The rate, or hardly more: then it is only thought that a little less is left than there is."""
+    """The rate, rounded up if its denominator is too long, so that never more is given than there is."""
     return -bounded(-rate)
 
 
 def capped(amounts: Amounts, hard: Amounts) -> dict[str, mpq]:
-    """No more than that of anything; what is not named there has no bound."""
+    """The amounts, limited by `hard`; a resource that it does not name has no bound."""
     return {name: mpq(min(amount, hard[name]) if name in hard else amount) for name, amount in amounts.items()}
 
 
 def dominant(amounts: Amounts, capacity: Amounts) -> mpq:
-    """The largest share that these amounts are of the capacity; a resource that is not there is no share."""
+    """The dominant share: the largest fraction of the capacity of any resource that there is."""
     return max(
         (mpq(amount) / capacity[name] for name, amount in amounts.items() if capacity.get(name)),
         default=mpq(0),

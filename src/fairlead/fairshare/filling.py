@@ -1,16 +1,16 @@
-"""Progressive filling: everybody's weighted dominant share rises at one level until something stops it (DRF).
+"""Progressive filling: all weighted dominant shares rise at one level until something stops them (DRF).
 
-    level ▲   a ─────────────┐ demand met            A strand is what grows together: a consumer whose pods need
-          │   b ──────┐ hard                          all their resources at once is one strand, a group that may
-          │   c ──────────┐ cpu used up               take each resource by itself is one for each of them.
+    level ▲   a ─────────────┐ demand met            A flow is what grows in fixed proportions: a consumer whose pods
+          │   b ──────┐ hard                          need all resources at once is one flow, a group that may take
+          │   c ──────────┐ cpu used up               each resource by itself is one flow per resource.
           └────────────────────▶
 
-The level is not raised in steps: between two moments at which a strand begins or ends to grow, every resource is used
-at a constant rate, so the moments are sorted and the next one, or the next resource to be used up, is computed.
-Ghodsi et al., Dominant Resource Fairness (NSDI 2011); with weights, caps and guarantees as floors.
+The level does not rise in small steps: between the moments at which flows begin or end, every resource is used at a
+constant rate. So the moments are kept in a heap, and the next one, or the next exhausted resource, is computed.
+Ghodsi et al., Dominant Resource Fairness (NSDI 2011); with weights, caps and guarantees as lower bounds.
 
-What only one consumer takes of (a cap of its own, what is kept for it) is a purse: it is looked at only when one of
-that consumer's strands begins or stops, or a thousand of them would be looked at in every moment.
+A pool is an amount for the flows of one consumer alone (a cap, or a reserve). It is looked at only when one of these
+flows begins or stops; otherwise every moment would cost as much as there are consumers.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from gmpy2 import mpq
 
 from fairlead.fairshare.claims import Amounts, bounded, bounded_up
 
-#: Why a strand stopped where it is.
+#: Why a flow stopped, if not for a resource.
 AT_DEMAND, AT_HARD = "demand", "hard"
-#: What happens in a moment, in this order if several do.
+#: What happens at a moment, in this order if several do.
 _BEGINS, _ENDS, _EMPTIES = range(3)
 _NOTHING: Final = mpq(0)
 
 
 @dataclass(slots=True, eq=False)
-class Purse:
-    """An amount of one resource for the strands of one consumer."""
+class Pool:
+    """An amount of one resource for the flows of one consumer: a cap, or a reserve."""
 
     resource: str
     left: mpq
-    #: They take of it instead of what is left for all, until it is empty; a cap counts beside that, and stops them.
+    #: A reserve is used before the shared capacity; a cap counts beside it, and stops the flows when it is empty.
     is_reserve: bool
     takers: list[int] = field(default_factory=list)
     rate: mpq = _NOTHING
-    #: The level at which that was left, and at which nothing will be.
+    #: The level at which `left` was computed, and the level at which it will be empty.
     since: mpq = _NOTHING
     until: mpq | None = None
     is_empty: bool = False
 
 
 @dataclass(slots=True)
-class Strand:
-    """Something that grows along one vector: at position x it has x times the vector."""
+class Flow:
+    """Grows along one vector: at position x it has x times the vector."""
 
     vector: dict[str, mpq]
-    #: How far it gets while the level rises by one.
+    #: How far its position moves while the level rises by one.
     speed: mpq
-    #: Where it starts and where it has enough.
+    #: Its first and its last position.
     start: mpq
     end: mpq
-    #: What it means to have arrived at the end.
+    #: Why it stops at the end.
     reason: str = AT_DEMAND
-    #: Whether the start lies on its way: then it stays there until the level has caught up.
+    #: Whether it waits at its start until the level has caught up with it (`Surplus.TOTAL`).
     waits: bool = False
-    purses: tuple[Purse, ...] = ()
+    pools: tuple[Pool, ...] = ()
     position: mpq = field(default=_NOTHING)
     stopped_by: str = ""
 
@@ -72,34 +72,34 @@ class Strand:
         return (self.end if self.waits else self.end - self.start) / self.speed
 
     def at(self, level: mpq) -> mpq:
-        """Its position at a level between its beginning and its end."""
+        """Its position at a level between `begins_at` and `ends_at`."""
         return self.speed * level if self.waits else self.start + self.speed * level
 
     def shared(self) -> Mapping[str, mpq]:
-        """What it takes of what is left for all."""
-        own = {purse.resource for purse in self.purses if purse.is_reserve and not purse.is_empty}
+        """The part of its vector that comes from the shared capacity."""
+        own = {pool.resource for pool in self.pools if pool.is_reserve and not pool.is_empty}
         return {name: amount for name, amount in self.vector.items() if name not in own} if own else self.vector
 
 
-def fill(strands: Sequence[Strand], left: dict[str, mpq]) -> None:
-    """Raise the level until every strand has stopped; `left` is what remains of each resource.
+def fill(flows: Sequence[Flow], left: dict[str, mpq]) -> None:
+    """Raise the level until every flow has stopped, and update `left`, what remains of each resource.
 
-    What the strands have at their start must be taken off `left` already; it is, with the rest, when this returns.
+    The caller has subtracted what the flows have at their start from `left` already.
     """
-    _Filling(strands, left).run()
+    _Filling(flows, left).run()
 
 
 class _Filling:
-    """The level, on its way up."""
+    """The state of one `fill`."""
 
-    def __init__(self, strands: Sequence[Strand], left: dict[str, mpq]) -> None:
-        self._strands, self._left = strands, left
+    def __init__(self, flows: Sequence[Flow], left: dict[str, mpq]) -> None:
+        self._flows, self._left = flows, left
         self._level = _NOTHING
         self._rates: dict[str, mpq] = dict.fromkeys(left, _NOTHING)
         self._growing: dict[int, None] = {}
-        self._purses: list[Purse] = []
-        self._numbers: dict[Purse, int] = {}
-        self._moments: list[tuple[mpq, int, int]] = []  # level, what happens, number of the strand or the purse
+        self._pools: list[Pool] = []
+        self._numbers: dict[Pool, int] = {}
+        self._moments: list[tuple[mpq, int, int]] = []  # level, what happens, number of the flow or pool
 
     def run(self) -> None:
         self._expect()
@@ -115,29 +115,29 @@ class _Filling:
             self._raise(moment)
             heapq.heappop(self._moments)
             if what == _EMPTIES:
-                self._empty(self._purses[number])
-            elif not self._strands[number].stopped_by:
+                self._empty(self._pools[number])
+            elif not self._flows[number].stopped_by:
                 if what == _ENDS:
-                    self._stop(number, self._strands[number].end, self._strands[number].reason)
+                    self._stop(number, self._flows[number].end, self._flows[number].reason)
                 else:
                     self._begin(number)
 
     def _expect(self) -> None:
-        for number, strand in enumerate(self._strands):
-            strand.position = strand.start
-            if strand.end <= strand.start:
-                strand.stopped_by = strand.reason
-            elif strand.speed > 0:
-                self._moments += ((strand.begins_at(), _BEGINS, number), (strand.ends_at(), _ENDS, number))
-            for purse in strand.purses:
-                if purse not in self._numbers:
-                    self._numbers[purse] = len(self._purses)
-                    self._purses.append(purse)
-                    purse.is_empty = not purse.left
+        for number, flow in enumerate(self._flows):
+            flow.position = flow.start
+            if flow.end <= flow.start:
+                flow.stopped_by = flow.reason
+            elif flow.speed > 0:
+                self._moments += ((flow.begins_at(), _BEGINS, number), (flow.ends_at(), _ENDS, number))
+            for pool in flow.pools:
+                if pool not in self._numbers:
+                    self._numbers[pool] = len(self._pools)
+                    self._pools.append(pool)
+                    pool.is_empty = not pool.left
         heapq.heapify(self._moments)
 
     def _next_full(self, within: mpq) -> tuple[str, mpq] | None:
-        """The resource that is used up first within that much more level, and how much more that is."""
+        """The first resource to be used up within that rise of the level, and the rise until then."""
         full: tuple[mpq, str] | None = None
         for name, rate in self._rates.items():
             if rate > 0 and self._left[name] < rate * within:
@@ -154,76 +154,76 @@ class _Filling:
                     self._left[name] = max(bounded(self._left[name] - rate * step), _NOTHING)
         self._level = to
 
-    # --- strands ----------------------------------------------------------------------------------------------------
+    # --- flows ------------------------------------------------------------------------------------------------------
 
     def _begin(self, number: int) -> None:
-        strand = self._strands[number]
-        if any(purse.is_empty and not purse.is_reserve for purse in strand.purses):
-            strand.stopped_by = AT_HARD
+        flow = self._flows[number]
+        if any(pool.is_empty and not pool.is_reserve for pool in flow.pools):
+            flow.stopped_by = AT_HARD
             return
-        shared = strand.shared()
+        shared = flow.shared()
         if (missing := next((name for name in shared if not self._left[name]), None)) is not None:
-            strand.stopped_by = missing
+            flow.stopped_by = missing
             return
         self._growing[number] = None
         for name, amount in shared.items():
-            self._use(name, strand.speed * amount)
-        for purse in strand.purses:
-            if not purse.is_empty:
-                purse.takers.append(number)
-                self._draw(purse, strand.speed * strand.vector[purse.resource])
+            self._use(name, flow.speed * amount)
+        for pool in flow.pools:
+            if not pool.is_empty:
+                pool.takers.append(number)
+                self._draw(pool, flow.speed * flow.vector[pool.resource])
 
     def _use(self, name: str, more: mpq) -> None:
         self._rates[name] = bounded_up(self._rates[name] + more)
 
     def _stop(self, number: int, position: mpq, why: str) -> None:
-        strand = self._strands[number]
-        strand.position, strand.stopped_by = position, why
+        flow = self._flows[number]
+        flow.position, flow.stopped_by = position, why
         if number in self._growing:
             del self._growing[number]
-            for name, amount in strand.shared().items():
-                self._rates[name] -= strand.speed * amount
-            for purse in strand.purses:
-                if number in purse.takers:
-                    purse.takers.remove(number)
-                    self._draw(purse, -strand.speed * strand.vector[purse.resource])
+            for name, amount in flow.shared().items():
+                self._rates[name] -= flow.speed * amount
+            for pool in flow.pools:
+                if number in pool.takers:
+                    pool.takers.remove(number)
+                    self._draw(pool, -flow.speed * flow.vector[pool.resource])
 
     def _stop_all(self, resource: str) -> None:
-        """A resource is used up: whoever needs it stops where it is."""
-        for number in [index for index in self._growing if resource in self._strands[index].shared()]:
+        """The resource is used up: stop all flows that need it."""
+        for number in [index for index in self._growing if resource in self._flows[index].shared()]:
             self._stop_here(number, resource)
-        self._rates[resource] = _NOTHING  # rounding may have left a trace of those that are gone
+        self._rates[resource] = _NOTHING  # rounding may have left a remainder
 
     def _stop_here(self, number: int, why: str) -> None:
-        strand = self._strands[number]
-        self._stop(number, min(strand.at(self._level), strand.end), why)
+        flow = self._flows[number]
+        self._stop(number, min(flow.at(self._level), flow.end), why)
 
-    # --- purses -----------------------------------------------------------------------------------------------------
+    # --- pools ------------------------------------------------------------------------------------------------------
 
-    def _draw(self, purse: Purse, more: mpq) -> None:
-        """From now on so much more is taken of it."""
-        purse.left = max(bounded(purse.left - purse.rate * (self._level - purse.since)), _NOTHING)
-        purse.since, purse.until = self._level, None
-        purse.rate = bounded_up(purse.rate + more) if purse.takers else _NOTHING
-        if purse.rate:
-            purse.until = bounded(self._level + purse.left / purse.rate)
-            heapq.heappush(self._moments, (purse.until, _EMPTIES, self._numbers[purse]))
+    def _draw(self, pool: Pool, more: mpq) -> None:
+        """Change the rate at which the pool is used, from this level on."""
+        pool.left = max(bounded(pool.left - pool.rate * (self._level - pool.since)), _NOTHING)
+        pool.since, pool.until = self._level, None
+        pool.rate = bounded_up(pool.rate + more) if pool.takers else _NOTHING
+        if pool.rate:
+            pool.until = bounded(self._level + pool.left / pool.rate)
+            heapq.heappush(self._moments, (pool.until, _EMPTIES, self._numbers[pool]))
 
-    def _empty(self, purse: Purse) -> None:
-        """Its takers stop, or go on with what is left for all."""
-        if purse.until != self._level:
-            return  # it was thought so before one of them began or stopped
-        purse.is_empty, purse.until = True, None
-        takers, purse.takers = purse.takers, []
+    def _empty(self, pool: Pool) -> None:
+        """Its takers stop (a cap), or go on with the shared capacity (a reserve)."""
+        if pool.until != self._level:
+            return  # outdated: a taker began or stopped since this moment was computed
+        pool.is_empty, pool.until = True, None
+        takers, pool.takers = pool.takers, []
         for number in takers:
-            if not purse.is_reserve:
+            if not pool.is_reserve:
                 self._stop_here(number, AT_HARD)
                 continue
-            self._use(purse.resource, self._strands[number].speed * self._strands[number].vector[purse.resource])
-            if not self._left[purse.resource]:
-                self._stop_here(number, purse.resource)
+            self._use(pool.resource, self._flows[number].speed * self._flows[number].vector[pool.resource])
+            if not self._left[pool.resource]:
+                self._stop_here(number, pool.resource)
 
 
 def positive(amounts: Amounts, capacity: Amounts) -> dict[str, mpq]:
-    """The amounts above zero of resources that there are."""
+    """The amounts above zero of resources that the capacity names."""
     return {name: mpq(amount) for name, amount in sorted(amounts.items()) if amount > 0 and name in capacity}

@@ -1,4 +1,4 @@
-"""Who is served first, and from whom is taken first."""
+"""The order in which consumers are served; reclaiming goes the other way round."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from fairlead.fairshare.claims import Amount, Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a consumer stands to its guarantee."""
+class GuaranteeUse:
+    """How much of its guarantee a consumer uses."""
 
     used: Amount
     guaranteed: Amount
     priority: int = 0
 
 
-def by_need(consumers: Mapping[str, Standing]) -> list[str]:
-    """The neediest first: the lowest part of its guarantee used, then the higher priority, then by name.
+def by_need(consumers: Mapping[str, GuaranteeUse]) -> list[str]:
+    """The neediest first: by the part of the guarantee that is used, then the higher priority, then the name.
 
-    Who is guaranteed nothing comes after all who are. Take from the end.
+    Consumers without a guarantee come last. Reclaim from the end.
     """
 
     def rank(name: str) -> tuple[bool, mpq, int, str]:
@@ -34,9 +34,9 @@ def by_need(consumers: Mapping[str, Standing]) -> list[str]:
 
 
 def borrowed_share(used: Amounts, nominal: Amounts, lendable: Amounts, weight: Amount = 1) -> mpq:
-    """The largest part of anything lendable that is used beyond what is one's own, divided by the weight; exact.
+    """What is used beyond `nominal` as a share of what is lendable: the largest of all resources, by weight; exact.
 
-    For a weight of 0 raises ZeroDivisionError: such a consumer is worth less than any other that borrows.
+    Raises ZeroDivisionError for a weight of 0: such a consumer ranks after all others that borrow.
     """
     shares = (
         mpq(amount - nominal.get(name, 0)) / mpq(lendable[name])

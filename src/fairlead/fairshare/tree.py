@@ -1,10 +1,10 @@
-"""Shares down a tree: what a zone deserves is divided among those in it, by the same rules, level by level.
+"""Shares in a tree: what a group deserves is divided among its members by the same rules, level by level.
 
-A zone demands what its members demand, and is guaranteed at least what they are guaranteed. Of different resources it
-may want different amounts, so an inner node takes each by itself.
+A group demands what its members demand, and its guarantee is at least the sum of theirs. Its members want resources in
+different proportions, so each resource of a group grows by itself.
 
-The unlimited come off the top of the whole tree, wherever in it they are: first all of them are served, then everybody
-else from what they leave. What they have counts towards the caps and the guarantees of the zones that they are in.
+Unlimited claims are served first, wherever in the tree they are; all others share what is left. What the unlimited have
+counts towards the caps and guarantees of their groups.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ from fairlead.fairshare.claims import Amount, Amounts, Claim, Model, Share, Surp
 from fairlead.fairshare.filling import AT_DEMAND
 from fairlead.fairshare.shares import reach, shares
 
-#: What the unlimited have, as one claim at the top when everybody else is served.
+#: The name of the claim that stands for what the unlimited have while all others are served.
 _GONE: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
+class ShareGroup:
     """An inner node."""
 
     name: str
-    members: Sequence[Zone | Claim]
+    members: Sequence[ShareGroup | Claim]
     weight: Amount = 1
     reserved: Amounts = field(default_factory=dict)
     hard: Amounts = field(default_factory=dict)
     lends: bool = True
 
 
-def tree_shares(root: Zone, capacity: Amounts, surplus: Surplus = Surplus.TOTAL) -> dict[str, Share]:
-    """What every zone and every claim below the root deserves, by name. Dominant shares are of the whole capacity.
+def tree_shares(root: ShareGroup, capacity: Amounts, surplus: Surplus = Surplus.TOTAL) -> dict[str, Share]:
+    """What every group and claim below the root deserves, by name. Dominant shares are of the whole capacity.
 
-    Raises ValueError for two of one name, and for negative amounts and weights.
+    Raises ValueError for names that occur twice, and for negative amounts and weights.
     """
     _check_names(root)
     first: dict[str, Share] = {}
     _divide(_only_unlimited(root), capacity, capacity, surplus, first)
     found: dict[str, Share] = {}
     gone = Claim(_GONE, _taken(root, first), is_unlimited=True, model=Model.APART)
-    others = [_without_unlimited(member, first) for member in root.members if not _is_unlimited(member)]
-    _divide(replace(root, members=[*others, gone]), capacity, capacity, surplus, found)
+    limited = [_without_unlimited(member, first) for member in root.members if not _is_unlimited(member)]
+    _divide(replace(root, members=[*limited, gone]), capacity, capacity, surplus, found)
     del found[_GONE]
-    for zone in _zones(root):
-        if zone.name in first:
-            taken = replace(first[zone.name], deserved=_taken(zone, first))  # a zone may be offered what is of no use
-            found[zone.name] = _both(taken, found[zone.name], zone.weight, capacity)
+    for group in _groups(root):
+        if group.name in first:
+            taken = replace(first[group.name], deserved=_taken(group, first))  # it may deserve more than it can use
+            found[group.name] = _both(taken, found[group.name], group.weight, capacity)
     return first | found
 
 
-def _check_names(root: Zone) -> None:
-    names = Counter(member.name for zone in _zones(root) for member in zone.members)
+def _check_names(root: ShareGroup) -> None:
+    names = Counter(member.name for group in _groups(root) for member in group.members)
     if doubled := sorted(name for name, count in names.items() if count > 1):
         raise ValueError(f"two claims are called {doubled[0]}")
 
 
-def _zones(zone: Zone) -> Iterator[Zone]:
-    yield zone
-    for member in zone.members:
-        if isinstance(member, Zone):
-            yield from _zones(member)
+def _groups(group: ShareGroup) -> Iterator[ShareGroup]:
+    yield group
+    for member in group.members:
+        if isinstance(member, ShareGroup):
+            yield from _groups(member)
 
 
-def _divide(zone: Zone, amounts: Amounts, capacity: Amounts, surplus: Surplus, found: dict[str, Share]) -> None:
-    claims = {member.name: _claim(member, capacity) for member in zone.members}
-    for name, share in shares(claims.values(), capped(amounts, zone.hard), surplus).items():
+def _divide(group: ShareGroup, amounts: Amounts, capacity: Amounts, surplus: Surplus, found: dict[str, Share]) -> None:
+    claims = {member.name: _claim(member, capacity) for member in group.members}
+    for name, share in shares(claims.values(), capped(amounts, group.hard), surplus).items():
         found[name] = replace(share, dominant_share=_of_whole(share.deserved, capacity, claims[name].weight))
-    for member in zone.members:
-        if isinstance(member, Zone):
+    for member in group.members:
+        if isinstance(member, ShareGroup):
             _divide(member, found[member.name].deserved, capacity, surplus, found)
 
 
@@ -85,36 +85,34 @@ def _of_whole(deserved: Mapping[str, mpq], capacity: Amounts, weight: Amount) ->
 # --- the unlimited, and the others ----------------------------------------------------------------------------------
 
 
-def _is_unlimited(member: Zone | Claim) -> bool:
+def _is_unlimited(member: ShareGroup | Claim) -> bool:
     return isinstance(member, Claim) and member.is_unlimited
 
 
-def _only_unlimited(zone: Zone) -> Zone:
-    """The zone with nobody else in it: among themselves they are as all are. Its guarantee is not for them alone."""
-    inner = [_only_unlimited(member) for member in zone.members if isinstance(member, Zone)]
+def _only_unlimited(group: ShareGroup) -> ShareGroup:
+    """The group with its unlimited claims alone, which share as ordinary claims do; without its guarantee."""
+    inner = [_only_unlimited(member) for member in group.members if isinstance(member, ShareGroup)]
     members = [
         replace(member, is_unlimited=False)
-        for member in zone.members
+        for member in group.members
         if isinstance(member, Claim) and member.is_unlimited
     ]
-    return replace(
-        zone, members=[*members, *(inner_zone for inner_zone in inner if inner_zone.members)], reserved={}, lends=True
-    )
+    return replace(group, members=[*members, *(group for group in inner if group.members)], reserved={}, lends=True)
 
 
-def _without_unlimited(member: Zone | Claim, first: Mapping[str, Share]) -> Zone | Claim:
-    """A zone as it is to everybody else."""
+def _without_unlimited(member: ShareGroup | Claim, first: Mapping[str, Share]) -> ShareGroup | Claim:
+    """The member without its unlimited claims; what they have is subtracted from its guarantee and bound."""
     if isinstance(member, Claim):
         return member
     taken = _taken(member, first)
-    others = [_without_unlimited(child, first) for child in member.members if not _is_unlimited(child)]
-    return replace(member, members=others, reserved=_less(member.reserved, taken), hard=_less(member.hard, taken))
+    limited = [_without_unlimited(child, first) for child in member.members if not _is_unlimited(child)]
+    return replace(member, members=limited, reserved=_less(member.reserved, taken), hard=_less(member.hard, taken))
 
 
-def _taken(zone: Zone, first: Mapping[str, Share]) -> dict[str, mpq]:
-    """What the unlimited in a zone have."""
+def _taken(group: ShareGroup, first: Mapping[str, Share]) -> dict[str, mpq]:
+    """What the unlimited claims in a group have."""
     return _sum(
-        [first[member.name].deserved for inner in _zones(zone) for member in inner.members if _is_unlimited(member)]
+        [first[peer.name].deserved for inner in _groups(group) for peer in inner.members if _is_unlimited(peer)]
     )
 
 
@@ -123,7 +121,7 @@ def _less(amounts: Amounts, taken: Amounts) -> dict[str, Amount]:
 
 
 def _both(first: Share, rest: Share, weight: Amount, capacity: Amounts) -> Share:
-    """What a zone deserves for the unlimited in it and for the others."""
+    """What a group deserves for its unlimited claims and for the others together."""
     deserved = _sum([first.deserved, rest.deserved])
     return Share(
         rest.name,
@@ -134,11 +132,11 @@ def _both(first: Share, rest: Share, weight: Amount, capacity: Amounts) -> Share
     )
 
 
-# --- zones as claims ------------------------------------------------------------------------------------------------
+# --- groups as claims ------------------------------------------------------------------------------------------------
 
 
-def _claim(member: Zone | Claim, capacity: Amounts) -> Claim:
-    """What a member claims of its zone; a zone claims for those in it."""
+def _claim(member: ShareGroup | Claim, capacity: Amounts) -> Claim:
+    """A member as a claim on its group; a group claims for its members."""
     if isinstance(member, Claim):
         return member
     claims = [_claim(child, capacity) for child in member.members]
@@ -149,7 +147,7 @@ def _claim(member: Zone | Claim, capacity: Amounts) -> Claim:
 
 
 def _wanted(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:
-    """What a member wants of its zone: to hold what it does not lend is to want it."""
+    """What a member wants of its group, including reserved amounts that it does not lend."""
     most = reach(claim, capacity)
     if claim.lends:
         return most
@@ -158,7 +156,7 @@ def _wanted(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:
 
 
 def _guaranteed(claim: Claim, capacity: Amounts) -> Mapping[str, mpq]:
-    """What a zone must have for a member's guarantee: idle parts may be lent outside, too."""
+    """What a group must be guaranteed for this member: its guarantee, without what it lends while idle."""
     if not claim.lends:
         return capped(claim.reserved, claim.hard)
     most = reach(claim, capacity)

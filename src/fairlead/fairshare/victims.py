@@ -1,8 +1,8 @@
-"""Which pods of an overused consumer have to go.
+"""Which pods of an overused consumer are evicted.
 
-Only what is needed: pods that hold something of which there is too much, the least important and youngest first, and
-what turns out not to be needed is put back. Never below what is reserved, never against a budget, never what runs too
-short a time to be taken; gangs go as a whole or not at all.
+As few as needed: pods that hold an overused resource, the lowest priority and youngest first; those that turn out not
+to be needed are kept. Reserved amounts, disruption budgets and the minimum runtime are respected, and gangs are evicted
+as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _NOTHING: Final[Amounts] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A pod and what it holds."""
+class VictimCandidate:
+    """A pod of the consumer and what it holds."""
 
     name: str
     requests: Amounts
     priority: int = 0
     age_seconds: float = 0.0
-    #: Pods of one gang go together.
+    #: Pods of one gang are evicted together.
     gang: str = ""
-    #: It is ending already: it counts as gone.
+    #: Terminating already: counts as gone.
     is_terminating: bool = False
-    #: DaemonSet pods, mirror pods: nobody takes them.
+    #: Never evicted (pods of DaemonSets, mirror pods).
     is_protected: bool = False
-    #: Its owner was told: among pods of one priority it goes before the younger ones that have come since.
+    #: Its owner was given notice: within a priority it is evicted before younger pods.
     is_on_notice: bool = False
 
 
@@ -47,8 +47,8 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Who goes, and how much too much is used even then, as a dominant share."""
+class VictimChoice:
+    """The victims, and what is still overused without them, as a dominant share."""
 
     victims: tuple[str, ...]
     residual: mpq
@@ -56,24 +56,24 @@ class Choice:
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """What goes in one piece: a pod, or a gang."""
+    """What is evicted as a whole: a pod, or a gang."""
 
     name: str
-    pods: list[Holder]
+    pods: list[VictimCandidate]
     requests: dict[str, mpq]
-    #: The budgets over its pods, by number, and over how many of them each is.
+    #: How many of its pods each budget covers, by the budget's number.
     cost: Counter[int] = field(default_factory=Counter)
 
     @property
     def rank(self) -> tuple[int, bool, float]:
-        """The first to go has the least."""
+        """Eviction order: the lowest first."""
         is_fresh = not any(pod.is_on_notice for pod in self.pods)
         return max(pod.priority for pod in self.pods), is_fresh, max(pod.age_seconds for pod in self.pods)
 
 
 @dataclass(slots=True, eq=False)
-class _Alike:
-    """Units of one rank that hold the same: only the first of them need be looked at."""
+class _EqualUnits:
+    """Units of one rank with the same requests: only the first of them needs to be looked at."""
 
     units: deque[_Unit]
     fit: tuple[mpq, mpq] = mpq(0), mpq(0)
@@ -87,28 +87,28 @@ class _Alike:
         return self.fit, self.units[0].name
 
 
-def choose(
-    pods: Iterable[Holder],
+def choose_victims(
+    pods: Iterable[VictimCandidate],
     deserved: Amounts,
     capacity: Amounts,
     *,
     reserved: Amounts = _NOTHING,
     budgets: Sequence[Budget] = (),
     min_runtime_seconds: float = 0.0,
-) -> Choice:
-    """The victims that bring a consumer down to what it deserves, or as far as may be. A resource that `deserved` does
-    not name has no bound.
+) -> VictimChoice:
+    """The victims that bring a consumer down to what it deserves, or as far as possible. A resource that `deserved`
+    does not name has no bound.
     """
     staying = [pod for pod in pods if not pod.is_terminating]
     used = _sum(staying)
     units = [unit for unit in _units(staying, budgets) if _may_go(unit, min_runtime_seconds)]
-    ranks = [list(equals) for _, equals in groupby(sorted(units, key=lambda unit: unit.rank), lambda unit: unit.rank)]
+    ranks = [list(peers) for _, peers in groupby(sorted(units, key=lambda unit: unit.rank), lambda unit: unit.rank)]
     allowed = [budget.allowed for budget in budgets]
     chosen: dict[_Unit, None] = {}
-    for _ in range(len(units) + 1):  # whoever is put back makes room in budgets and guarantees for another
+    for _ in range(len(units) + 1):  # a unit that is kept after all frees budget and guarantee for another
         before = list(chosen)
-        for equals in ranks:
-            used = _take(equals, chosen, used, deserved, reserved, allowed)
+        for peers in ranks:
+            used = _take(peers, chosen, used, deserved, reserved, allowed)
         for unit in _needless(list(chosen), used, deserved):
             del chosen[unit]
             used = _more(used, unit.requests)
@@ -116,33 +116,33 @@ def choose(
         if list(chosen) == before:
             break
     names = sorted(pod.name for unit in chosen for pod in unit.pods)
-    return Choice(tuple(names), dominant(_over(used, deserved), capacity))
+    return VictimChoice(tuple(names), dominant(_over(used, deserved), capacity))
 
 
 def _take(
-    equals: Sequence[_Unit],
+    peers: Sequence[_Unit],
     chosen: dict[_Unit, None],
     used: dict[str, mpq],
     deserved: Amounts,
     reserved: Amounts,
     allowed: list[int],
 ) -> dict[str, mpq]:
-    """Choose on, among equals, until nothing is overused or nobody is left; returns what is used then."""
+    """Choose from the units of one rank until nothing is overused or no unit is left; returns what is used then."""
     over = _over(used, deserved)
-    kinds = _alike(unit for unit in equals if unit not in chosen) if over else []
+    groups = _by_requests(unit for unit in peers if unit not in chosen) if over else []
     seen: Mapping[str, mpq] = {}
-    while kinds and over:
+    while groups and over:
         if over != seen:
             seen = over
-            for kind in kinds:
-                kind.fit = _fit(kind.requests, over)
-        best = min(kinds, key=lambda kind: kind.order)
+            for group in groups:
+                group.fit = _fit(group.requests, over)
+        best = min(groups, key=lambda group: group.order)
         if not (_relieves(best.requests, over) and _keeps(used, best.requests, reserved)):
-            kinds.remove(best)  # nor will it when even more have gone
+            groups.remove(best)  # it will not after further evictions either
             continue
         unit = best.units.popleft()
         if not best.units:
-            kinds.remove(best)
+            groups.remove(best)
         if _spend(unit, allowed):
             chosen[unit] = None
             used = _less(used, unit.requests)
@@ -150,8 +150,8 @@ def _take(
     return used
 
 
-def _units(pods: Sequence[Holder], budgets: Sequence[Budget]) -> list[_Unit]:
-    gangs: dict[str, list[Holder]] = {}
+def _units(pods: Sequence[VictimCandidate], budgets: Sequence[Budget]) -> list[_Unit]:
+    gangs: dict[str, list[VictimCandidate]] = {}
     for pod in pods:
         gangs.setdefault(f"gang {pod.gang}" if pod.gang else f"pod {pod.name}", []).append(pod)
     units = [_Unit(min(pod.name for pod in members), members, _sum(members)) for members in gangs.values()]
@@ -162,11 +162,11 @@ def _units(pods: Sequence[Holder], budgets: Sequence[Budget]) -> list[_Unit]:
     return units
 
 
-def _alike(units: Iterable[_Unit]) -> list[_Alike]:
-    kinds: dict[tuple[tuple[str, mpq], ...], _Alike] = {}
+def _by_requests(units: Iterable[_Unit]) -> list[_EqualUnits]:
+    groups: dict[tuple[tuple[str, mpq], ...], _EqualUnits] = {}
     for unit in sorted(units, key=lambda unit: unit.name):
-        kinds.setdefault(tuple(sorted(unit.requests.items())), _Alike(deque())).units.append(unit)
-    return list(kinds.values())
+        groups.setdefault(tuple(sorted(unit.requests.items())), _EqualUnits(deque())).units.append(unit)
+    return list(groups.values())
 
 
 def _may_go(unit: _Unit, min_runtime_seconds: float) -> bool:
@@ -185,7 +185,7 @@ def _relieves(requests: Mapping[str, mpq], over: Mapping[str, mpq]) -> bool:
 
 
 def _fit(requests: Mapping[str, mpq], over: Mapping[str, mpq]) -> tuple[mpq, mpq]:
-    """Among equals: whoever leaves least overused, and of those whoever takes least too much."""
+    """Sort key within a rank: what stays overused, then what is evicted beyond need."""
     rest = waste = mpq(0)
     for name, amount in over.items():
         more = amount - requests.get(name, 0)
@@ -197,7 +197,7 @@ def _fit(requests: Mapping[str, mpq], over: Mapping[str, mpq]) -> tuple[mpq, mpq
 
 
 def _keeps(used: Mapping[str, mpq], requests: Mapping[str, mpq], reserved: Amounts) -> bool:
-    """Whether what is reserved is still held without it, where it was before."""
+    """Whether the reserved amounts are still used without it."""
     return all(
         used.get(name, mpq(0)) - requests.get(name, 0) >= amount
         for name, amount in reserved.items()
@@ -206,7 +206,7 @@ def _keeps(used: Mapping[str, mpq], requests: Mapping[str, mpq], reserved: Amoun
 
 
 def _spend(unit: _Unit, allowed: list[int], sign: int = 1) -> bool:
-    """Take the pods off every budget over them (-1: give them back); not at all if one of those is used up."""
+    """Count the unit against all its budgets (-1: give it back); does nothing and returns False if one is used up."""
     if any(sign * count > allowed[budget] for budget, count in unit.cost.items()):
         return False
     for budget, count in unit.cost.items():
@@ -215,7 +215,7 @@ def _spend(unit: _Unit, allowed: list[int], sign: int = 1) -> bool:
 
 
 def _needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amounts) -> list[_Unit]:
-    """Who can be put back, the most important first, without anything becoming overused that is not."""
+    """The units that need not be evicted after all, the most important first."""
     needless, now = list[_Unit](), dict(used)
     for unit in reversed(chosen):
         again = _more(now, unit.requests)
@@ -225,7 +225,7 @@ def _needless(chosen: Sequence[_Unit], used: Mapping[str, mpq], deserved: Amount
     return needless
 
 
-def _sum(pods: Iterable[Holder]) -> dict[str, mpq]:
+def _sum(pods: Iterable[VictimCandidate]) -> dict[str, mpq]:
     total: dict[str, mpq] = {}
     for pod in pods:
         for name, amount in pod.requests.items():

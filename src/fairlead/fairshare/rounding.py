@@ -1,4 +1,4 @@
-"""From exact shares to whole things: integers that add up, and pods, which come in one piece."""
+"""From exact shares to whole numbers: integers with the same sum, and whole tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rounded(shares: Mapping[str, Amount], total: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """A consumer of so many tasks of one size."""
+    """A consumer of `count` tasks of one size."""
 
     name: str
     size: Amounts
@@ -38,9 +38,9 @@ class Tasks:
 
 
 def picks(consumers: Iterable[Tasks], capacity: Amounts) -> list[str]:
-    """Who gets a task, one after the other: whoever has the smallest weighted dominant share and a task that fits.
+    """The order in which consumers get tasks: always the smallest weighted dominant share whose task fits.
 
-    The DRF algorithm of the paper; ties go to who comes first in `consumers`.
+    The DRF algorithm of the paper; ties go to the first in `consumers`.
     """
     left = {name: mpq(amount) for name, amount in capacity.items()}
     given: list[str] = []
@@ -51,14 +51,14 @@ def picks(consumers: Iterable[Tasks], capacity: Amounts) -> list[str]:
     ]
     heapq.heapify(line)
     while line:
-        _, order, claim, had = heapq.heappop(line)
-        if any(amount > left.get(name, 0) for name, amount in claim.size.items()):
-            continue  # nothing is given back, so it will never fit again
-        for name, amount in claim.size.items():
+        _, order, consumer, had = heapq.heappop(line)
+        if any(amount > left.get(name, 0) for name, amount in consumer.size.items()):
+            continue  # nothing is ever given back, so it will not fit later either
+        for name, amount in consumer.size.items():
             left[name] -= amount
-        given.append(claim.name)
+        given.append(consumer.name)
         had += 1
-        if had < claim.count:
-            share = dominant({name: amount * had for name, amount in claim.size.items()}, capacity) / claim.weight
-            heapq.heappush(line, (share, order, claim, had))
+        if had < consumer.count:
+            share = dominant({name: amount * had for name, amount in consumer.size.items()}, capacity) / consumer.weight
+            heapq.heappush(line, (share, order, consumer, had))
     return given
