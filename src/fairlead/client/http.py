@@ -20,6 +20,7 @@ from fairlead import __version__
 from fairlead.api import errors
 from fairlead.api.encoded import Encoded, beginning, encode, with_beginning
 from fairlead.api.errors import ApiError, Cause
+from fairlead.api.meta import View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import (
@@ -58,23 +59,23 @@ LONGEST_EVENT: Final = 16 << 20
 _JSON: Final[dict[str, str]] = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
-class _ListMeta(msgspec.Struct, rename="camel"):
+class _ListMeta(View):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
 
 
-class _List(msgspec.Struct):
+class _List(View):
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(View):
     type: str
     object: msgspec.Raw
 
 
-class _Details(msgspec.Struct, rename="camel"):
+class _Details(View):
     name: str = ""
     group: str = ""
     kind: str = ""
@@ -83,12 +84,12 @@ class _Details(msgspec.Struct, rename="camel"):
     retry_after_seconds: int = 0
 
 
-class _Status(msgspec.Struct):
+class _Status(View):
     message: str = ""
     reason: str = ""
     code: int = 0
     details: _Details | None = None
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: _ListMeta = _ListMeta()
 
 
 #: What client-go makes of a 404 that is no Status.
@@ -347,7 +348,7 @@ def error_of(code: int, body: bytes) -> ApiError:
     try:
         status = _status_of(body)
     except msgspec.DecodeError:  # paths that nobody serves are answered in plain text
-        status = _Status(_NO_SUCH_PATH if code == 404 else body.decode(errors="replace")[:1024])
+        status = _Status(message=_NO_SUCH_PATH if code == 404 else body.decode(errors="replace")[:1024])
     kind = _ERRORS.get((code, status.reason)) or _BY_CODE.get(code) or errors.Unknown
     details = status.details or _Details()
     causes = [

@@ -16,6 +16,7 @@ import msgspec
 from fairlead.api.builtin import LEASES
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.meta import View
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.runtime.clock import micro_timestamp, monotonic
@@ -27,7 +28,7 @@ class LostLeadership(Exception):
     """Somebody else may lead now: whatever was begun must stop."""
 
 
-class _LeaseSpec(msgspec.Struct, rename="camel"):
+class _LeaseSpec(View):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -35,8 +36,8 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
     lease_transitions: int | None = None
 
 
-class _Lease(msgspec.Struct):
-    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+class _Lease(View):
+    spec: _LeaseSpec = _LeaseSpec()
 
 
 @dataclass(frozen=True, slots=True)
