@@ -154,7 +154,7 @@ def hold(self, obj, world):
         pass
     yield from ()
 
-Namespaces.reconcile, Namespaces.concerns = hold, lambda self, old, new: True
+Namespaces.reconcile, Namespaces.concerns = hold, lambda self, old, new, world: True
 main()
 """
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairlead.cli.clusters import until
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import EXAMPLES, Terminal
 from tests.processes import Up
@@ -46,10 +47,17 @@ def test_idle_capacity_is_lent_and_taken_back(sharing: Terminal) -> None:
     _grace(sharing, "hadoop", "10m")
     sharing.output("kubectl scale deployment/work -n spark --replicas=12")
     sharing.output("kubectl wait allocation/defaults -n hadoop --for=condition=Overused --timeout=20s")
-    beneficiary = _proposed(sharing, "hadoop", "beneficiaries[0]").removeprefix("spark/")
-    assert "for this pod, hadoop gives up" in sharing.output(f"{FAIRLEAD} why {beneficiary} -n spark")
-    victim = _proposed(sharing, "hadoop", "victims[0].name")
-    assert "it will be evicted at" in sharing.output(f"{FAIRLEAD} why {victim} -n hadoop")
+
+    def is_explained() -> bool:
+        """A proposal may give way to the next one between two questions."""
+        beneficiary = _proposed(sharing, "hadoop", "beneficiaries[0]").removeprefix("spark/")
+        victim = _proposed(sharing, "hadoop", "victims[0].name")
+        return (
+            "for this pod, hadoop gives up" in sharing.run(f"{FAIRLEAD} why {beneficiary} -n spark").out
+            and "it will be evicted at" in sharing.run(f"{FAIRLEAD} why {victim} -n hadoop").out
+        )
+
+    assert until(is_explained, 30)
     sharing.output("kubectl scale deployment/work -n spark --replicas=0")
     sharing.output("kubectl wait allocation/defaults -n hadoop --for=condition=Overused=false --timeout=20s")
     assert _proposed(sharing, "hadoop", "deadline") == ""
