@@ -60,7 +60,7 @@ async def world(store: Store) -> AsyncIterator[World]:
     server = Server(store)
     await server.open(["ServiceAccount"])
     kinds = CustomKinds(server.registry)
-    await kinds.settle()
+    await kinds.load_definitions()
     following = asyncio.create_task(kinds.run())
     try:
         yield World(server)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.errors import ApiError, BadRequest, Conflict
 from fairlead.api.objects import Obj
-from fairlead.server.apply.ownership import mark_reset, settle
+from fairlead.server.apply.ownership import keep_unchanged_timestamps, mark_reset
 from tests.server.apply_world import CONFIG_MAP, POD, World
 
 LATER = "2026-01-01T00:01:00Z"
@@ -136,10 +136,10 @@ def test_times_that_are_all_that_changed_are_taken_back(config_map: World) -> No
     old = config_map.update("ed", data={"a": "1"})
     entries = [entry | {"time": LATER} for entry in old["metadata"]["managedFields"]]
     new = old | {"metadata": old["metadata"] | {"managedFields": entries}}
-    settle(new, old)
+    keep_unchanged_timestamps(new, old)
     assert new == old
     changed = new | {"data": {"a": "2"}, "metadata": new["metadata"] | {"managedFields": entries}}
-    settle(changed, old)
+    keep_unchanged_timestamps(changed, old)
     assert changed["metadata"]["managedFields"] == entries
 
 

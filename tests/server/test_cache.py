@@ -14,7 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType
 from fairlead.server.storage import cache as caches
 from fairlead.server.storage.cache import Cache
-from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import EVERYTHING, Equal, Matches, Selection, Watcher
 
 Key = tuple[str, str]
@@ -73,7 +73,7 @@ class Replay:
         self.known = dict(known or {})
         self.revision = 0
 
-    def sink(self, type_: EventType, change: Change) -> None:
+    def sink(self, type_: EventType, change: CacheEvent) -> None:
         entry = change.carried(type_)
         key = (entry.namespace, entry.name)
         told: Obj = msgspec.json.decode(change.line(type_))
@@ -135,7 +135,7 @@ def test_a_watch_that_begins_in_the_past_catches_up(changes: Changes, selection:
     missed = cache.since(min(start, len(changes)))
     assert missed is not None
     for change in missed:
-        watcher.tell(change)
+        watcher.notify(change)
     assert replay.known == selected(cache, selection)
 
 
@@ -246,8 +246,8 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
     cache, told = Cache("things"), list[str]()
     watchers: list[Watcher] = []
 
-    def leaves(number: int) -> Callable[[EventType, Change], None]:
-        def sink(type_: EventType, change: Change) -> None:
+    def leaves(number: int) -> Callable[[EventType, CacheEvent], None]:
+        def sink(type_: EventType, change: CacheEvent) -> None:
             told.append(str(number))
             cache.unwatch(watchers[number])
 

@@ -55,7 +55,7 @@ class Server:
         further = [*further_admission, self._addresses]
         await registry.open(chain.build(Dependencies(registry, registry), disabled_admission, further))
         self.is_new = registry.revision == 0
-        await self._custom_kinds.settle()
+        await self._custom_kinds.load_definitions()
         await bootstrap(registry)
 
     async def run(self) -> None:

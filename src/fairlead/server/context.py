@@ -1,4 +1,4 @@
-"""What a request brings beside its object, and what it gets back beside one."""
+"""The inputs of a request beside its object, and its result."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from fairlead.server.codec.versions import Version
 
 T = TypeVar("T")
 
-#: Makes the object that a client wants from the one that there is, both in the version that the client speaks.
+#: Makes the desired object from the present one, both in the version of the request.
 Desired = Callable[[Obj], Obj]
 
 
-#: How much there has to be of an object for it to take long: schemas of custom kinds may ask much about each byte.
+#: From which size an object takes long: less for custom kinds, whose schemas may cost much per byte.
 _LONG_BYTES: Final = 32 << 10
 _LONG_CUSTOM_BYTES: Final = 4 << 10
 
 
 def takes_long(resource: Resource, size: int) -> bool:
-    """Whether thinking about so many bytes of a kind may take longer than others should wait (`runtime/apart.py`)."""
+    """Whether an object of this size may block the event loop for too long (`runtime/apart.py`)."""
     return size > (_LONG_BYTES if resource.definition else _LONG_CUSTOM_BYTES)
 
 
@@ -41,20 +41,20 @@ class RequestContext:
     #: Whether metadata.managedFields notes what this user writes. Entries of Fairlead's own components would double
     #: every pod and its cost, to say that a node agent owns the status.
     tracks_fields: bool = True
-    #: What decoding the body already objected to (duplicate fields); judged together with unknown fields.
+    #: Problems that decoding the body found (duplicate fields); reported together with unknown fields.
     strict_errors: Sequence[str] = ()
-    #: What decoding the configuration of an apply said about keys that come twice; judged after the merge.
+    #: Duplicate keys in the configuration of an apply; reported after the merge.
     repeated_keys: Sequence[str] = ()
-    #: How much was sent.
+    #: The size of the body.
     body_bytes: int = 0
 
 
-#: Requests of Fairlead itself, for which nobody asked.
+#: The context of requests that the server makes itself.
 INTERNAL = RequestContext(INTERNAL_USER, tracks_fields=False)
 
 
 class Result(msgspec.Struct, Generic[T], frozen=True):  # made at every write, nine times as fast as a dataclass
-    """What a request comes to: an object or a list, and what is said beside it. A refusal is an `ApiError`."""
+    """The result of a request: an object or a list, the HTTP code, and warnings. A refusal is an `ApiError`."""
 
     object: T
     code: int = HTTPStatus.OK
@@ -62,14 +62,14 @@ class Result(msgspec.Struct, Generic[T], frozen=True):  # made at every write, n
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """The patch that says what is desired, for what has to be said about it."""
+    """A decoded patch and its type."""
 
     body: Any
     type: PatchType
 
 
 class WriteRequest(msgspec.Struct, frozen=True):
-    """One write: what the client said beside the object itself."""
+    """One write: its inputs beside the object."""
 
     context: RequestContext
     version: Version
@@ -78,7 +78,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
     patch: Patch | None = None
 
     def is_long(self, stored_bytes: int = 0) -> bool:
-        """Whether it takes long, also for what there is already."""
+        """Whether it takes long, together with the stored object."""
         return takes_long(self.version.resource, self.context.body_bytes + stored_bytes)
 
     @property
@@ -89,8 +89,8 @@ class WriteRequest(msgspec.Struct, frozen=True):
     def tracks_fields(self) -> bool:
         return self.context.tracks_fields
 
-    def judge(self, unknown: Sequence[str], kind: str, version: str) -> list[str]:
-        """Refuse, warn of, or ignore what the body held too much, as `fieldValidation` asks; the warnings."""
+    def apply_field_validation(self, unknown: Sequence[str], kind: str, version: str) -> list[str]:
+        """Refuse, warn of, or ignore unknown and duplicate fields, as `fieldValidation` asks; returns the warnings."""
         problems = [*self.context.strict_errors, *unknown]
         if not problems:
             return []

@@ -75,7 +75,7 @@ def mark_reset(sent: Obj) -> None:
         meta[_KEY] = [{}]
 
 
-def settle(new: Obj, old: Obj) -> None:
+def keep_unchanged_timestamps(new: Obj, old: Obj) -> None:
     """Give entries their old times back if times are all that differs, so that nothing is written for them alone."""
     ours, theirs = metadata(new).get(_KEY), metadata(old).get(_KEY)
     if not ours or not theirs or len(ours) != len(theirs) or ours == theirs:

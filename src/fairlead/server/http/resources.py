@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 
 from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
 from fairlead.runtime.apart import apart
@@ -104,7 +104,7 @@ class Resources:
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
         obj, context = await _decoded(request, version)
-        metadata_rules.check_identity(obj, row, info.name, info.namespace)
+        metadata_rules.check_identity(metadata(obj), row, info.name, info.namespace)
         stored = await self._registry.update(context, row, obj, subresource=info.subresource, options=options)
         request.warnings.extend(stored.warnings)
         return await show.one(stored.object, stored.code)

@@ -31,7 +31,7 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.transforms import Presenter
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.catalogue import Served
-from fairlead.server.storage.entries import Change, event_line
+from fairlead.server.storage.entries import CacheEvent, event_line
 from fairlead.server.storage.listing import check_list, check_watch, parse_revision, wait_for
 from fairlead.server.storage.watchers import Watcher
 from fairlead.server.storage.watching import Beginning, attach, bookmark
@@ -69,7 +69,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
         #: Events that have not left, and of how many bytes they are about; lines that are no events of the cache.
-        self._pending: deque[tuple[EventType, Change] | bytes] = deque()
+        self._pending: deque[tuple[EventType, CacheEvent] | bytes] = deque()
         self._pending_bytes = 0
         self._backlog_bytes = 0  # what the connection did not take when it was last tried
         self._is_due = False
@@ -77,7 +77,7 @@ class Stream:
         self._is_open = False
         self.ended = asyncio.Event()
 
-    def tell(self, type_: EventType, change: Change) -> None:
+    def tell(self, type_: EventType, change: CacheEvent) -> None:
         """The cache's sink. What is told leaves at the end of this turn of the loop."""
         self._pending.append((type_, change))
         self._pending_bytes += change.size
@@ -188,7 +188,7 @@ class Stream:
             return self._as_table
         return self._show.partial if form.transform else None
 
-    def _encoder(self, version: Version) -> Callable[[EventType, Change], bytes]:
+    def _encoder(self, version: Version) -> Callable[[EventType, CacheEvent], bytes]:
         transform = self._transform
         if transform:
             return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
@@ -201,7 +201,7 @@ class Stream:
         self._has_columns = True
         return table
 
-    def _obj(self, type_: EventType, change: Change) -> Obj:
+    def _obj(self, type_: EventType, change: CacheEvent) -> Obj:
         return self._version.shown(change.carried(type_)).obj()
 
 

@@ -1,9 +1,9 @@
 """One try to write one object, step by step; it owns the object from the client's body to what is stored.
 
-    receive ▸ admit ▸ (hand back: normal and defaulted again) ▸ validate ▸ admission's last word ▸ store
+    receive ▸ admit (mutating) ▸ validate ▸ validate_admission ▸ store
 
-`create.py` and `update.py` say in which order a new and a changed object take the steps. Somebody else may have been
-faster: then the attempt is over, and the next one begins with a fresh copy of what the client sent.
+`create.py` and `update.py` hold the order of the steps. If another writer was faster, the attempt is over, and the next
+one begins with a fresh copy of what the client sent.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _REPEATED_OWNERS = (
 
 
 class WriteAttempt:
-    """The object that is being written, where it was before, and what the client is to be warned of.
+    """The object that is being written, the stored object that it replaces, and the warnings for the client.
 
-    Within a `with` statement, a refusal tells what was noticed before it.
+    Used in a `with` statement, so that a refusal carries the warnings that came before it.
     """
 
     __slots__ = ("_admission", "attributes", "endpoint", "is_long", "obj", "old", "request", "served", "warnings")
@@ -50,8 +50,12 @@ class WriteAttempt:
         self.warnings: list[str] = []
         self.is_long = request.is_long()
 
-    async def think(self, step: Callable[[], None]) -> None:
-        """Take a step that asks nobody: for a large object, beside the event loop."""
+    @property
+    def meta(self) -> Obj:
+        return metadata(self.obj)
+
+    async def compute(self, step: Callable[[], None]) -> None:
+        """Take a step that awaits nothing: for a large object, beside the event loop."""
         await apart(step, is_long=self.is_long)
 
     def __enter__(self) -> None:
@@ -71,11 +75,11 @@ class WriteAttempt:
         mark_reset(sent)
         unknown = endpoint.normalise(version)(sent)
         row = version.resource
-        self.warnings += request.judge(unknown, row.kind, row.version)
+        self.warnings += request.apply_field_validation(unknown, row.kind, row.version)
         self.obj = version.to_stored(sent) if version.to_stored and endpoint.is_whole else sent
 
     def receive_desired(self, sent: Obj) -> None:
-        """The same of what a change leads to; if it is no object of the kind, a patch is to blame in its own words."""
+        """The same for the result of a change; one that is not of the kind gets the error of the patch format."""
         patch = self.request.patch
         if patch is None:
             self.receive(sent)
@@ -86,14 +90,14 @@ class WriteAttempt:
             raise unreadable(patch.body, patch.type, sent, _reason_within(error.message)) from None
 
     def merge_owners(self) -> None:
-        """Say each owner once, and tell the client that it did not."""
-        if repeated := metadata_rules.without_repeated_owners(self.obj):
+        """Keep each owner reference once, and warn the client that it repeated some."""
+        if repeated := metadata_rules.merge_owner_references(self.meta):
             when = " after mutating admission happens" if self.request.patch else ""
             self.warnings.append(_REPEATED_OWNERS.format(when, ", ".join(repeated)))
 
     async def admit(self, operation: Operation) -> None:
-        """Let admission change the object. One that it hands back instead is made normal and given defaults again."""
-        meta, request, served = metadata(self.obj), self.request, self.served
+        """Let admission change the object. A replacement that it returns is normalised and defaulted again."""
+        meta, request, served = self.meta, self.request, self.served
         self.attributes = attributes = Attributes(
             operation,
             served.resource,
@@ -112,8 +116,8 @@ class WriteAttempt:
             served.stored_version.normalise(self.obj)
             served.strategy.default(self.obj)
 
-    async def admit_finally(self) -> None:
-        """Admission's last word on what is about to be stored."""
+    async def validate_admission(self) -> None:
+        """Let admission refuse what is about to be stored (the validating phase)."""
         assert self.attributes is not None
         await self._admission.validate(self.attributes)
 
@@ -125,7 +129,7 @@ class WriteAttempt:
     def refuse(self, errors: Errors) -> None:
         """Raise `Invalid` if a rule was broken."""
         row = self.served.resource
-        errors.raise_invalid(row.kind, metadata(self.obj).get("name", ""), row.group)
+        errors.raise_invalid(row.kind, self.meta.get("name", ""), row.group)
 
 
 def _reason_within(message: str) -> str:

@@ -27,7 +27,7 @@ SYSTEM_PRIORITY_CLASSES = {
 
 
 async def bootstrap(registry: Registry) -> None:
-    """Create whatever of it is missing."""
+    """Create those that are missing."""
     for name in SYSTEM_NAMESPACES:
         await _ensure(registry, NAMESPACES, {"metadata": {"name": name}})
     for name, (value, description) in SYSTEM_PRIORITY_CLASSES.items():

@@ -1,4 +1,4 @@
-"""How an object is born: the steps of a create, also of one that an update or an apply turns into.
+"""The steps of a create, also of one that an update or an apply turns into.
 
 Source: apiserver `registry/rest/create.go` and `registry/generic/registry/store.go`, `Create`.
 """
@@ -30,21 +30,22 @@ NAME_ATTEMPTS = 8
 
 
 async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, revision: str = "") -> Result[Encoded]:
-    """Store what the attempt has received; `revision` is the resourceVersion that the client gave it, which it may not.
+    """Store what the attempt has received. `revision` is the resourceVersion that the client sent: it must be none.
 
     Raises `AlreadyExists`, and whatever refuses the object.
     """
     served, strategy, request = attempt.served, attempt.served.strategy, attempt.request
-    await attempt.think(lambda: _prepare(attempt, namespace))
+    await attempt.compute(lambda: _prepare(attempt, namespace))
     try:
         await attempt.admit(Operation.CREATE)
-        is_generated = not metadata(attempt.obj).get("name")
-        metadata_rules.begin(served, attempt.obj)
+        is_generated = not attempt.meta.get("name")
+        metadata_rules.fill_system_fields(served, attempt.meta)
+        metadata_rules.reset_status(served, attempt.obj)
         strategy.note_requester(attempt.obj, request.context.user)
-        await attempt.think(lambda: _check_new(attempt))
-        await attempt.admit_finally()
+        await attempt.compute(lambda: _check_new(attempt))
+        await attempt.validate_admission()
         if not request.options.dry_run:
-            metadata_rules.check_no_revision(revision)
+            metadata_rules.check_new_has_no_revision(revision)
         strategy.finish_create(attempt.obj)
         stored = await _insert(attempt, objects, NAME_ATTEMPTS if is_generated else 1)
         return Result(stored, HTTPStatus.CREATED, attempt.warnings)
@@ -54,18 +55,18 @@ async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, re
 
 
 def _prepare(attempt: WriteAttempt, namespace: str) -> None:
-    """Where it will be, its defaults, and whose its fields are."""
+    """Set the namespace, the defaults, and the owners of the fields."""
     served, request = attempt.served, attempt.request
     attempt.merge_owners()
-    metadata_rules.place(served, attempt.obj, namespace)
-    metadata_rules.check_birth(served, attempt.obj)
+    metadata_rules.ensure_namespace(served, attempt.meta, namespace)
+    metadata_rules.check_not_terminating(served, attempt.meta)
     served.strategy.default(attempt.obj)
     if request.tracks_fields and not request.is_apply:
         track(attempt.obj, None, writer_of(served, request))
 
 
 def _check_new(attempt: WriteAttempt) -> None:
-    """Of kinds whose own rules never look at metadata, it is looked at when nothing else is wrong."""
+    """Validate the object. Kinds without `meta_checks` report problems of metadata only if there are no others."""
     served, obj, errors = attempt.served, attempt.obj, Errors()
     attempt.warnings.extend(served.strategy.prepare_create(obj) or ())
     if served.strategy.meta_checks:
@@ -78,12 +79,12 @@ def _check_new(attempt: WriteAttempt) -> None:
     attempt.warnings.extend(warnings)
     attempt.warnings.extend(unenforced(served.resource, obj))
     assert attempt.attributes is not None
-    attempt.attributes.name = metadata(obj)["name"]
+    attempt.attributes.name = attempt.meta["name"]
 
 
 async def _insert(attempt: WriteAttempt, objects: ObjectStore, attempts: int) -> Encoded:
-    """Store it under its name, or under another if the name was made up and is taken."""
-    meta = metadata(attempt.obj)
+    """Store it under its name; a generated name that is taken is replaced by another."""
+    meta = attempt.meta
     while True:
         key = attempt.served.key(meta.get("namespace", ""), meta["name"])
         try:
@@ -92,13 +93,13 @@ async def _insert(attempt: WriteAttempt, objects: ObjectStore, attempts: int) ->
             attempts -= 1
             if not attempts:
                 raise
-        metadata_rules.rename(meta)
+        metadata_rules.generate_name(meta)
 
 
-async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, there: Record | None) -> Encoded:
+async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, existing: Record | None) -> Encoded:
     served, obj, request = attempt.served, attempt.obj, attempt.request
-    if there is not None:
-        raise _taken(served.resource, metadata(obj), Encoded(there.value).obj())
+    if existing is not None:
+        raise _already_exists(served.resource, attempt.meta, Encoded(existing.value).obj())
     if request.options.dry_run:
         return request.version.shown(_unstored(served, obj))
     value = to_fit(served, obj, served.encode(obj), may_drop_managers=not request.is_apply)
@@ -106,12 +107,12 @@ async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, ther
     return request.version.shown(Encoded(record.value))
 
 
-def _taken(row: Resource, meta: Obj, there: Obj) -> AlreadyExists:
-    is_going = bool(metadata(there).get("deletionTimestamp"))
+def _already_exists(row: Resource, meta: Obj, existing: Obj) -> AlreadyExists:
+    is_going = bool(metadata(existing).get("deletionTimestamp"))
     is_generated = bool(meta.get("generateName"))
     return AlreadyExists.of(row.plural, meta["name"], row.group, is_generated=is_generated, is_going=is_going)
 
 
 def _unstored(served: Served, obj: Obj) -> Encoded:
-    """The answer to a dry run: no version, for there is none."""
+    """The answer to a dry run: without a resourceVersion."""
     return Encoded(without_marker(served.encode(obj)))

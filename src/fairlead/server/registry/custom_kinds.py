@@ -1,7 +1,7 @@
-"""Custom kinds come and go with their definitions, while the server runs.
+"""Serves custom kinds while their definitions exist.
 
-A CustomResourceDefinition is stored like any object; this module watches them and changes the catalogue. Everything
-follows from the definitions as they are, so it can be stopped and started at any point.
+A CustomResourceDefinition is stored like any object; this module watches them and changes the catalogue. It keeps no
+state beside the definitions, so it can be stopped and started at any point.
 
     created ─▶ names settled ─▶ Established: served ─▶ deleted: no new objects, old ones deleted ─▶ gone: not served
 """
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 
 
 class CustomKinds:
-    """Keeps the catalogue in step with the definitions. `settle` what is stored, then `run`."""
+    """Keeps the catalogue in step with the definitions: `load_definitions`, then `run`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._changed: asyncio.Queue[str] = asyncio.Queue()
-        self._shapes: dict[str, Obj] = {}  # name -> the spec that is being served
+        self._served_specs: dict[str, Obj] = {}  # name -> the spec that is being served
         self._names = naming.NamesInUse()
         registry.observers[_QUALIFIED] = self._observe
 
@@ -53,8 +53,8 @@ class CustomKinds:
             served.is_terminating = bool(metadata(Encoded(raw).obj()).get("deletionTimestamp"))
         self._changed.put_nowait(name)
 
-    async def settle(self) -> None:
-        """Serve what the store already knows, before the first request; `run` goes on where a crash left off."""
+    async def load_definitions(self) -> None:
+        """Serve the stored definitions, before the first request; `run` finishes what an earlier process had begun."""
         for entry in list(self._registry.each(_QUALIFIED)):
             crd = entry.obj()
             self._changed.put_nowait(metadata(crd)["name"])
@@ -67,26 +67,26 @@ class CustomKinds:
         while True:
             name = await self._changed.get()
             try:
-                await self._follow(name)
+                await self._reconcile(name)
             except (ApiError, StoreUnavailable) as error:
                 log.warning("custom resource definition %s: %s", name, error)
                 asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)
 
-    async def _follow(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> None:
         entry = self._registry.find(_QUALIFIED, name)
         if entry is None:
             served = self._registry.catalogue.stored(name)
             self._registry.catalogue.remove(name)
             if served is not None:
                 served.cache.end_watches()
-            self._shapes.pop(name, None)
-            for refused in self._names.refused_beside(name):  # a name has become free, which they may have now
+            self._served_specs.pop(name, None)
+            for refused in self._names.refused_beside(name):  # the names that it held are free now
                 self._changed.put_nowait(refused)
             self._names.forget(name)
             return
         crd = entry.obj()
         if metadata(crd).get("deletionTimestamp"):
-            await self._empty(crd)
+            await self._delete_instances(crd)
             return
         self._names.note(crd)
         status = naming.settled(crd, self._names, timestamp())
@@ -97,7 +97,7 @@ class CustomKinds:
 
     async def _serve(self, crd: Obj) -> None:
         name = metadata(crd)["name"]
-        if self._shapes.get(name) == crd["spec"]:
+        if self._served_specs.get(name) == crd["spec"]:
             return
         is_long = takes_long(CUSTOM_RESOURCE_DEFINITIONS, len(encode(crd)))
         kind = await apart(lambda: custom_kind(crd), is_long=is_long)
@@ -111,13 +111,13 @@ class CustomKinds:
             served.cache.forget_before(self._registry.revision)
         self._registry.catalogue.remove(name)
         self._registry.catalogue.add(served)
-        self._shapes[name] = crd["spec"]
+        self._served_specs[name] = crd["spec"]
         if known is not None:
             await _refresh(served)
         served.cache.end_watches()
 
-    async def _empty(self, crd: Obj) -> None:
-        """Delete the objects of a definition that is going, and let it go when they are gone."""
+    async def _delete_instances(self, crd: Obj) -> None:
+        """Delete the objects of a definition that is being deleted, then its finalizer."""
         name = metadata(crd)["name"]
         if naming.FINALIZER not in (metadata(crd).get("finalizers") or ()):
             return
@@ -137,7 +137,7 @@ class CustomKinds:
 
 
 async def _refresh(served: Served) -> None:
-    """Let what is cached of a kind follow its new definition: once, so that reading it costs nothing more."""
+    """Convert the cached objects of a kind to its new definition, once, so that reads need not."""
     for count, entry in enumerate(list(served.cache.entries()), 1):
         served.cache.rewrite(entry, served.refreshed(entry.raw))
         if count % _REFRESHED_A_TURN == 0:

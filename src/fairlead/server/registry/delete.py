@@ -32,11 +32,11 @@ class DeleteRequest:
         self._admission, self._objects = admission, objects
         self._served, self._options, self._request = served, options, request
         is_warned = served.strategy.deletion_warning and options.propagation_policy is None
-        #: What is said to the client of every object of this kind.
+        #: The warning that every deletion of this kind gets.
         self.warnings = [served.strategy.deletion_warning] if is_warned else []
 
     async def carry_out(self, namespace: str, name: str, *, is_one_of_many: bool = False) -> Result[Encoded]:
-        """Delete that object, and again while somebody else is faster. What guards one guards no collection.
+        """Delete that object; tries again while other writers are faster. `is_one_of_many`: part of a deletecollection.
 
         ACCEPTED if it is still there: finalizers or a grace period keep it.
         """
@@ -54,7 +54,7 @@ class DeleteRequest:
                     served.strategy.check_deletion(obj, self._options)
                 deletion.check_preconditions(obj, row, self._options)
                 await attempt.admit(Operation.DELETE)
-                await attempt.admit_finally()
+                await attempt.validate_admission()
                 return await self._carried_out(key, attempt, record)
 
         return await self._objects.decided(key, decide)
@@ -77,12 +77,12 @@ class DeleteRequest:
         return Result(answer, HTTPStatus.OK, attempt.warnings)
 
     async def _removed(self, key: str, record: Record) -> Encoded:
-        """Take the object out; as of its end."""
+        """Remove the object; returns its last state, at the revision of its deletion."""
         revision = await self._objects.remove(key, record.revision)
         return Encoded(restamped(record.value, record.revision, revision))
 
     async def _finished(self, key: str, obj: Obj, marked: Record) -> Encoded:
-        """Take out what is marked to go at once. Whoever saw the mark may be faster (the pod's node): so be it."""
+        """Remove an object that was marked with grace 0, unless another (the pod's node) did so first."""
 
         async def decide(record: Record | None) -> Encoded:
             if record is None or metadata(Encoded(record.value).obj())["uid"] != metadata(obj)["uid"]:

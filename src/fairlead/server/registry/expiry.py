@@ -1,4 +1,4 @@
-"""Events are forgotten an hour after they were last written, as kube-apiserver's --event-ttl has it (X-08)."""
+"""Deletes events an hour after they were last written, as kube-apiserver's --event-ttl has it (X-08)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EventExpiry:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Forget event after event, until cancelled. Sleeps until the next is due."""
+        """Delete event after event, until cancelled. Sleeps until the next is due."""
         while True:
             while not self._written:
                 self._arrived.clear()

@@ -1,4 +1,4 @@
-"""From a PATCH body to the object that its sender wants.
+"""From a PATCH body to the desired object.
 
 The formats themselves are pure functions of `api/patches`; here they meet the kind: its schema for strategic
 merges, and what strict field validation says of the patch itself.
@@ -28,7 +28,7 @@ from fairlead.server.codec.body_types import BodyType
 from fairlead.server.codec.schemas import patch_schema
 from fairlead.server.context import Desired
 
-#: Nobody knows by what the lists of a custom kind would be merged strategically.
+#: Custom kinds have no strategic merge: their schemas declare no merge keys.
 CUSTOM_PATCHES = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
@@ -69,7 +69,7 @@ def _repeated(body: bytes, patch: Any) -> list[str]:
 
 
 def desired_of(definition: str, patch: Any, type_: PatchType) -> Desired:
-    """What makes the wanted object from the present one. `definition` names the schema of a strategic merge."""
+    """The function from the present object to the desired one. `definition` names the schema of a strategic merge."""
     if type_ is PatchType.JSON:
         operations = patch if isinstance(patch, JsonPatch) else JsonPatch(tuple(patch))
         return lambda old: _object(apply_json_patch(old, operations))
@@ -90,7 +90,7 @@ def _object(value: Any) -> Obj:
 
 
 def check_kind(patched: Obj, target: BodyType) -> None:
-    """Refuse a document that a patch has made one of another kind; without a kind it is what the endpoint takes.
+    """Refuse a patch that changes the kind of the document; a document without one is of the kind of the endpoint.
 
     A strategic merge happens on Go values, which know what they are: there the kind is overlooked.
     """
@@ -100,7 +100,7 @@ def check_kind(patched: Obj, target: BodyType) -> None:
 
 
 def unreadable(patch: Any, type_: PatchType, sent: Obj, why: str) -> ApiError:
-    """The refusal of a patch that leads to something that is no object of the kind.
+    """The refusal of a patch whose result is not an object of the kind.
 
     JSON and merge patches are judged as the document that they make; a strategic merge happens on Go values, so its
     errors are those of restoring them (apimachinery `runtime/converter.go`).

@@ -1,13 +1,13 @@
 """The generic registry: every verb on every kind, in one process.
 
-Whoever writes says who asks (`RequestContext`); `as_user` gives a component an `Api` in its own name. A write goes
+Every write comes with its user (`RequestContext`); `as_user` gives a component an `Api` in its own name. A write goes
 through one sequence, whatever the kind:
 
-    normalise ▸ default ▸ admit ▸ prepare ▸ validate ▸ admission's last word ▸ encode ▸ store
+    normalise ▸ default ▸ admit ▸ prepare ▸ validate ▸ validating admission ▸ encode ▸ store
 
 which `create.py`, `update.py` and `delete.py` spell out; what a kind adds to it is its `Strategy`. Reads come from the
-watch cache. Optimistic concurrency is the store's: a write names the revision that it replaces, and whoever did not
-insist on one tries again.
+watch cache. Optimistic concurrency is the store's: a write names the revision that it replaces, and is tried again if
+the client did not insist on one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from fairlead.store.base import Change, Store
 
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
-#: Told of every committed change of one kind: (namespace, name, the new bytes or None).
+#: Called for every committed change of one kind: (namespace, name, the new bytes or None).
 Observer = Callable[[str, str, bytes | None], None]
 
 
@@ -96,7 +96,7 @@ class Registry:
                 observer(namespace, name, raw)
 
     def as_user(self, user: User, *, tracks_fields: bool = False) -> UserApi:
-        """The `Api` of this user. Of Fairlead's own components nobody notes which fields they write."""
+        """The `Api` of this user. By default the fields that it writes are not tracked."""
         return UserApi(self, RequestContext(user, tracks_fields=tracks_fields))
 
     def _served(self, resource: Resource, verb: str, subresource: str = "") -> tuple[Served, Version]:
@@ -163,7 +163,7 @@ class Registry:
             raise MethodNotSupported(_NOT_ALLOWED)
         attempt = WriteAttempt(self.admission, served, request)
         with attempt:
-            await attempt.think(lambda: attempt.receive(obj))
+            await attempt.compute(lambda: attempt.receive(obj))
             return await create(attempt, self._objects, namespace, metadata(attempt.obj).get("resourceVersion", ""))
 
     async def update(

@@ -39,7 +39,7 @@ from fairlead.server.registry.restore_classes import ClassesOfPods
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
 
-#: What others need is read and stored before them.
+#: Kinds that other kinds need are read and stored first.
 _FIRST = {CUSTOM_RESOURCE_DEFINITIONS.kind: 0, NAMESPACES.kind: 1}
 _TEMPLATE = ("template", "spec")
 #: The kinds that have pods, and where in their spec that of a pod is.
@@ -50,10 +50,10 @@ _WITH_PODS = {
         ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job"), _TEMPLATE
     ),
 }
-#: How many broken rules of an object are told.
-_TOLD = 3
-#: How a rule ends that binds new objects alone: a pod that was debugged has ephemeral containers.
-_ONLY_AT_BIRTH = "cannot be set on create"
+#: How many problems of an object a message lists.
+_MAX_PROBLEMS = 3
+#: How the message of a rule ends that holds for new objects alone: a debugged pod has ephemeral containers.
+_ONLY_ON_CREATE = "cannot be set on create"
 
 
 class Unrestorable(ValueError):
@@ -81,7 +81,7 @@ def check(catalogue: Catalogue, obj: Obj) -> None:
 
 
 async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj] = ()) -> Restored:
-    """Store the objects that are not there yet, but for those of unknown kinds; our `own` come first, uncounted.
+    """Store the objects that do not exist yet, except those of unknown kinds; our `own` come first and are not counted.
 
     Raises Unrestorable for what cannot be stored, and then has stored nothing.
     """
@@ -89,7 +89,7 @@ async def restore(registry: Registry, objects: Sequence[Obj], own: Iterable[Obj]
     for obj in own:
         plan.read(obj)
     plan.restored = Restored()
-    for obj in sorted(objects, key=lambda one: _FIRST.get(str(one.get("kind")), len(_FIRST))):
+    for obj in sorted(objects, key=lambda obj: _FIRST.get(str(obj.get("kind")), len(_FIRST))):
         try:
             plan.read(obj)
         except _UnknownKind:
@@ -123,13 +123,13 @@ class _Plan:
         namespace, name = _identity(kind, obj)
         if self._is_there(served, namespace, name):
             return
-        _keep_owners(obj, self.present)
+        _drop_missing_owners(obj, self.present)
         if spec := _pod_spec_of(obj):
             self.classes.note(spec)
             if account := spec.get("serviceAccountName"):
                 self.accounts.add((namespace, account))
         stored = kind.to_stored(obj) if kind.to_stored else obj
-        self._take(served, stored, is_new=is_new)
+        self._plan(served, stored, is_new=is_new)
         self.restored.stored[obj["kind"]] += 1
         if served.resource.qualified == PERSISTENT_VOLUME_CLAIMS.qualified and _is_bound(stored):
             self.bound_claims.append(stored)
@@ -137,7 +137,7 @@ class _Plan:
     def add_accounts(self) -> None:
         """The service accounts that the dump lacks: they were there, and without them no pod could be replaced."""
         for namespace, name in sorted(self.accounts):
-            self._need(SERVICE_ACCOUNTS, name, namespace)
+            self._add_empty(SERVICE_ACCOUNTS, name, namespace)
 
     def add_classes(self) -> None:
         """The classes that pods name and the dump lacks."""
@@ -153,8 +153,8 @@ class _Plan:
         is_planned = served.key(namespace, name) in self.values
         return is_planned or self.registry.find(served.resource.qualified, name, namespace) is not None
 
-    def _take(self, served: Served, obj: Obj, *, is_new: bool) -> None:
-        """Put an object on the plan, with what every stored object has; a new one never was on any server."""
+    def _plan(self, served: Served, obj: Obj, *, is_new: bool) -> None:
+        """Plan to store an object, with the fields that every stored object has; `is_new`: no server has had it yet."""
         meta, is_definition = metadata(obj), served.resource.qualified == CUSTOM_RESOURCE_DEFINITIONS.qualified
         meta["uid"] = meta.get("uid") or rng.uid()
         meta["creationTimestamp"] = meta.get("creationTimestamp") or timestamp()
@@ -169,11 +169,11 @@ class _Plan:
             self._define(obj)
         namespace = meta.get("namespace", "")
         if namespace:
-            self._need(NAMESPACES, namespace)
+            self._add_empty(NAMESPACES, namespace)
         self.values[served.key(namespace, meta["name"])] = served.encode(obj)
 
     def _define(self, crd: Obj) -> None:
-        """Know the kind of a definition for the rest of the dump; the server serves it once it has seen it stored."""
+        """Make the kind of a definition known to the rest of the dump; the server serves it once it is stored."""
         if self.names is None:
             stored = self.registry.each(CUSTOM_RESOURCE_DEFINITIONS.qualified)
             self.names = naming.NamesInUse(entry.obj() for entry in stored)
@@ -185,18 +185,18 @@ class _Plan:
             name = metadata(crd)["name"]
             self.dumped.add(Served(kind.resource, kind.strategy, Cache(name), kind.versions, crd))
 
-    def _need(self, resource: Resource, name: str, namespace: str = "") -> None:
-        """An object with nothing but a name, unless it is there."""
+    def _add_empty(self, resource: Resource, name: str, namespace: str = "") -> None:
+        """Add an object with nothing but a name, unless it exists."""
         meta = {"name": name} | ({"namespace": namespace} if namespace else {})
         self._add(resource, {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta})
 
     def _add(self, resource: Resource, made: Obj, *, is_new: bool = True) -> None:
-        """An object that the dump lacks, unless it is there."""
+        """Add an object that the dump lacks, unless it exists."""
         served, version = self.registry.catalogue.of(resource)
         meta = metadata(made)
         if not self._is_there(served, meta.get("namespace", ""), meta["name"]):
             version.normalise(made)
-            self._take(served, made, is_new=is_new)
+            self._plan(served, made, is_new=is_new)
 
 
 def _is_bound(claim: Obj) -> bool:
@@ -234,39 +234,39 @@ def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
     for catalogue in catalogues:
         if found := catalogue.of_kind(group, version, str(obj.get("kind"))):
             return found
-    what = f"{_told(obj)} of {obj.get('apiVersion')} is not a kind that this server serves"
+    problem = f"{_description(obj)} of {obj.get('apiVersion')} is not a kind that this server serves"
     is_readable = bool(obj.get("kind")) and isinstance(obj.get("kind"), str) and isinstance(obj.get("apiVersion"), str)
-    raise _UnknownKind(what) if is_readable else Unrestorable(what)
+    raise _UnknownKind(problem) if is_readable else Unrestorable(problem)
 
 
 def _uid(obj: Obj) -> str:
-    """What a dump says of an object's uid, whatever the rest of it is like."""
+    """The uid of an object that may be malformed; empty if it has none."""
     meta = obj.get("metadata")
     return str(meta.get("uid") or "") if isinstance(meta, dict) else ""
 
 
-def _keep_owners(obj: Obj, present: set[str]) -> None:
-    """An owner that the dump lacks would be taken for deleted, and what it owns with it: forget such owners."""
+def _drop_missing_owners(obj: Obj, present: set[str]) -> None:
+    """Drop references to owners that the dump lacks: the garbage collector would delete the object for them."""
     meta = metadata(obj)
     if owners := meta.get("ownerReferences"):
         meta["ownerReferences"] = [owner for owner in owners if owner.get("uid") in present]
 
 
 def _identity(kind: Version, obj: Obj) -> tuple[str, str]:
-    """Namespace and name of the object, which is made normal; Unrestorable if no key can be made of them."""
+    """Normalise the object; its namespace and name. Raises Unrestorable if they make no valid key."""
     try:
         kind.normalise(obj)
     except ApiError as error:
-        raise Unrestorable(f"{_told(obj)}: {error.message}") from None
+        raise Unrestorable(f"{_description(obj)}: {error.message}") from None
     meta = metadata(obj)
     name, namespace = meta.get("name", ""), ""
     if kind.resource.namespaced:
         namespace = meta["namespace"] = meta.get("namespace") or "default"
     else:
         meta.pop("namespace", None)
-    for what, text in (("name", name), ("namespace", namespace)):
+    for part, text in (("name", name), ("namespace", namespace)):
         if problems := path_segment_name(text):
-            raise Unrestorable(f"{obj['kind']} {name!r} has a {what} that is not possible: {', '.join(problems)}")
+            raise Unrestorable(f"{obj['kind']} {name!r} has a {part} that is not possible: {', '.join(problems)}")
     if not name:
         raise Unrestorable(f"a {obj['kind']} has no name")
     return namespace, name
@@ -277,14 +277,14 @@ def _check(served: Served, obj: Obj) -> None:
     errors = Errors()
     validate_meta(obj, errors, resource=served.resource)
     served.strategy.validate(obj, errors)
-    broken = [f"{one.field}: {one.message}" for one in errors if not one.message.endswith(_ONLY_AT_BIRTH)]
+    broken = [f"{error.field}: {error.message}" for error in errors if not error.message.endswith(_ONLY_ON_CREATE)]
     if broken:
-        more = "; …" if len(broken) > _TOLD else ""
-        raise Unrestorable(f"{_told(obj)} cannot be stored: {'; '.join(broken[:_TOLD])}{more}")
+        more = "; …" if len(broken) > _MAX_PROBLEMS else ""
+        raise Unrestorable(f"{_description(obj)} cannot be stored: {'; '.join(broken[:_MAX_PROBLEMS])}{more}")
 
 
-def _told(obj: Obj) -> str:
-    """Which object it is, for people."""
+def _description(obj: Obj) -> str:
+    """Kind and name of an object, for messages."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))

@@ -1,7 +1,7 @@
-"""Classes that the pods of a dump name and the dump lacks: they were there, and without them no pod could be replaced.
+"""Priority and runtime classes that pods of a dump name and the dump lacks: without them no pod could be replaced.
 
-What a class said can be seen of the pods that were admitted with it. A template alone does not say, so there the class
-means nothing: priority 0, no overhead.
+Their values are taken from the pods that were admitted with them. A class that only pod templates name gets priority 0
+and no overhead.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from fairlead.kinds.scheduling import HIGHEST_USER_PRIORITY, SYSTEM_PREFIX
 
 
 class ClassesOfPods:
-    """The classes that pods name, by name, with what they said to a pod that names them."""
+    """The classes that pods name, with the fields that can be inferred from these pods."""
 
     def __init__(self) -> None:
         self._priorities: dict[str, Obj] = {}
         self._runtimes: dict[str, Obj] = {}
 
     def note(self, spec: Obj) -> None:
-        """Take in the spec of a pod, or of a template for some."""
+        """Collect the classes that a pod spec (or that of a template) names."""
         if name := _text(spec, "priorityClassName"):
-            said: Obj = {}
+            fields: Obj = {}
             if isinstance(value := spec.get("priority"), int):
-                said = {"value": min(value, HIGHEST_USER_PRIORITY)}
+                fields = {"value": min(value, HIGHEST_USER_PRIORITY)}
                 if policy := _text(spec, "preemptionPolicy"):
-                    said["preemptionPolicy"] = policy
-            self._priorities[name] = self._priorities.get(name) or said
+                    fields["preemptionPolicy"] = policy
+            self._priorities[name] = self._priorities.get(name) or fields
         if name := _text(spec, "runtimeClassName"):
             overhead = {"overhead": {"podFixed": spec["overhead"]}} if spec.get("overhead") else {}
             self._runtimes[name] = self._runtimes.get(name) or overhead
 
     def objects(self) -> Iterator[tuple[Resource, Obj]]:
-        """All of them, as somebody would have written them. Those of the system every cluster has."""
-        for name, said in sorted(self._priorities.items()):
+        """The classes as objects, without the system priority classes, which every cluster has."""
+        for name, fields in sorted(self._priorities.items()):
             if not name.startswith(SYSTEM_PREFIX):
-                yield PRIORITY_CLASSES, _object(PRIORITY_CLASSES, name) | {"value": 0} | said
-        for name, said in sorted(self._runtimes.items()):
-            yield RUNTIME_CLASSES, _object(RUNTIME_CLASSES, name) | {"handler": name.replace(".", "-")} | said
+                yield PRIORITY_CLASSES, _object(PRIORITY_CLASSES, name) | {"value": 0} | fields
+        for name, fields in sorted(self._runtimes.items()):
+            yield RUNTIME_CLASSES, _object(RUNTIME_CLASSES, name) | {"handler": name.replace(".", "-")} | fields
 
 
 def _object(resource: Resource, name: str) -> Obj:

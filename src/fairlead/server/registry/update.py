@@ -1,6 +1,6 @@
-"""How an object changes: the steps of an update and of every kind of patch.
+"""The steps of an update and of every kind of patch.
 
-Read, change, write; again while somebody else is faster and the client did not insist on a version. Source: apiserver
+Read, change, write; again while other writers are faster and the client did not insist on a version. Source: apiserver
 `registry/rest/update.go` and `registry/generic/registry/store.go`, `Update`.
 """
 
@@ -17,7 +17,7 @@ from fairlead.runtime.apart import apart
 from fairlead.server.admission.base import Admission, Operation
 from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.bodies import check_merged, judge_repeated
-from fairlead.server.apply.ownership import apply, settle, track
+from fairlead.server.apply.ownership import apply, keep_unchanged_timestamps, track
 from fairlead.server.context import Desired, Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
@@ -28,7 +28,7 @@ from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.subresources.endpoint import Endpoint
 from fairlead.store.base import Record, RevisionMismatch
 
-#: Patches that ask nothing of what they do not change.
+#: Patches that do not depend on fields that they do not change.
 _MERGES = frozenset({PatchType.MERGE, PatchType.STRATEGIC})
 
 
@@ -64,7 +64,7 @@ class UpdateRequest:
             return await self._replace(attempt, desired, record)
 
     def _desired(self, attempt: WriteAttempt) -> Desired:
-        """What makes the wanted object from the present one."""
+        """The function from the present object to the desired one."""
         request, endpoint, body = self._request, self._endpoint, self._body
         if request.patch is None:
             assert body is not None
@@ -74,7 +74,7 @@ class UpdateRequest:
         return self._applied(attempt, request.patch.body)
 
     def _applied(self, attempt: WriteAttempt, config: Obj) -> Desired:
-        """What merges a configuration into the present object (or into none), with the owners of its fields."""
+        """The function that applies a configuration to the present object (or to none), with field owners."""
         request, options = self._request, self._request.options
         kind, writer = self._endpoint.kind(request.version), self._endpoint.writer(self._served, request)
 
@@ -87,17 +87,17 @@ class UpdateRequest:
         return desired
 
     async def _create(self, attempt: WriteAttempt, desired: Desired) -> Result[Encoded]:
-        """A change of what does not exist: some kinds are created by that, and every kind by an apply."""
+        """An update of an object that does not exist creates it for some kinds, an apply for every kind."""
         request, served, row = self._request, self._served, self._served.resource
         may_create = request.patch is None and served.strategy.allows_create_on_update
         if request.subresource or not (may_create or request.is_apply):
             raise NotFound.of(row.plural, self._name, row.group)
-        await attempt.think(lambda: attempt.receive_desired(desired({})))
+        await attempt.compute(lambda: attempt.receive_desired(desired({})))
         if not request.patch:
-            metadata_rules.check_nobody_is_meant(served, attempt.obj, self._namespace, self._name)
+            metadata_rules.check_create_on_update(served, attempt.meta, self._namespace, self._name)
         try:
             return await create(attempt, self._objects, self._namespace)
-        except AlreadyExists:  # somebody was faster: change theirs
+        except AlreadyExists:  # another writer created it: update that
             raise RevisionMismatch(served.key(self._namespace, self._name), 0) from None
 
     async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
@@ -105,13 +105,13 @@ class UpdateRequest:
         attempt.is_long = request.is_long(len(record.value))
         old = await apart(lambda: self._receive(attempt, desired, record), is_long=attempt.is_long)
         if not request.patch:
-            metadata_rules.check_uid(served, attempt.obj, old)
-        metadata_rules.check_revision(served, attempt.obj, record.revision, is_whole=endpoint.is_whole)
-        await attempt.think(lambda: self._merge(attempt, old))
+            metadata_rules.check_uid(served, attempt.meta, metadata(old))
+        metadata_rules.check_revision(served, attempt.meta, record.revision, is_whole=endpoint.is_whole)
+        await attempt.compute(lambda: self._merge(attempt, old))
         try:
             await attempt.admit(Operation.UPDATE)
-            await attempt.think(lambda: self._validate(attempt, old))
-            await attempt.admit_finally()
+            await attempt.compute(lambda: self._validate(attempt, old))
+            await attempt.validate_admission()
             may_drop_managers = request.patch is not None and not request.is_apply
             stored = await self._objects.replace(
                 served,
@@ -127,7 +127,7 @@ class UpdateRequest:
         return Result(self._shown(stored), HTTPStatus.OK, attempt.warnings)
 
     def _receive(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Obj:
-        """What the client wants, in the stored version and in normal form; returns what there is."""
+        """Set the desired object, in the stored version and normalised; returns the present one."""
         attempt.old = old = self._served.decoded(record.value)
         request, endpoint, version = self._request, self._endpoint, self._request.version
         shown = endpoint.edited(self._served, old)
@@ -136,21 +136,21 @@ class UpdateRequest:
         if endpoint.is_whole and version.from_stored:
             shown = version.from_stored(shown)
         attempt.receive_desired(desired(shown))
-        was = metadata(old)
-        metadata_rules.check_identity(attempt.obj, version.resource, was["name"], was.get("namespace", ""))
+        old_meta = metadata(old)
+        metadata_rules.check_identity(attempt.meta, version.resource, old_meta["name"], old_meta.get("namespace", ""))
         return old
 
     def _merge(self, attempt: WriteAttempt, old: Obj) -> None:
-        """Put what this endpoint may change into what there is, with defaults and the owners of fields."""
+        """Merge what this endpoint may change into the present object, with defaults and field owners."""
         served, endpoint, request, sent = self._served, self._endpoint, self._request, attempt.obj
         attempt.merge_owners()
         endpoint.default(served, sent)
         if not request.tracks_fields:
-            metadata_rules.keep_managers(sent, old)
+            metadata_rules.keep_managed_fields(attempt.meta, metadata(old))
         elif not request.is_apply:
             track(sent, endpoint.edited(served, old), endpoint.writer(served, request))
         attempt.obj = endpoint.merged(served, sent, old)
-        settle(attempt.obj, old)
+        keep_unchanged_timestamps(attempt.obj, old)
 
     def _validate(self, attempt: WriteAttempt, old: Obj) -> None:
         served, endpoint, errors = self._served, self._endpoint, Errors()

@@ -1,7 +1,6 @@
-"""The watch cache: the committed state of one kind, its recent history, and everybody who watches it.
+"""The watch cache: the committed state of one kind, its recent history, and its watchers.
 
-Reads and watches never touch the store. History is kept for a bounded number of events; who asks for older gets
-`Expired` and lists again.
+Reads and watches never touch the store. History is bounded; who asks for older events gets `Expired` and lists again.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import NamedTuple
 
-from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import Watcher, Watchers
 
 #: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
@@ -20,15 +19,15 @@ HISTORY_EVENTS = 4096
 HISTORY_BYTES = 8 << 20
 
 
-class _Past(NamedTuple):
-    """A change that history keeps: the states alone, for the bytes that are sent of them are as large again."""
+class _HistoryEntry(NamedTuple):
+    """An event without its encoded lines, which would double the memory of the history."""
 
     revision: int
     old: Entry | None
     new: Entry | None
 
 
-class State(NamedTuple):
+class CacheState(NamedTuple):
     """Entries in the order of their keys, and how many they are."""
 
     entries: Iterator[Entry]
@@ -45,7 +44,7 @@ class Cache:
         self._spaces: dict[str, dict[str, Entry]] = {}
         self._sorted: dict[str, list[str]] = {}  # names of a namespace, kept sorted once listed
         self._space_names: list[str] = []  # in the order of keys
-        self._history: deque[_Past] = deque()
+        self._history: deque[_HistoryEntry] = deque()
         self._history_bytes = 0
         self.forgotten = 0  # history up to this revision is gone
         self._watchers = Watchers()
@@ -66,23 +65,23 @@ class Cache:
             for name in names[first:] if first else names:
                 yield found[name]
 
-    def state(self, namespace: str = "", start: str = "", at: int | None = None) -> State | None:
-        """The same with how many they are, or as of an older revision: None if that is forgotten."""
+    def state(self, namespace: str = "", start: str = "", at: int | None = None) -> CacheState | None:
+        """The same with their number, now or as of an older revision; None if history does not reach back so far."""
         entries = self.entries(namespace, start)
         count = sum(len(self._spaces[space]) - first for space, first in self._places(namespace, start))
         if at is None:
-            return State(entries, count)
+            return CacheState(entries, count)
         if at < self.forgotten:
             return None
-        was = self._undone(at, namespace, start)
-        gone = sorted((old for key, old in was.items() if old and not self.get(*key)), key=_key)
-        made = sum(old is None and self.get(*key) is not None for key, old in was.items())
-        then = (old for old in (was.get((one.namespace, one.name), one) for one in entries) if old)
-        return State(merge(then, gone, key=_key) if gone else then, count + len(gone) - made)
+        before = self._undone(at, namespace, start)
+        gone = sorted((old for key, old in before.items() if old and not self.get(*key)), key=_key)
+        made = sum(old is None and self.get(*key) is not None for key, old in before.items())
+        then = (old for old in (before.get((entry.namespace, entry.name), entry) for entry in entries) if old)
+        return CacheState(merge(then, gone, key=_key) if gone else then, count + len(gone) - made)
 
     def _undone(self, revision: int, namespace: str, start: str) -> dict[tuple[str, str], Entry | None]:
-        """What has changed since that revision, as it was then."""
-        was: dict[tuple[str, str], Entry | None] = {}
+        """The objects that have changed since that revision, as they were at it."""
+        before: dict[tuple[str, str], Entry | None] = {}
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
@@ -91,8 +90,8 @@ class Cache:
             if namespace and entry.namespace != namespace:
                 continue
             if (entry.name if namespace or not entry.namespace else _key(entry)) >= start:
-                was[entry.namespace, entry.name] = change.old
-        return was
+                before[entry.namespace, entry.name] = change.old
+        return before
 
     def _places(self, namespace: str, start: str) -> Iterator[tuple[str, int]]:
         """The namespaces in question, each with the index of its first name."""
@@ -122,7 +121,7 @@ class Cache:
         self._watchers.discard(watcher)
 
     def end_watches(self) -> None:
-        """The kind is served differently now, or no more: whoever watches it has to ask again."""
+        """The kind is served differently now, or no more: its watchers have to begin again."""
         watchers, self._watchers = self._watchers, Watchers()
         for watcher in watchers:
             watcher.end()
@@ -131,15 +130,15 @@ class Cache:
     def watchers(self) -> int:
         return len(self._watchers)
 
-    def since(self, revision: int) -> list[Change] | None:
+    def since(self, revision: int) -> list[CacheEvent] | None:
         """Every change after that revision, or None if some are forgotten."""
         if revision < self.forgotten:
             return None
-        missed: list[Change] = []
+        missed: list[CacheEvent] = []
         for change in reversed(self._history):
             if change.revision <= revision:
                 break
-            missed.append(Change(*change))
+            missed.append(CacheEvent(*change))
         missed.reverse()
         return missed
 
@@ -151,16 +150,16 @@ class Cache:
         self.revision = max(self.revision, revision)
 
     def rewrite(self, entry: Entry, raw: bytes) -> None:
-        """The same version of an object in other bytes, for its kind has changed; unless it has changed itself."""
+        """Replace the bytes of an entry, after a change of its kind; not if the object itself has changed meanwhile."""
         if raw is not entry.raw and self.get(entry.namespace, entry.name) is entry:
             self._put(Entry(raw, entry.namespace, entry.name, entry.revision))
 
     def forget_before(self, revision: int) -> None:
-        """No history up to and including that revision can be had."""
+        """History begins after that revision."""
         self.forgotten = max(self.forgotten, revision)
 
     def apply(self, revision: int, namespace: str, name: str, raw: bytes | None) -> None:
-        """One committed change: remember it and tell every watcher."""
+        """Apply one committed change, and notify its watchers."""
         old = self.get(namespace, name)
         new = None if raw is None else Entry(raw, namespace, name, revision)
         if new is not None:
@@ -170,12 +169,12 @@ class Cache:
         else:
             return
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
-        self._remember(_Past(revision, old, new))
+        self._remember(_HistoryEntry(revision, old, new))
         if not self._watchers:
             return
-        change = Change(revision, old, new)
+        change = CacheEvent(revision, old, new)
         for watcher in self._watchers.interested(change):
-            watcher.tell(change)
+            watcher.notify(change)
 
     def _put(self, entry: Entry) -> None:
         space = self._spaces.get(entry.namespace)
@@ -199,7 +198,7 @@ class Cache:
             self._sorted.pop(entry.namespace, None)
             del self._space_names[bisect_left(self._space_names, _prefix(entry.namespace), key=_prefix)]
 
-    def _remember(self, change: _Past) -> None:
+    def _remember(self, change: _HistoryEntry) -> None:
         self._history.append(change)
         self._history_bytes += _weight(change)
         while len(self._history) > HISTORY_EVENTS or self._history_bytes > HISTORY_BYTES:
@@ -217,6 +216,6 @@ def _key(entry: Entry) -> str:
     return f"{entry.namespace}/{entry.name}"
 
 
-def _weight(change: _Past) -> int:
-    """The bytes that only history keeps alive: the replaced state."""
+def _weight(change: _HistoryEntry) -> int:
+    """The bytes that only the history holds: those of the replaced state."""
     return len(change.old.raw) if change.old else 64

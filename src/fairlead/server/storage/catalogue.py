@@ -100,10 +100,10 @@ class Catalogue:
 
     def of_kind(self, group: str, version: str, kind: str) -> tuple[Served, Version] | None:
         """The kind that manifests of that apiVersion and kind are of."""
-        for served, one in self._by_path.values():
-            row = one.resource
+        for served, served_version in self._by_path.values():
+            row = served_version.resource
             if (row.kind, row.group, row.version) == (kind, group, version):
-                return served, one
+                return served, served_version
         return None
 
     def of(self, resource: Resource) -> tuple[Served, Version]:

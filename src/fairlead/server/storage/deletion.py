@@ -1,4 +1,4 @@
-"""What a DELETE does to an object: remove it, mark it, or leave it to somebody who is at it already.
+"""What a DELETE does to an object: remove it, mark it, or nothing if its deletion is under way.
 
 Finalizers, grace periods and propagation policies interact; deciding is a pure function here, so that the
 registry only has to carry it out. Source: apiserver `registry/rest/delete.go` and `registry/generic/registry/store.go`.
@@ -29,7 +29,7 @@ class Outcome(Enum):
     REMOVE = auto()  # take it out of the store
     MARK_AND_REMOVE = auto()  # write it, so that watchers see the mark, then take it out
     MARK = auto()  # write it and wait
-    PENDING = auto()  # somebody is deleting it already: nothing to do
+    PENDING = auto()  # its deletion is under way: nothing to do
 
 
 def check_preconditions(obj: Obj, row: Resource, options: DeleteOptions) -> None:
@@ -51,19 +51,19 @@ def check_preconditions(obj: Obj, row: Resource, options: DeleteOptions) -> None
 def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> Outcome:
     """Change the object as its deletion demands and say what is left to do."""
     meta = metadata(obj)
-    asked = options.grace_period_seconds
-    if asked is not None and asked < 0:
-        asked = 1
+    grace_seconds = options.grace_period_seconds
+    if grace_seconds is not None and grace_seconds < 0:
+        grace_seconds = 1
     graceful = False
     if strategy.deletes_gracefully:
         if not meta.get("deletionTimestamp"):
-            _mark(meta, strategy.grace_period_seconds(obj, asked), now)
+            _mark(meta, strategy.grace_period_seconds(obj, grace_seconds), now)
             graceful = True
         elif meta.get("deletionGracePeriodSeconds"):
-            if not _shortens(meta, asked, now):
+            if not _shortens(meta, grace_seconds, now):
                 return Outcome.PENDING
             graceful = True
-        # marked for removal at once and yet still there: a crash came between; go on as if nobody were at it
+        # marked with grace 0 and still there: the server stopped before the removal; go on with it
     finalizers = _finalizers(meta, options.propagation_policy, strategy)
     changed = set(finalizers) != set(meta.get("finalizers", ()))
     if changed and finalizers:
@@ -82,7 +82,7 @@ def decide(obj: Obj, strategy: Strategy, options: DeleteOptions, now: float) -> 
 
 
 def is_finished(obj: Obj, strategy: Strategy) -> bool:
-    """Whether an update took away the last thing that kept a marked object alive."""
+    """Whether nothing keeps a marked object any more: no finalizer, no grace period."""
     meta = metadata(obj)
     return bool(
         meta.get("deletionTimestamp")
@@ -92,16 +92,16 @@ def is_finished(obj: Obj, strategy: Strategy) -> bool:
     )
 
 
-def _shortens(meta: Obj, asked: int | None, now: float) -> bool:
-    """A deletion under way may only be made shorter, and not to end before now."""
+def _shortens(meta: Obj, grace_seconds: int | None, now: float) -> bool:
+    """Shorten the grace period of a deletion under way, to end now at the earliest; whether it became shorter."""
     current = meta["deletionGracePeriodSeconds"]
-    if asked is None or asked >= current:
+    if grace_seconds is None or grace_seconds >= current:
         return False
-    ends = parse_timestamp(meta["deletionTimestamp"]) - _wrapped(current) + _wrapped(asked)
+    ends = parse_timestamp(meta["deletionTimestamp"]) - _wrapped(current) + _wrapped(grace_seconds)
     if ends < now:
-        ends, asked = now, min(asked, 1)  # somebody else still has to finish it, unless it is to end at once
+        ends, grace_seconds = now, min(grace_seconds, 1)  # 1: whoever terminates it (a node agent) still has to finish
     meta["deletionTimestamp"] = timestamp(ends)
-    meta["deletionGracePeriodSeconds"] = asked
+    meta["deletionGracePeriodSeconds"] = grace_seconds
     return True
 
 
@@ -125,7 +125,7 @@ def _finalizers(meta: Obj, policy: str | None, strategy: Strategy) -> list[str]:
     if policy is None:
         decided = not strategy.orphans_by_default or ORPHAN in current or FOREGROUND in current
         return current if decided else [*current, ORPHAN]
-    kept = [one for one in current if one not in (ORPHAN, FOREGROUND)]
+    kept = [finalizer for finalizer in current if finalizer not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
         return [*kept, ORPHAN]
     if policy == "Foreground":
@@ -142,7 +142,7 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
         errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
     _check_policy(policy, errors)
     dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
-    if any(one != "All" for one in dry_run):
+    if any(stage != "All" for stage in dry_run):
         errors.not_supported("dryRun", dry_run, ["All"])
     if orphan is not None and policy is None:
         policy = "Orphan" if orphan else "Background"
@@ -161,7 +161,7 @@ def options_of(body: Obj, query: dict[str, str]) -> DeleteOptions:
 
 
 def check_options(options: DeleteOptions) -> None:
-    """Refuse options that nobody can follow."""
+    """Refuse contradictory options."""
     errors = Errors()
     _check_policy(options.propagation_policy, errors)
     errors.raise_invalid("DeleteOptions", "", "meta.k8s.io")

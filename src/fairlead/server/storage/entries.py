@@ -1,6 +1,6 @@
-"""What the watch cache holds and tells: versions of objects, and the changes from one to the next.
+"""What the watch cache holds: versions of objects, and the events between them.
 
-A change is turned into bytes once, however many are told of it.
+An event is encoded once for all watchers.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class Entry(Encoded):
         return found
 
 
-class Change:
-    """One event of a kind: what was there before (None: nothing) and after (None: nothing)."""
+class CacheEvent:
+    """A committed change of one object: its state before (None: created) and after (None: deleted)."""
 
     __slots__ = ("_lines", "new", "old", "revision", "size", "tombstone")
 
     def __init__(self, revision: int, old: Entry | None, new: Entry | None) -> None:
         self.revision, self.old, self.new = revision, old, new
         last = new or old
-        self.size = len(last.raw) if last else 0  # of what is told of it, about
+        self.size = len(last.raw) if last else 0  # of its line, about
         self.tombstone = None if new or not old else _tombstone(old, revision)
         self._lines: dict[EventType, bytes] = {}
 

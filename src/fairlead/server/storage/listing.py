@@ -36,7 +36,7 @@ from fairlead.store.base import Store
 
 #: How long a request waits for a version that does not exist yet.
 FUTURE_VERSION_SECONDS = 3.0
-#: How much is looked through before others have a turn.
+#: How much is filtered before other tasks get a turn.
 TURN_BYTES = 2 << 20
 _MATCHES = ("Exact", "NotOlderThan")
 
@@ -47,7 +47,7 @@ _NEWEST = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _ContinueToken:
     """Where a list goes on: the version of its first page, and the first key that may be shown (`Cache.entries`)."""
 
     revision: int
@@ -74,18 +74,18 @@ async def list_page(
         page = list(islice(entries, limit) if limit > 0 else entries)
         rest = state.size - len(page)
     else:
-        page, rest = await _sifted(list(entries), matches, limit)
+        page, rest = await _filtered(list(entries), matches, limit)
     items, revision = [shown(entry) for entry in page], current if at is None else at
     if not rest:
         return Listing(items, str(revision))
-    follow = _Token(revision, _after(page[-1], namespace))
+    follow = _ContinueToken(revision, _after(page[-1], namespace))
     return Listing(items, str(revision), follow.encode(), rest if matches is None else None)
 
 
-async def _sifted(entries: Sequence[Entry], matches: Matches, limit: int) -> tuple[list[Entry], int]:
-    """So many entries that match (0: all that do), and how many lie behind them, whether they match or not.
+async def _filtered(entries: Sequence[Entry], matches: Matches, limit: int) -> tuple[list[Entry], int]:
+    """The first `limit` entries that match (0: all), and how many entries lie behind them, matching or not.
 
-    To see whether one matches it may have to be decoded, so others have a turn in between.
+    Matching may decode an entry, so this yields to other tasks from time to time.
     """
     found: list[Entry] = []
     size = 0
@@ -102,7 +102,7 @@ async def _sifted(entries: Sequence[Entry], matches: Matches, limit: int) -> tup
 
 
 def _limit(cache: Cache, query: ListQuery) -> int:
-    """How many entries a page has; whoever takes any state gets all of it (`computeListLimit` of the watch cache).
+    """How many entries a page has; resourceVersion "0" gets all of them (`computeListLimit` of the watch cache).
 
     Events have no watch cache upstream.
     """
@@ -124,7 +124,7 @@ def _exact_revision(query: ListQuery) -> int | None:
     return None
 
 
-def _forgotten(token: _Token | None) -> Expired:
+def _forgotten(token: _ContinueToken | None) -> Expired:
     if token is None:
         return Expired("The resourceVersion for the provided list is too old.")
     error = Expired(
@@ -133,7 +133,7 @@ def _forgotten(token: _Token | None) -> Expired:
         "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
         "modified, or deleted between the time the first chunk was returned and now may show up in the list."
     )
-    error.continue_token = _Token(_NEWEST, token.start).encode()
+    error.continue_token = _ContinueToken(_NEWEST, token.start).encode()
     return error
 
 
@@ -155,21 +155,21 @@ def parse_revision(text: str) -> int:
         raise Unknown(f"resourceVersion: Invalid value: {go_quote(text)}: {error}") from None
 
 
-def too_new(wanted: int, current: int) -> ServerTimeout:
+def too_new(requested: int, current: int) -> ServerTimeout:
     """The refusal of a version from the future."""
     return ServerTimeout(
-        f"Timeout: Too large resource version: {wanted}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after_seconds=1,
     )
 
 
-async def wait_for(store: Store, wanted: int) -> None:
+async def wait_for(store: Store, revision: int) -> None:
     """Give a version that does not exist yet three seconds to come."""
     deadline = monotonic() + FUTURE_VERSION_SECONDS
-    while store.revision < wanted:
+    while store.revision < revision:
         if monotonic() >= deadline:
-            raise too_new(wanted, store.revision)
+            raise too_new(revision, store.revision)
         await asyncio.sleep(0.05)
 
 
@@ -210,8 +210,8 @@ def check_watch(query: WatchQuery, continue_token: str = "") -> None:
     errors.raise_invalid("ListOptions", "", "meta.k8s.io")
 
 
-def _token(query: ListQuery) -> _Token | None:
-    """Where a list goes on; a token that tells nothing is refused before what contradicts it."""
+def _token(query: ListQuery) -> _ContinueToken | None:
+    """The continue token of a query; a malformed one is refused before a contradicting resourceVersion."""
     if not query.continue_token:
         return None
     try:
@@ -223,13 +223,13 @@ def _token(query: ListQuery) -> _Token | None:
     return token
 
 
-def _decoded(text: str) -> _Token:
-    """A token in its parts; ValueError in upstream's words."""
-    told = parse(decode_url(text))
-    if told is not None and not isinstance(told, dict):
-        raise ValueError(unmarshal_error(told, "storage.continueToken"))
-    version, start = _member(told, "v", "string", ""), _member(told, "start", "string", "")
-    revision = _member(told, "rv", "int64", 0)
+def _decoded(text: str) -> _ContinueToken:
+    """The decoded continue token; ValueError with upstream's text."""
+    token = parse(decode_url(text))
+    if token is not None and not isinstance(token, dict):
+        raise ValueError(unmarshal_error(token, "storage.continueToken"))
+    version, start = _member(token, "v", "string", ""), _member(token, "start", "string", "")
+    revision = _member(token, "rv", "int64", 0)
     if version != _TOKEN_VERSION:
         raise ValueError(f"server does not recognize this encoded version {version}")
     if not revision:
@@ -239,11 +239,11 @@ def _decoded(text: str) -> _Token:
     key = start.removeprefix("/")
     if key and not {"", ".", ".."}.isdisjoint(key.split("/")):
         raise ValueError(start)
-    return _Token(revision, key)
+    return _ContinueToken(revision, key)
 
 
-def _member(told: Any, name: str, go: str, missing: Any) -> Any:
-    value = (told or {}).get(name)
+def _member(token: Any, name: str, go: str, missing: Any) -> Any:
+    value = (token or {}).get(name)
     if value is None:
         return missing
     if type(value) is not type(missing):

@@ -1,7 +1,7 @@
-"""What the server itself writes into metadata, before an object is born and before it changes.
+"""The metadata fields that the server owns: what it sets on create, keeps on update, and refuses to be sent.
 
-Clients may send anything in these fields; here they get the values that only the server may give. Source:
-apiserver `registry/rest/{create,update}.go`.
+Clients may send anything in these fields. Most functions take the metadata of the written object (`meta`), and may
+change it. Source: apiserver `registry/rest/{create,meta,update}.go`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead.api.errors import MODIFIED, BadRequest, Conflict, Forbidden, Unknown
 from fairlead.api.fields import Errors, invalid
-from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.golang.numbers import parse_uint
 from fairlead.runtime import rng
@@ -21,9 +21,8 @@ from fairlead.server.storage.catalogue import Served
 GENERATED_PREFIX_LENGTH = 58
 
 
-def place(served: Served, obj: Obj, namespace: str) -> None:
-    """Put the object where the request says, or refuse if it says something else itself."""
-    meta = metadata(obj)
+def ensure_namespace(served: Served, meta: Obj, namespace: str) -> None:
+    """Set the namespace of the request, or refuse if the object names another."""
     if not served.resource.namespaced:
         meta.pop("namespace", None)
         return
@@ -31,34 +30,37 @@ def place(served: Served, obj: Obj, namespace: str) -> None:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def check_birth(served: Served, obj: Obj) -> None:
-    """Refuse a new object of a custom kind that is going away."""
+def check_not_terminating(served: Served, meta: Obj) -> None:
+    """Refuse a new object of a custom kind whose definition is being deleted."""
     if served.is_terminating:
         why = "create not allowed while custom resource definition is terminating"
-        raise Forbidden.of(served.resource.plural, name_of(obj), why, served.resource.group)
+        raise Forbidden.of(served.resource.plural, meta.get("name", ""), why, served.resource.group)
 
 
-def begin(served: Served, obj: Obj) -> None:
-    """Metadata of an object about to be born."""
-    meta = metadata(obj)
+def fill_system_fields(served: Served, meta: Obj) -> None:
+    """Set the metadata that only the server may give a new object (`FillObjectMetaSystemFields`)."""
     for key in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(key, None)
     if not meta.get("name") and meta.get("generateName"):
-        rename(meta)
+        generate_name(meta)
     meta["uid"] = rng.uid()
     meta["creationTimestamp"] = timestamp()
-    strategy = served.strategy
-    if strategy.has_generation:
+    if served.strategy.has_generation:
         meta["generation"] = 1
-    if strategy.has_status:
-        if served.zero_status is None:
-            obj.pop("status", None)
-        else:
-            obj["status"] = dict(served.zero_status)
 
 
-def check_no_revision(text: str) -> None:
-    """Refuse to create what claims to be a version already; what cannot be read claims nothing."""
+def reset_status(served: Served, obj: Obj) -> None:
+    """A new object has the empty status of its kind, whatever the client sent."""
+    if not served.strategy.has_status:
+        return
+    if served.zero_status is None:
+        obj.pop("status", None)
+    else:
+        obj["status"] = dict(served.zero_status)
+
+
+def check_new_has_no_revision(text: str) -> None:
+    """Refuse to create an object that has a resourceVersion; one that cannot be read counts as none."""
     try:
         revision = parse_uint(text) if text else 0
     except ValueError:
@@ -67,18 +69,17 @@ def check_no_revision(text: str) -> None:
         raise Unknown("resourceVersion should not be set on objects to be created")
 
 
-def rename(meta: Obj) -> None:
-    """Make up a name from `generateName`."""
+def generate_name(meta: Obj) -> None:
+    """Set a random name that begins with `generateName`."""
     meta["name"] = meta["generateName"][:GENERATED_PREFIX_LENGTH] + rng.name_suffix()
 
 
-def check_revision(served: Served, obj: Obj, current: int, *, is_whole: bool) -> None:
-    """Refuse an update that came with another resourceVersion than the object's.
+def check_revision(served: Served, meta: Obj, current: int, *, is_whole: bool) -> None:
+    """Refuse an update whose resourceVersion is not the current one.
 
-    Some kinds are never updated without, but what is not the object itself (`is_whole` false) need not carry one.
+    Some kinds require one, but not of a body that is not the object itself (`is_whole` false: a Scale).
     """
-    row, name = served.resource, metadata(obj).get("name", "")
-    text = metadata(obj).get("resourceVersion") or ""
+    row, name, text = served.resource, meta.get("name", ""), meta.get("resourceVersion") or ""
     if not text or text == "0":
         if served.strategy.allows_unconditional_update or not is_whole:
             return
@@ -96,110 +97,105 @@ def _revision_in(text: str) -> int:
         raise Unknown(str(error)) from None
 
 
-def without_repeated_owners(obj: Obj) -> list[str]:
-    """Leave each owner reference in the object once; the UIDs of those that came again."""
-    meta = metadata(obj)
+def merge_owner_references(meta: Obj) -> list[str]:
+    """Keep each owner reference once; returns the UIDs of the repeated ones."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
     kept: dict[frozenset[Any], Obj] = {}
     repeated = []
     for owner in owners:
-        if (form := frozenset(owner.items())) in kept:
+        if (fields := frozenset(owner.items())) in kept:
             repeated.append(owner.get("uid", ""))
-        kept.setdefault(form, owner)
+        kept.setdefault(fields, owner)
     meta["ownerReferences"] = list(kept.values())
     return repeated
 
 
-def carry_over(served: Served, obj: Obj, old: Obj) -> None:
-    """Server-owned metadata of an update: taken from the old object where the client may not or need not say.
+def keep_system_fields(served: Served, meta: Obj, old_meta: Obj) -> None:
+    """Metadata of an update: from the old object where the client may not set it, or left it out.
 
-    What a client may not say, and cannot have read, is left for the rules to refuse: that a live object is going.
+    A deletionTimestamp on a live object is left in place: validation refuses it.
     """
-    meta, was = metadata(obj), metadata(old)
     if served.strategy.allows_unconditional_update:
-        meta["resourceVersion"] = was["resourceVersion"]
+        meta["resourceVersion"] = old_meta["resourceVersion"]
     for key in ("name", "namespace", "uid", "deletionGracePeriodSeconds"):
-        if key in was and not meta.get(key):
-            meta[key] = was[key]
+        if key in old_meta and not meta.get(key):
+            meta[key] = old_meta[key]
     for key in ("creationTimestamp", "deletionTimestamp"):
-        if key in was:
-            meta[key] = was[key]
+        if key in old_meta:
+            meta[key] = old_meta[key]
     for key in ("generation", "selfLink"):
-        if key in was:
-            meta[key] = was[key]
+        if key in old_meta:
+            meta[key] = old_meta[key]
         else:
             meta.pop(key, None)
 
 
-def check_uid(served: Served, obj: Obj, old: Obj) -> None:
+def check_uid(served: Served, meta: Obj, old_meta: Obj) -> None:
     """Refuse an update that means another object of the same name."""
-    _check_precondition(served, "UID", metadata(obj).get("uid"), metadata(old)["uid"], old)
+    _check_precondition(served, "UID", meta.get("uid"), old_meta["uid"], old_meta)
 
 
-def check_nobody_is_meant(served: Served, obj: Obj, namespace: str, name: str) -> None:
-    """Refuse to create by an update what claims to be somebody, or a version that cannot be."""
-    nobody = {"metadata": {"name": name, "namespace": namespace, "uid": ""}}
-    check_uid(served, obj, nobody)
-    _revision_in(metadata(obj).get("resourceVersion") or "0")
+def check_create_on_update(served: Served, meta: Obj, namespace: str, name: str) -> None:
+    """Refuse an update that would create an object, but has a uid or a malformed resourceVersion."""
+    check_uid(served, meta, {"name": name, "namespace": namespace, "uid": ""})
+    _revision_in(meta.get("resourceVersion") or "0")
 
 
-def check_is_meant(served: Served, binding: Obj, pod: Obj) -> None:
+def check_binding_target(served: Served, binding_meta: Obj, pod_meta: Obj) -> None:
     """Refuse a binding that means another pod of the same name, or another version of it."""
-    check_uid(served, binding, pod)
-    asked, found = metadata(binding).get("resourceVersion"), metadata(pod)["resourceVersion"]
-    _check_precondition(served, "ResourceVersion", asked, found, pod)
+    check_uid(served, binding_meta, pod_meta)
+    required, found = binding_meta.get("resourceVersion"), pod_meta["resourceVersion"]
+    _check_precondition(served, "ResourceVersion", required, found, pod_meta)
 
 
-def _check_precondition(served: Served, what: str, asked: str | None, found: str, old: Obj) -> None:
+def _check_precondition(served: Served, field: str, required: str | None, found: str, old_meta: Obj) -> None:
     """`Preconditions.Check` of apiserver's pkg/storage."""
-    if not asked or asked == found:
+    if not required or required == found:
         return
-    row, was = served.resource, metadata(old)
+    row, name = served.resource, old_meta["name"]
     why = (
-        f"StorageError: invalid object, Code: 4, Key: {served.path(was.get('namespace', ''), was['name'])}, "
-        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, "
-        f"{what} in object meta: {found}"
+        f"StorageError: invalid object, Code: 4, Key: {served.path(old_meta.get('namespace', ''), name)}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {field} in precondition: {required}, "
+        f"{field} in object meta: {found}"
     )
-    raise Conflict.of(row.plural, was["name"], why, row.group)
+    raise Conflict.of(row.plural, name, why, row.group)
 
 
-def check_identity(obj: Obj, resource: Resource, name: str, namespace: str) -> None:
-    """Refuse an update that means another object than its path; a namespace may be left out, a name may not."""
-    meta = metadata(obj)
+def check_identity(meta: Obj, resource: Resource, name: str, namespace: str) -> None:
+    """Refuse an update whose body names another object than its URL; it may leave out the namespace, not the name."""
     if not resource.namespaced:
         meta.pop("namespace", None)
     elif (meta.get("namespace") or namespace) != namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     else:
         meta["namespace"] = namespace
-    said = meta.get("name")
-    if not said:
+    sent_name = meta.get("name")
+    if not sent_name:
         raise BadRequest(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
-    if said != name:
-        raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
+    if sent_name != name:
+        raise BadRequest(f"the name of the object ({sent_name}) does not match the name on the URL ({name})")
 
 
-def keep_managers(obj: Obj, old: Obj) -> None:
-    """Who owns which field stays as it was."""
-    was = metadata(old).get("managedFields")
-    if was is None:
-        metadata(obj).pop("managedFields", None)
+def keep_managed_fields(meta: Obj, old_meta: Obj) -> None:
+    """Leave managedFields as they were."""
+    if (managed := old_meta.get("managedFields")) is None:
+        meta.pop("managedFields", None)
     else:
-        metadata(obj)["managedFields"] = was
+        meta["managedFields"] = managed
 
 
 def keep_status(obj: Obj, old: Obj) -> None:
-    """The main resource does not write the status."""
+    """The main endpoint does not write the status."""
     if "status" in old:
         obj["status"] = old["status"]
     else:
         obj.pop("status", None)
 
 
-def only_status(obj: Obj, old: Obj) -> Obj:
-    """The status subresource writes the status (and metadata) alone."""
+def with_status(obj: Obj, old: Obj) -> Obj:
+    """The old object with the status and metadata of the new one: what the status subresource writes."""
     new = {key: value for key, value in old.items() if key != "status"}
     new["metadata"] = metadata(obj)
     if "status" in obj:
@@ -208,11 +204,11 @@ def only_status(obj: Obj, old: Obj) -> Obj:
 
 
 def count_generation(obj: Obj, old: Obj) -> None:
-    """`metadata.generation` counts the changes of everything that is neither metadata nor status."""
-    if _desired(obj) != _desired(old):
+    """`metadata.generation` counts the changes of everything but metadata and status."""
+    if _spec_fields(obj) != _spec_fields(old):
         meta = metadata(obj)
         meta["generation"] = metadata(old).get("generation", 0) + 1
 
 
-def _desired(obj: Obj) -> Obj:
+def _spec_fields(obj: Obj) -> Obj:
     return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}

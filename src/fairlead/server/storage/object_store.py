@@ -1,8 +1,8 @@
 """Objects at rest: the last step of a write, behind admission and validation.
 
-Optimistic concurrency is the store's: a write names the revision that it replaces, and `RevisionMismatch` says that
-somebody else was faster. A writer does not wait for those before it, so what it decides may rest on a state that never
-comes to be. `ObjectStore.decided` is the one place where a decision waits for what it rests on before anybody is told.
+Optimistic concurrency is the store's: a write names the revision that it replaces, and fails with `RevisionMismatch` if
+that is not the newest. Writers read uncommitted writes of others, so a decision may rest on a state that is undone
+later. `ObjectStore.decided` is the one place where a decision waits until the state that it rests on is committed.
 A store that cannot write becomes a `Status` here.
 """
 
@@ -32,9 +32,9 @@ class ObjectStore:
         self._store = store
 
     async def decided(self, key: str, decide: Callable[[Record | None], Awaitable[T]]) -> T:
-        """What `decide` makes of the newest state of a key, be it an answer or a refusal, once that state is committed.
+        """The answer or refusal of `decide` on the newest state of a key, once that state is committed.
 
-        It is asked again if somebody else was faster, or if the state was undone.
+        `decide` is called again if another writer was faster, or if the state was undone.
         """
         while True:
             head = await self._store.head(key)
@@ -67,7 +67,7 @@ class ObjectStore:
         dry_run: bool = False,
         may_drop_managers: bool = False,
     ) -> Record:
-        """Write the object if it changed, or remove it if it was only waiting for this change."""
+        """Write the object if it changed; remove it if it is being deleted and nothing keeps it any more."""
         value = served.encode(new)
         if is_stored(value, record):
             return record
@@ -107,7 +107,7 @@ class ObjectStore:
 def to_fit(served: Served, obj: Obj, value: bytes, *, may_drop_managers: bool) -> bytes:
     """The encoded object, without managedFields if it is too large with them. Raises `TooLargeToStore`.
 
-    So do apiserver's handlers, but for an update or an apply, which need to know who owns what.
+    As apiserver's handlers do, except for an update or an apply, which need managedFields.
     """
     if not _fits(served, obj, value) and may_drop_managers:
         metadata(obj).pop("managedFields", None)
@@ -125,10 +125,10 @@ def _fits(served: Served, obj: Obj, value: bytes) -> bool:
 
 
 def is_stored(value: bytes, record: Record) -> bool:
-    """Whether a storable object says what is stored."""
+    """Whether an encoded object equals the stored one."""
     return is_same(value, unstamped(record.value, record.revision))
 
 
 def _in_place_of(record: Record, value: bytes) -> Record:
-    """What would have been written, under the revision that is there."""
+    """The result of a write that did not happen, under the present revision."""
     return Record(stamp(value, record.revision), record.revision)

@@ -46,11 +46,11 @@ def _all_of(checks: list[Matches]) -> Matches | None:
 
 
 def _check(read: Callable[[Entry], str], term: Term) -> Matches:
-    value, wanted = term.value, not term.is_negated
-    hint = _hint(value) if wanted and term.field not in (NAME, NAMESPACE) else b""
+    value, is_equal = term.value, not term.is_negated
+    hint = _hint(value) if is_equal and term.field not in (NAME, NAMESPACE) else b""
     if hint:  # an object without these bytes anywhere cannot have the value: no need to decode it
         return lambda entry: hint in entry.raw and read(entry) == value
-    return lambda entry: (read(entry) == value) is wanted
+    return lambda entry: (read(entry) == value) is is_equal
 
 
 def _hint(value: str) -> bytes:

@@ -1,8 +1,8 @@
-"""Who is told of a change: watchers by what must be equal for them to care.
+"""Which watchers get an event: an index by the field values that their selectors require.
 
-A watch of one node's pods, of one object or of one namespace asks for equality. Watchers that ask for the same fields
-make an index, and a change is looked up in it by what the object was and by what it is, for it may leave a selection:
-thousands of watchers of other nodes cost it nothing.
+A watch of one node's pods, of one object or of one namespace requires a value of a field. Watchers of the same fields
+share an index, in which an event is looked up by their old and new values (the object may leave a selection).
+So thousands of watchers of other nodes cost an event nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from fairlead.api.verbs import EventType
-from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.entries import CacheEvent, Entry
 
 Matches: TypeAlias = Callable[[Entry], bool]
-Sink: TypeAlias = Callable[[EventType, Change], None]
+Sink: TypeAlias = Callable[[EventType, CacheEvent], None]
 
 
 class Equal(NamedTuple):
-    """A field that must have a value."""
+    """A field and the value that it must have."""
 
     field: str
     read: Callable[[Entry], str]
@@ -28,11 +28,11 @@ class Equal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind are asked for: those of a namespace (`""`: of all) that match."""
+    """Which objects of a kind a watch or list wants: those of a namespace (`""`: of all) that match."""
 
     namespace: str = ""
     matches: Matches | None = None  # None: all of them
-    #: What `matches` demands to be equal.
+    #: The equalities among the conditions of `matches`.
     equal: tuple[Equal, ...] = ()
 
     def includes(self, entry: Entry) -> bool:
@@ -41,33 +41,33 @@ class Selection:
         return self.matches is None or self.matches(entry)
 
     def exact(self, field: str) -> str | None:
-        """The value that the field must have, if one is demanded."""
-        return next((one.value for one in self.equal if one.field == field), None)
+        """The value that the field must have; None if any will do."""
+        return next((term.value for term in self.equal if term.field == field), None)
 
 
 EVERYTHING: Final = Selection()
 
 
 class Watcher:
-    """Somebody who is told about a kind. `sink` is called in order and must not block; `end` when that is all."""
+    """A watch of a kind. `sink` is called for each event in order, and must not block; `end` when there are no more."""
 
     __slots__ = ("end", "selection", "sink")
 
     def __init__(self, selection: Selection, sink: Sink, end: Callable[[], None]) -> None:
         self.selection, self.sink, self.end = selection, sink, end
 
-    def tell(self, change: Change) -> None:
-        type_ = seen(change, self.selection)
+    def notify(self, change: CacheEvent) -> None:
+        type_ = event_type_for(change, self.selection)
         if type_ is not None:
             self.sink(type_, change)
 
 
-def seen(change: Change, selection: Selection) -> EventType | None:
-    """What a change is to somebody who sees a selection: what begins to match is ADDED, what ceases DELETED."""
-    was = change.old is not None and selection.includes(change.old)
+def event_type_for(change: CacheEvent, selection: Selection) -> EventType | None:
+    """The type of the event for a watcher: an object that begins to match is ADDED, one that ceases to is DELETED."""
+    matched = change.old is not None and selection.includes(change.old)
     if change.new is not None and selection.includes(change.new):
-        return EventType.MODIFIED if was else EventType.ADDED
-    return EventType.DELETED if was else None
+        return EventType.MODIFIED if matched else EventType.ADDED
+    return EventType.DELETED if matched else None
 
 
 class Watchers:
@@ -86,7 +86,7 @@ class Watchers:
 
     def add(self, watcher: Watcher) -> None:
         equal = watcher.selection.equal
-        fields = tuple(one.field for one in equal)
+        fields = tuple(term.field for term in equal)
         index = self._indexes.get(fields)
         if index is None:
             index = self._indexes[fields] = _Index(equal)
@@ -94,15 +94,15 @@ class Watchers:
         self._count += 1
 
     def discard(self, watcher: Watcher) -> None:
-        fields = tuple(one.field for one in watcher.selection.equal)
+        fields = tuple(term.field for term in watcher.selection.equal)
         index = self._indexes.get(fields)
         if index is not None and index.discard(watcher):
             self._count -= 1
             if not index:
                 del self._indexes[fields]
 
-    def interested(self, change: Change) -> list[Watcher]:
-        """Everybody to whom the change may mean something."""
+    def interested(self, change: CacheEvent) -> list[Watcher]:
+        """The watchers that may select the object, before or after."""
         found: list[Watcher] = []
         for index in self._indexes.values():
             index.collect(change, found)
@@ -110,10 +110,10 @@ class Watchers:
 
 
 class _Index:
-    """The watchers that ask for the same fields, by namespace and the values of these."""
+    """The watchers of the same fields, by namespace and the values of these."""
 
     def __init__(self, equal: tuple[Equal, ...]) -> None:
-        self._reads = tuple(one.read for one in equal)
+        self._reads = tuple(term.read for term in equal)
         self._buckets: dict[tuple[str, ...], dict[Watcher, None]] = {}
 
     def __bool__(self) -> bool:
@@ -134,7 +134,7 @@ class _Index:
             del self._buckets[key]
         return was_there
 
-    def collect(self, change: Change, found: list[Watcher]) -> None:
+    def collect(self, change: CacheEvent, found: list[Watcher]) -> None:
         keys: dict[tuple[str, ...], None] = {}
         for entry in (change.old, change.new):
             if entry is not None:
@@ -147,4 +147,4 @@ class _Index:
 
 def _key(watcher: Watcher) -> tuple[str, ...]:
     selection = watcher.selection
-    return selection.namespace, *(one.value for one in selection.equal)
+    return selection.namespace, *(term.value for term in selection.equal)

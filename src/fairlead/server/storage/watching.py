@@ -1,7 +1,7 @@
-"""Watches: from what is there, or from a version, and then every change as it is committed.
+"""Watches: the present state, or the events since a version, and then every event as it is committed.
 
 `attach` is the push form that the HTTP listener uses (one encoded line for a thousand watchers); `events` is the pull
-form of the in-process `Api`. Both tell the same story in the same order.
+form of the in-process `Api`. Both give the same events in the same order.
 """
 
 from __future__ import annotations
@@ -19,40 +19,39 @@ from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import Version
 from fairlead.server.storage.catalogue import Served
-from fairlead.server.storage.entries import Change, Entry
+from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.listing import TURN_BYTES, check_watch, parse_revision, wait_for
 from fairlead.server.storage.selection import select
-from fairlead.server.storage.watchers import Selection, Sink, Watcher, seen
+from fairlead.server.storage.watchers import Selection, Sink, Watcher, event_type_for
 from fairlead.store.base import Store
 
 #: The annotation of the bookmark that ends the initial events (KEP-3157).
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-#: What a watch begins with; None where others should have a turn, for what does not match costs time as well.
-Beginning: TypeAlias = Iterator[tuple[EventType, Change] | None]
+#: The initial events of a watch; None is a point at which to yield to other tasks, for filtering takes time too.
+Beginning: TypeAlias = Iterator[tuple[EventType, CacheEvent] | None]
 
 
 def attach(
     served: Served, version: Version, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
 ) -> tuple[Watcher, Beginning]:
-    """Tell `sink` everything that happens from now on; undone by `served.cache.unwatch`.
+    """Call `sink` for every event from now on, until `served.cache.unwatch`.
 
-    What the watch begins with comes back, for the caller to tell before: it may be large, so it is made when it is
-    taken. `end` is called should the kind cease to be served like this.
-    Raises `Expired` if the version asked for is forgotten.
+    Returns the initial events too, which the caller sends first; they are made lazily, as they may be many. `end` is
+    called if the kind ceases to be served like this. Raises `Expired` if history no longer has the version asked for.
     """
     selection = select(served, version, namespace, query.labels, query.fields)
     watcher = Watcher(selection, sink, end)
     revision = parse_revision(query.resource_version)
     beginning: Beginning = iter(())
     if _begins_with_state(query):
-        beginning = _state(list(served.cache.entries(namespace)), selection)
+        beginning = _initial_events(list(served.cache.entries(namespace)), selection)
     elif revision:
         missed = served.cache.since(revision)
         if missed is None:
             raise Expired(f"too old resource version: {revision} ({served.cache.forgotten})")
-        beginning = _seen(missed, selection)
+        beginning = _missed_events(missed, selection)
     served.cache.watch(watcher)
     return watcher, beginning
 
@@ -63,44 +62,44 @@ def _begins_with_state(query: WatchQuery) -> bool:
     return query.send_initial_events
 
 
-def _state(entries: list[Entry], selection: Selection) -> Beginning:
+def _initial_events(entries: list[Entry], selection: Selection) -> Beginning:
     size = 0
     for entry in entries:
         if selection.includes(entry):
-            yield EventType.ADDED, Change(entry.revision, None, entry)
+            yield EventType.ADDED, CacheEvent(entry.revision, None, entry)
         size += len(entry.raw)
         if size >= TURN_BYTES:
             size = 0
             yield None
 
 
-def _seen(changes: list[Change], selection: Selection) -> Beginning:
+def _missed_events(changes: list[CacheEvent], selection: Selection) -> Beginning:
     for change in changes:
-        if (type_ := seen(change, selection)) is not None:
+        if (type_ := event_type_for(change, selection)) is not None:
             yield type_, change
 
 
 def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = False) -> Encoded:
-    """An object that says nothing but a resourceVersion; what Go always writes of its kind is there, and empty."""
+    """An object with nothing but a resourceVersion, and the fields that Go never omits, empty."""
     meta: Obj = {"resourceVersion": str(revision)}
     if ends_initial_events:
         meta["annotations"] = {INITIAL_EVENTS_END: "true"}
-    said: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    obj: Obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     empty = zero_object(resource.definition) if resource.definition else {}
-    return encoded(said | {key: value for key, value in empty.items() if key not in said})
+    return encoded(obj | {key: value for key, value in empty.items() if key not in obj})
 
 
 async def events(
     served: Served, version: Version, namespace: str, query: WatchQuery, store: Store
 ) -> AsyncIterator[WatchEvent]:
-    """The watch as an iterator; it ends when its time is over, or the kind is served differently, or no more."""
+    """The watch as an iterator; it ends at its timeout, or when the kind is served differently, or no more."""
     check_watch(query)
-    if query.send_initial_events:  # only the beginning has to be as new as it is asked for
+    if query.send_initial_events:  # the initial state must be at least as new
         await wait_for(store, parse_revision(query.resource_version))
-    pending: deque[tuple[EventType, Change]] = deque()
+    pending: deque[tuple[EventType, CacheEvent]] = deque()
     arrived, is_over = asyncio.Event(), False
 
-    def sink(type_: EventType, change: Change) -> None:
+    def sink(type_: EventType, change: CacheEvent) -> None:
         pending.append((type_, change))
         arrived.set()
 

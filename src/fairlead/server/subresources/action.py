@@ -49,15 +49,15 @@ class ActionCall:
     body: Obj
     request: WriteRequest
 
-    def understand(self) -> list[str]:
-        """Make the body normal; its types are right after that. The warnings about it."""
+    def normalise_body(self) -> list[str]:
+        """Normalise and type-check the body; returns the warnings."""
         body_type = body_type_of(self.request.version.resource, self.request.subresource)
-        return self.request.judge(body_type.normalise(self.body), body_type.kind, body_type.version)
+        return self.request.apply_field_validation(body_type.normalise(self.body), body_type.kind, body_type.version)
 
 
 Action = Callable[[ActionCall], Awaitable[Result[Encoded]]]
 
 
-def done(obj: Obj, warnings: list[str]) -> Result[Encoded]:
-    """The answer to what was carried out; nothing of it is stored."""
+def created(obj: Obj, warnings: list[str]) -> Result[Encoded]:
+    """The answer 201 of an action, which stores no object of its own."""
     return Result(encoded(obj), HTTPStatus.CREATED, warnings)

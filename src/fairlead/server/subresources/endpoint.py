@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from fairlead.api.errors import NotFound
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta_update
 from fairlead.server.apply.managers import Writer
@@ -63,7 +63,7 @@ class Endpoint:
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
         """The object to store."""
-        metadata_rules.carry_over(served, sent, old)
+        metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
         if served.strategy.has_status:
             metadata_rules.keep_status(sent, old)
         served.strategy.prepare_update(sent, old)
@@ -90,8 +90,8 @@ class StatusEndpoint(Endpoint):
         return {key: sent[key] for key in _STATUS_PARTS if key in sent}
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        metadata_rules.carry_over(served, sent, old)
-        new = metadata_rules.only_status(sent, old)
+        metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
+        new = metadata_rules.with_status(sent, old)
         served.strategy.prepare_status(new, old)
         return new
 

@@ -1,8 +1,8 @@
 """The Eviction subresource: a deletion that asks the pod's disruption budget first (S3-94 to S3-102).
 
 The budget is charged before the pod goes: `disruptionsAllowed` falls by one and the pod is noted in `disruptedPods`, in
-one atomic write, so that two evictions cannot both take the last allowance. `judge` and `charged` decide, without I/O
-or clock; `evict` carries out.
+one atomic write, so that two evictions cannot both take the last allowance. `decide` and `with_disruption` are pure;
+`evict` carries out.
 
     pending, finished or going already ─────────────────────────────▶ deleted, no budget asked
     no budget ──────────────────────────────────────────────────────▶ deleted
@@ -45,10 +45,10 @@ _CONDITION = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionB
 _MESSAGE = "Eviction API: evicting"
 
 #: Deletes a pod: (name, namespace, options).
-Delete: TypeAlias = Callable[[str, str, DeleteOptions], Awaitable[object]]
+DeletePod: TypeAlias = Callable[[str, str, DeleteOptions], Awaitable[object]]
 
 
-class Verdict(Enum):
+class EvictionVerdict(Enum):
     """What has to happen before a pod may be deleted."""
 
     GO = auto()  # nothing: it has no budget
@@ -57,23 +57,30 @@ class Verdict(Enum):
 
 
 async def evict(
-    reader: Reader, writer: Writer, delete: Delete, namespace: str, name: str, eviction: Obj, *, dry_run: bool = False
+    reader: Reader,
+    writer: Writer,
+    delete: DeletePod,
+    namespace: str,
+    name: str,
+    eviction: Obj,
+    *,
+    dry_run: bool = False,
 ) -> Obj:
     """Evict a pod; the `Status` that says so. `eviction` is of policy/v1 or policy/v1beta1, which are alike."""
     if name_of(eviction) != name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    asked = options_of(eviction.get("deleteOptions") or {}, {})
-    removal = _Removal(reader, writer, delete, namespace, name, replace(asked, dry_run=dry_run or asked.dry_run))
+    options = options_of(eviction.get("deleteOptions") or {}, {})
+    removal = _Eviction(reader, writer, delete, namespace, name, replace(options, dry_run=dry_run or options.dry_run))
     if not await removal.without_budget():
         await removal.with_budget()
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-class _Removal:
-    """One pod on its way out."""
+class _Eviction:
+    """The eviction of one pod."""
 
     def __init__(
-        self, reader: Reader, writer: Writer, delete: Delete, namespace: str, name: str, options: DeleteOptions
+        self, reader: Reader, writer: Writer, delete: DeletePod, namespace: str, name: str, options: DeleteOptions
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -83,7 +90,7 @@ class _Removal:
         self._options = options
 
     async def without_budget(self) -> bool:
-        """Remove the pod if no budget has a say in it. A pod that changes meanwhile is looked at again."""
+        """Delete the pod if no budget applies to it; tries again if it changes meanwhile. False: a budget applies."""
         insists = self._options.precondition_resource_version is not None
         for attempt in range(1, _ATTEMPTS + 1):
             pod = self._pod()
@@ -102,10 +109,10 @@ class _Removal:
     async def with_budget(self) -> None:
         pod = self._pod()
         budgets = matching(pod, self._reader.each(BUDGETS, self._namespace))
-        verdict = judge(pod, budgets)
-        if verdict is Verdict.CHARGE:
+        verdict = decide(pod, budgets)
+        if verdict is EvictionVerdict.CHARGE:
             await self._charge(budgets[0])
-        if verdict is not Verdict.GO_IF_UNCHANGED:
+        if verdict is not EvictionVerdict.GO_IF_UNCHANGED:
             await self._remove(self._options)
             return
         try:
@@ -116,16 +123,16 @@ class _Removal:
             raise _not_yet(name_of(budgets[0])) from conflict
 
     async def _charge(self, budget: Obj) -> None:
-        change = partial(charged, self._name, clock.timestamp())
+        change = partial(with_disruption, self._name, clock.timestamp())
         if self._options.dry_run:
             change(budget)
         elif await self._writer.guaranteed_update(BUDGETS, name_of(budget), self._namespace, change) is None:
             raise NotFound.of("poddisruptionbudgets", name_of(budget), "policy")
 
     async def _remove(self, options: DeleteOptions) -> None:
-        """Note on the pod why it goes (its owner may treat that differently from a failure), then delete it."""
+        """Set the DisruptionTarget condition (its owner may not count it as a failure), then delete the pod."""
         if not options.dry_run:
-            change = partial(_targeted, options, clock.timestamp())
+            change = partial(_with_disruption_target, options, clock.timestamp())
             pod = await self._writer.guaranteed_update(PODS, self._name, self._namespace, change)
             if pod is None:
                 raise NotFound.of(PODS, self._name)
@@ -144,7 +151,7 @@ class _Removal:
 
 
 def ignores_budgets(pod: Obj) -> bool:
-    """Pods that do no work any more, or none yet, may always go."""
+    """Whether a pod may be evicted whatever its budgets say: it is pending, finished, or being deleted."""
     return _is_gone(pod) or _status(pod).get("phase") == "Pending"
 
 
@@ -156,7 +163,7 @@ def matching(pod: Obj, budgets: Iterable[Encoded]) -> list[Obj]:
     """The budgets that guard the pod. In policy/v1 an empty selector selects all, a missing one nothing (S3-106)."""
     labels = metadata(pod).get("labels") or {}
     found = []
-    for budget in (one.obj() for one in budgets):
+    for budget in (entry.obj() for entry in budgets):
         try:
             is_guarded = of_structured((budget.get("spec") or {}).get("selector")).matches(labels)
         except SelectorError:
@@ -166,24 +173,24 @@ def matching(pod: Obj, budgets: Iterable[Encoded]) -> list[Obj]:
     return found
 
 
-def judge(pod: Obj, budgets: list[Obj]) -> Verdict:
-    """Whether the budget must be charged. A pod that is not ready does not count as healthy: it may go for free."""
+def decide(pod: Obj, budgets: list[Obj]) -> EvictionVerdict:
+    """Whether the budget must be charged. A pod that is not ready is not counted as healthy: it need not be."""
     if len(budgets) > 1:
         raise Unknown(_TWO_BUDGETS)
     if not budgets:
-        return Verdict.GO
+        return EvictionVerdict.GO
     if _is_ready(pod):
-        return Verdict.CHARGE
+        return EvictionVerdict.CHARGE
     budget = budgets[0]
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return Verdict.GO_IF_UNCHANGED
+        return EvictionVerdict.GO_IF_UNCHANGED
     status = _status(budget)
     desired = status.get("desiredHealthy", 0)
     is_met = 0 < desired <= status.get("currentHealthy", 0)
-    return Verdict.GO_IF_UNCHANGED if is_met else Verdict.CHARGE
+    return EvictionVerdict.GO_IF_UNCHANGED if is_met else EvictionVerdict.CHARGE
 
 
-def charged(pod_name: str, now: str, budget: Obj) -> Obj:
+def with_disruption(pod_name: str, now: str, budget: Obj) -> Obj:
     """The budget after one more disruption; refuses if it allows none."""
     name, status = name_of(budget), dict(_status(budget))
     if status.get("observedGeneration", 0) < metadata(budget).get("generation", 0):
@@ -195,15 +202,15 @@ def charged(pod_name: str, now: str, budget: Obj) -> Obj:
     if len(disrupted) > MAX_DISRUPTED_PODS:
         raise _broken(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if allowed == 0:
-        raise _refused(_why_not(name, status))
+        raise _refused(_refusal_text(name, status))
     status["disruptionsAllowed"] = allowed - 1
     status["disruptedPods"] = disrupted | {pod_name: now}
     if allowed == 1:
-        status["conditions"] = _without_room(status, now)
+        status["conditions"] = _conditions_without_room(status, now)
     return budget | {"status": status}
 
 
-def _why_not(name: str, status: Obj) -> str:
+def _refusal_text(name: str, status: Obj) -> str:
     current, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     condition = _condition(status, "DisruptionAllowed") or {}
     reason, message = condition.get("reason", ""), condition.get("message", "")
@@ -216,8 +223,8 @@ def _why_not(name: str, status: Obj) -> str:
     return f"{refusal} ({reason}): {message}" if is_explained else refusal
 
 
-def _without_room(status: Obj, now: str) -> list[Obj]:
-    """The conditions once the last disruption is taken."""
+def _conditions_without_room(status: Obj, now: str) -> list[Obj]:
+    """The conditions after the last allowed disruption."""
     old = _condition(status, "DisruptionAllowed")
     since = old["lastTransitionTime"] if old and old.get("status") == "False" else now
     new: Obj = {"type": "DisruptionAllowed", "status": "False"}
@@ -225,11 +232,11 @@ def _without_room(status: Obj, now: str) -> list[Obj]:
         new["observedGeneration"] = observed
     new |= {"lastTransitionTime": since, "reason": "InsufficientPods", "message": ""}
     conditions = status.get("conditions") or []
-    return [new if one is old else one for one in conditions] if old else [*conditions, new]
+    return [new if condition is old else condition for condition in conditions] if old else [*conditions, new]
 
 
-def _targeted(options: DeleteOptions, now: str, pod: Obj) -> Obj | None:
-    """The pod with the condition that announces its end; None if it has that already."""
+def _with_disruption_target(options: DeleteOptions, now: str, pod: Obj) -> Obj | None:
+    """The pod with the DisruptionTarget condition; None if it has it already."""
     check_preconditions(pod, builtin.PODS, options)
     status = _status(pod)
     old = _condition(status, _CONDITION["type"])
@@ -238,7 +245,7 @@ def _targeted(options: DeleteOptions, now: str, pod: Obj) -> Obj | None:
     if old == new:
         return None
     conditions = status.get("conditions") or []
-    replaced = [new if one is old else one for one in conditions] if old else [*conditions, new]
+    replaced = [new if condition is old else condition for condition in conditions] if old else [*conditions, new]
     return pod | {"status": status | {"conditions": replaced}}
 
 
@@ -247,7 +254,7 @@ def _status(obj: Obj) -> Obj:
 
 
 def _condition(status: Obj, kind: str) -> Obj | None:
-    return next((one for one in status.get("conditions") or () if one.get("type") == kind), None)
+    return next((condition for condition in status.get("conditions") or () if condition.get("type") == kind), None)
 
 
 def _is_ready(pod: Obj) -> bool:

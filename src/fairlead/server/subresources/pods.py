@@ -5,13 +5,13 @@ from __future__ import annotations
 from fairlead.api.builtin import PODS
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import NotFound
-from fairlead.api.objects import Obj, name_of
+from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
 from fairlead.kinds.pods import assign, check_binding
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.context import Result
 from fairlead.server.storage import metadata_rules
-from fairlead.server.subresources.action import ActionCall, done
+from fairlead.server.subresources.action import ActionCall, created
 from fairlead.server.subresources.eviction import evict
 
 _SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -19,28 +19,28 @@ _SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 async def bind(call: ActionCall) -> Result[Encoded]:
     """`pods/NAME/binding`, and the old `POST bindings`, which names the pod in the body alone."""
-    warnings = call.understand()
-    metadata_rules.place(call.served, call.body, call.namespace)
+    warnings = call.normalise_body()
+    metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
     name = call.name or name_of(call.body)
     check_binding(call.body, name)
     binding = await _admitted(call, name, "binding")
     pods, _ = call.backend.catalogue.of(PODS)
 
     def change(pod: Obj) -> Obj:
-        metadata_rules.check_is_meant(pods, binding, pod)
+        metadata_rules.check_binding_target(pods, metadata(binding), metadata(pod))
         assign(pod, binding)
         return pod
 
     dry_run = call.request.options.dry_run
     if await call.backend.guaranteed_update("pods", name, call.namespace, change, dry_run=dry_run) is None:
         raise NotFound.of("pods", name)
-    return done(_SUCCESS, warnings)
+    return created(_SUCCESS, warnings)
 
 
 async def evict_pod(call: ActionCall) -> Result[Encoded]:
     """`pods/NAME/eviction`."""
-    warnings = call.understand()
-    metadata_rules.place(call.served, call.body, call.namespace)
+    warnings = call.normalise_body()
+    metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
     eviction = await _admitted(call, call.name, "eviction")
     backend = call.backend
 
@@ -49,7 +49,7 @@ async def evict_pod(call: ActionCall) -> Result[Encoded]:
 
     dry_run = call.request.options.dry_run
     status = await evict(backend, backend, delete, call.namespace, call.name, eviction, dry_run=dry_run)
-    return done(status, warnings)
+    return created(status, warnings)
 
 
 async def _admitted(call: ActionCall, name: str, subresource: str) -> Obj:

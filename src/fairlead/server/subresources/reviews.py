@@ -8,7 +8,7 @@ from __future__ import annotations
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.server.context import Result
-from fairlead.server.subresources.action import ActionCall, done
+from fairlead.server.subresources.action import ActionCall, created
 
 _EVERYTHING: Obj = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -41,5 +41,5 @@ async def token_review(call: ActionCall) -> Result[Encoded]:
 def _answered(call: ActionCall, status: Obj) -> Result[Encoded]:
     version = call.request.version
     row = version.resource
-    warnings = call.request.judge(version.normalise(call.body), row.kind, row.version)
-    return done(call.body | {"kind": row.kind, "apiVersion": row.api_version, "status": status}, warnings)
+    warnings = call.request.apply_field_validation(version.normalise(call.body), row.kind, row.version)
+    return created(call.body | {"kind": row.kind, "apiVersion": row.api_version, "status": status}, warnings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead.api.fields import Errors
-from fairlead.api.objects import Obj
+from fairlead.api.objects import Obj, metadata
 from fairlead.kinds import certificates
 from fairlead.kinds.meta import validate_meta_update
 from fairlead.kinds.namespaces import finalized, validate_finalize
@@ -27,7 +27,7 @@ class FinalizeEndpoint(Endpoint):
     """`namespaces/finalize`: writes spec.finalizers alone."""
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        metadata_rules.carry_over(served, sent, old)
+        metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
         return finalized(sent, old)
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
@@ -39,7 +39,7 @@ class ApprovalEndpoint(Endpoint):
     """`certificatesigningrequests/approval`: writes the conditions alone, the verdict among them."""
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        metadata_rules.carry_over(served, sent, old)
+        metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
         return certificates.approved(sent, old)
 
     def validate(self, served: Served, new: Obj, old: Obj, errors: Errors) -> None:
@@ -54,7 +54,7 @@ class PodEndpoint(Endpoint):
         self._rules = rules
 
     def merged(self, served: Served, sent: Obj, old: Obj) -> Obj:
-        metadata_rules.carry_over(served, sent, old)
+        metadata_rules.keep_system_fields(served, metadata(sent), metadata(old))
         self._rules.prepare(sent, old)
         self.count_generation(served, sent, old)
         return sent
