@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from fairlead.cli.main import main
 from fairlead.client.kubeconfig import load
 from fairlead.store import database, snapshot
-from fairlead.store.base import Change
+from fairlead.store.base import StoreChange
 from fairlead.store.directory import database_in
 from fairlead.store.sqlite import SQLiteStore
 from tests.e2e.test_crash import API, CONFIG_MAPS, Client
@@ -49,8 +49,8 @@ def test_what_was_saved_is_restored_under_revisions_that_nobody_knows(data_dir: 
     restored = asked("restore", file, "--data-dir", other)
     assert restored.output.startswith(f"Restored 20 objects at revision 20 into {other}. Start it with: fairlead up")
 
-    async def opened() -> tuple[list[Change], int]:
-        store, delivered = SQLiteStore(database_in(other)), list[Change]()
+    async def opened() -> tuple[list[StoreChange], int]:
+        store, delivered = SQLiteStore(database_in(other)), list[StoreChange]()
         await store.open(delivered.extend)
         record = await store.put("/pods/n/new", value(), 0)
         await store.close()

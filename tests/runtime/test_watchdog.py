@@ -33,8 +33,10 @@ def test_a_turn_that_holds_the_loop_is_logged_and_counted_by_name(caplog: pytest
             await asyncio.sleep(0.2)
 
     run(main())
-    [told] = [one.getMessage() for one in caplog.records if "slow-controller" in one.getMessage()]  # once a minute
-    assert told.startswith("slow-controller default/web held the event loop for ")
+    [message] = [
+        record.getMessage() for record in caplog.records if "slow-controller" in record.getMessage()
+    ]  # once a minute
+    assert message.startswith("slow-controller default/web held the event loop for ")
     text = exposition().decode()
     assert 'fairlead_event_loop_holds_total{component="slow-controller"} 2.0' in text
     [held] = re.findall(r'fairlead_event_loop_held_seconds_total{component="slow-controller"} (\S+)', text)
@@ -45,7 +47,7 @@ def test_an_endless_turn_is_told_of_while_it_lasts(caplog: pytest.LogCaptureFixt
     async def main() -> None:
         async def never_ends() -> None:
             working_on("endless-controller", "default/web")
-            while not any("has been holding" in one.getMessage() for one in caplog.records):
+            while not any("has been holding" in record.getMessage() for record in caplog.records):
                 hold(0.01)
 
         await asyncio.wait_for(asyncio.create_task(never_ends()), 20)

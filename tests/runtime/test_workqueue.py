@@ -146,8 +146,8 @@ def test_every_addition_is_worked_on_and_no_key_by_two_workers(steps: list[tuple
         await asyncio.sleep(100)
         assert queue.is_idle
         assert all(began[key] >= last for key, last in due.items())
-        for one in workers:
-            assert not one.done()
-            one.cancel()
+        for task in workers:
+            assert not task.done()
+            task.cancel()
 
     run(test)

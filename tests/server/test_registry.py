@@ -30,7 +30,7 @@ from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.context import INTERNAL
 from fairlead.store.base import StoreUnavailable
-from fairlead.store.embedded import Write
+from fairlead.store.embedded import PendingWrite
 from fairlead.store.memory import MemoryStore
 from tests.played import played
 from tests.server.registry_world import NAMESPACE, POD_SPEC, Watching, World, run, scheduled, world
@@ -372,7 +372,7 @@ class FailingStore(MemoryStore):
 
     is_full = False
 
-    async def _commit(self, write: Write) -> None:
+    async def _commit(self, write: PendingWrite) -> None:
         if self.is_full:
             if write.replaced is None:
                 del self._head[write.change.key]

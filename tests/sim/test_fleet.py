@@ -23,7 +23,7 @@ from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.fleet import LEASE_NAMESPACE, RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
-from fairlead.store.base import Change
+from fairlead.store.base import StoreChange
 from fairlead.store.embedded import EmbeddedStore
 from fairlead.store.memory import MemoryStore
 from tests.store.unreliable import UnreliableMemory, Weather
@@ -94,7 +94,7 @@ class Disk(EmbeddedStore):
 
     is_full = False
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         if self.is_full:
             raise OSError("no space left on device")
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairlead.api.encoded import Encoded, stamp, storable
-from fairlead.store.base import Change, Record, RevisionMismatch, Store
+from fairlead.store.base import Record, RevisionMismatch, Store, StoreChange
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 from tests.store.unreliable import UnreliableMemory, UnreliableSQLite, Weather
@@ -22,7 +22,7 @@ DRIVERS: dict[str, Callable[[Path], Store]] = {
     "sqlite": lambda folder: SQLiteStore(folder / "store.db"),
     "slow": lambda folder: UnreliableMemory(Weather(1, calm=True)),
 }
-Test = Callable[[Store, list[Change]], Awaitable[None]]
+Test = Callable[[Store, list[StoreChange]], Awaitable[None]]
 
 
 @pytest.fixture(params=DRIVERS, scope="module")
@@ -34,7 +34,7 @@ def run(driver: str, test: Test) -> None:
     """Run a test on a new store; it also gets the list of what is delivered."""
 
     async def main(folder: Path) -> None:
-        store, delivered = DRIVERS[driver](folder), list[Change]()
+        store, delivered = DRIVERS[driver](folder), list[StoreChange]()
         await store.open(delivered.extend)
         try:
             await test(store, delivered)
@@ -50,7 +50,7 @@ def value(text: str = "") -> bytes:
 
 
 def test_a_new_store_is_empty_at_revision_zero(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         assert store.revision == 0
         assert (await store.head("/a")).record is None
         assert await store.scan("/") == []
@@ -60,7 +60,7 @@ def test_a_new_store_is_empty_at_revision_zero(driver: str) -> None:
 
 
 def test_what_is_put_is_read_back_with_its_revision_stamped_in(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         record = await store.put("/a", value("x"), 0)
         assert record == Record(stamp(value("x"), 1), 1)
         assert Encoded(record.value).obj()["metadata"] == {"resourceVersion": "1", "name": "x"}
@@ -71,11 +71,11 @@ def test_what_is_put_is_read_back_with_its_revision_stamped_in(driver: str) -> N
 
 
 def test_a_write_that_has_returned_has_been_delivered(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         record = await store.put("/a", value(), 0)
-        assert delivered == [Change("/a", 1, record)]
+        assert delivered == [StoreChange("/a", 1, record)]
         assert await store.delete("/a", 1) == 2
-        assert delivered[1:] == [Change("/a", 2, None)]
+        assert delivered[1:] == [StoreChange("/a", 2, None)]
         assert store.revision == 2
 
     run(driver, test)
@@ -83,7 +83,7 @@ def test_a_write_that_has_returned_has_been_delivered(driver: str) -> None:
 
 @pytest.mark.parametrize("expected", [1, 5])
 def test_a_put_on_a_key_that_does_not_exist_says_so(driver: str, expected: int) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         with pytest.raises(RevisionMismatch) as refused:
             await store.put("/a", value(), expected)
         assert (refused.value.key, refused.value.current) == ("/a", 0)
@@ -96,7 +96,7 @@ def test_a_put_on_a_key_that_does_not_exist_says_so(driver: str, expected: int) 
 def test_of_two_writers_that_saw_the_same_state_one_is_refused(driver: str) -> None:
     """X-05: no writer ever overwrites what it has not seen."""
 
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         await store.put("/a", value(), 0)
         outcomes = await asyncio.gather(
             store.put("/a", value("first"), 1), store.put("/a", value("second"), 1), return_exceptions=True
@@ -110,7 +110,7 @@ def test_of_two_writers_that_saw_the_same_state_one_is_refused(driver: str) -> N
 
 
 def test_a_deletion_of_what_has_changed_is_refused(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         await store.put("/a", value(), 0)
         await store.put("/a", value("new"), 1)
         for expected in (0, 1, 3):
@@ -122,7 +122,7 @@ def test_a_deletion_of_what_has_changed_is_refused(driver: str) -> None:
 
 
 def test_a_deleted_key_can_be_created_again_but_not_updated(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         await store.put("/a", value(), 0)
         await store.delete("/a", 1)
         with pytest.raises(RevisionMismatch):
@@ -133,7 +133,7 @@ def test_a_deleted_key_can_be_created_again_but_not_updated(driver: str) -> None
 
 
 def test_a_writer_reads_its_write_before_it_is_committed(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         writing = asyncio.create_task(store.put("/a", value("mine"), 0))
         await asyncio.sleep(0)
         seen = (await store.head("/a")).record
@@ -147,14 +147,16 @@ def test_a_writer_reads_its_write_before_it_is_committed(driver: str) -> None:
 def test_what_is_under_way_is_told_to_nobody_who_does_not_wait_for_it(driver: str) -> None:
     """A scan shows what is committed alone; a head says when it is, be it a value or that there is none."""
 
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         first = await store.put("/a", value("first"), 0)
         writes = [
             asyncio.create_task(store.put("/b", value(), 0)),
             asyncio.create_task(store.delete("/a", first.revision)),
         ]
         await asyncio.sleep(0)
-        assert await store.scan("/") == [(one.key, one.record) for one in delivered if one.key in _present(delivered)]
+        assert await store.scan("/") == [
+            (change.key, change.record) for change in delivered if change.key in _present(delivered)
+        ]
         for key in ("/a", "/b"):
             head = await store.head(key)
             assert await head.settled()
@@ -165,7 +167,7 @@ def test_what_is_under_way_is_told_to_nobody_who_does_not_wait_for_it(driver: st
     run(driver, test)
 
 
-def _present(delivered: list[Change]) -> set[str]:
+def _present(delivered: list[StoreChange]) -> set[str]:
     """The keys that exist, going by what was delivered."""
     present: set[str] = set()
     for change in delivered:
@@ -174,7 +176,7 @@ def _present(delivered: list[Change]) -> set[str]:
 
 
 def test_a_scan_finds_what_begins_with_the_prefix_sorted_by_key(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         for key in ("/pods/b/2", "/pods/a/1", "/podsets/a/1", "/pod", "/pods/b/1"):
             await store.put(key, value(), 0)
         await store.delete("/pods/a/1", 2)
@@ -184,7 +186,7 @@ def test_a_scan_finds_what_begins_with_the_prefix_sorted_by_key(driver: str) -> 
 
 
 def test_changes_of_many_writers_are_delivered_in_the_order_of_their_revisions(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         async def writer(key: str) -> None:
             revision = 0
             for _ in range(20):
@@ -199,7 +201,7 @@ def test_changes_of_many_writers_are_delivered_in_the_order_of_their_revisions(d
 
 
 def test_a_writer_that_gives_up_leaves_a_store_that_goes_on(driver: str) -> None:
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         writing = asyncio.create_task(store.put("/a", value(), 0))
         await asyncio.sleep(0)
         writing.cancel()
@@ -219,7 +221,7 @@ _WRITES = st.lists(st.tuples(_KEYS, st.booleans(), st.integers(0, 2)), max_size=
 def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: list[tuple[str, bool, int]]) -> None:
     """Whatever is written at once, with right and wrong expectations: both sides tell the same story."""
 
-    async def test(store: Store, delivered: list[Change]) -> None:
+    async def test(store: Store, delivered: list[StoreChange]) -> None:
         async def write(key: str, is_put: bool, off: int) -> None:
             found = (await store.head(key)).record
             expected = max((found.revision if found else 0) - off, 0)
@@ -228,7 +230,7 @@ def test_replaying_what_was_delivered_gives_what_is_stored(driver: str, writes: 
             else:
                 await store.delete(key, expected)
 
-        await asyncio.gather(*(write(*one) for one in writes), return_exceptions=True)
+        await asyncio.gather(*(write(*arguments) for arguments in writes), return_exceptions=True)
         replayed: dict[str, Record] = {}
         for change in delivered:
             if change.record:
@@ -255,9 +257,9 @@ def test_a_head_says_whether_it_came_to_be(kind: str, seed: int, tmp_path: Path)
     """Commits fail at random: what was settled stays, and no revision means two things."""
 
     async def main() -> None:
-        store, delivered = UNRELIABLE[kind](tmp_path, Weather(seed)), list[Change]()
+        store, delivered = UNRELIABLE[kind](tmp_path, Weather(seed)), list[StoreChange]()
         await store.open(delivered.extend)
-        told: dict[int, Record | None] = {}
+        seen: dict[int, Record | None] = {}
 
         async def writer(text: str) -> None:
             for number in range(8):
@@ -274,21 +276,21 @@ def test_a_head_says_whether_it_came_to_be(kind: str, seed: int, tmp_path: Path)
             for _ in range(60):
                 head = await store.head("/a")
                 if await head.settled() and head.record:
-                    assert told.setdefault(head.record.revision, head.record) == head.record
+                    assert seen.setdefault(head.record.revision, head.record) == head.record
                 await asyncio.sleep(0)
 
         await asyncio.gather(writer("x"), writer("y"), reader(), reader())
         committed = {change.revision: change.record for change in delivered}
-        assert {revision: committed.get(revision) for revision in told} == told
+        assert {revision: committed.get(revision) for revision in seen} == seen
         await store.close()
 
     asyncio.run(main())
 
 
-async def reopened(driver: str, folder: Path, known: Store) -> tuple[Store, Sequence[Change]]:
+async def reopened(driver: str, folder: Path, known: Store) -> tuple[Store, Sequence[StoreChange]]:
     """The same store, as the next process finds it; a store in memory has only this process."""
     store = known if driver != "sqlite" else DRIVERS[driver](folder)
-    delivered: list[Change] = []
+    delivered: list[StoreChange] = []
     await store.open(delivered.extend)
     return store, delivered
 

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from fairlead.store import wal
-from fairlead.store.base import Change, Record, StoreUnavailable
+from fairlead.store.base import Record, StoreChange, StoreUnavailable
 from fairlead.store.database import FORMAT, Damaged, WrongFormat
 from fairlead.store.sqlite import SQLiteStore
 from tests.store.test_conformance import value
@@ -65,7 +65,9 @@ def test_flipped_bytes_are_noticed_or_do_not_matter(written: Path, tmp_path: Pat
     for name in ("whole", "damaged"):
         shutil.copytree(written, tmp_path / name)
     expected = asyncio.run(opened(tmp_path / "whole" / "store.db"))
-    files = [one for one in sorted((tmp_path / "damaged").iterdir()) if one.stat().st_size and "shm" not in one.name]
+    files = [
+        file for file in sorted((tmp_path / "damaged").iterdir()) if file.stat().st_size and "shm" not in file.name
+    ]
     file = random.choice(files)
     content = bytearray(file.read_bytes())
     for _ in range(random.choice((1, 1, 3))):
@@ -152,7 +154,7 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, take_a
     folder.mkdir()
 
     async def main() -> None:
-        store, delivered = SQLiteStore(folder / "store.db"), list[Change]()
+        store, delivered = SQLiteStore(folder / "store.db"), list[StoreChange]()
         await store.open(delivered.extend)
         kept = await store.put("/a", value(), 0)
         assert callable(take_away)
@@ -169,5 +171,5 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, take_a
     asyncio.run(main())
 
 
-def _keys(changes: Sequence[Change]) -> list[str]:
+def _keys(changes: Sequence[StoreChange]) -> list[str]:
     return [change.key for change in changes]

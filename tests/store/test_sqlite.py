@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from fairlead.store.base import Change, Record, RevisionMismatch, StoreUnavailable
+from fairlead.store.base import Record, RevisionMismatch, StoreChange, StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
 from fairlead.store.sqlite import SQLiteStore
 from tests.store.test_conformance import value
@@ -65,19 +65,19 @@ def acknowledged_until_killed(path: Path, count: int) -> dict[str, tuple[int, in
 @pytest.mark.parametrize("seed", range(3))
 def test_kill_nine_loses_nothing_that_was_acknowledged(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "store.db"
-    told = acknowledged_until_killed(path, Random(seed).randrange(200, 1500))
+    acknowledged = acknowledged_until_killed(path, Random(seed).randrange(200, 1500))
 
     async def main() -> None:
-        store, delivered = SQLiteStore(path), list[Change]()
+        store, delivered = SQLiteStore(path), list[StoreChange]()
         await store.open(delivered.extend)
-        for key, (number, revision) in told.items():
+        for key, (number, revision) in acknowledged.items():
             found = (await store.head(key)).record
             if found is None:
                 # deleted as told, or by the next write, whose answer did not get out
                 assert number == 0 or store.revision > revision
             elif found.revision <= revision:
                 assert (found.revision, number) == (revision, int(found.value.rpartition(b":")[2][:-1]) + 1)
-        assert store.revision >= max(revision for _, revision in told.values())
+        assert store.revision >= max(revision for _, revision in acknowledged.values())
         assert all(change.revision <= store.revision for change in delivered)
         for change in delivered:
             assert change.record is not None
@@ -138,7 +138,7 @@ def test_a_full_disk_refuses_writes_and_keeps_the_state_as_it_was(tmp_path: Path
     large = value("x" * 100_000)
 
     async def main() -> None:
-        store, delivered = SQLiteStore(tmp_path / "store.db"), list[Change]()
+        store, delivered = SQLiteStore(tmp_path / "store.db"), list[StoreChange]()
         await store.open(delivered.extend)
         old = await store.put("/old", value("old"), 0)
         gone = await store.put("/gone", value(), 0)
@@ -151,7 +151,7 @@ def test_a_full_disk_refuses_writes_and_keeps_the_state_as_it_was(tmp_path: Path
                 store.put("/gone", large, 0),
                 return_exceptions=True,
             )
-            assert [type(one) for one in outcomes] == [StoreUnavailable] * 4
+            assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
             assert await store.scan("/") == before
             assert store.revision == gone.revision
         assert len(delivered) == 2
@@ -177,14 +177,14 @@ def test_a_write_on_top_of_one_that_fails_fails_with_it(tmp_path: Path) -> None:
         await store.open(lambda changes: None)
         first = await store.put("/a", value("committed"), 0)
         with full_disk(store):
-            one = asyncio.create_task(store.put("/a", value("x" * 100_000), first.revision))
+            large_write = asyncio.create_task(store.put("/a", value("x" * 100_000), first.revision))
             await asyncio.sleep(0)
             seen = (await store.head("/a")).record
             assert seen is not None
             assert seen.revision > first.revision
             await asyncio.sleep(0)  # the first group is on its way
-            two = asyncio.create_task(store.put("/a", value("small"), seen.revision))
-            outcomes = await asyncio.gather(one, two, return_exceptions=True)
+            small_write = asyncio.create_task(store.put("/a", value("small"), seen.revision))
+            outcomes = await asyncio.gather(large_write, small_write, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]
         assert (await store.head("/a")).record == first
         await store.close()
@@ -210,7 +210,7 @@ def test_no_write_hangs_when_a_value_cannot_be_stored_at_all(tmp_path: Path) -> 
 
 def test_a_consumer_that_fails_fails_the_write_and_leaves_nobody_waiting(tmp_path: Path) -> None:
     async def main() -> None:
-        def deliver(changes: Sequence[Change]) -> None:
+        def deliver(changes: Sequence[StoreChange]) -> None:
             if any(change.key == "/bad" for change in changes):
                 raise LookupError("the consumer is broken")
 
@@ -226,7 +226,7 @@ def test_a_consumer_that_fails_fails_the_write_and_leaves_nobody_waiting(tmp_pat
 
 def test_closing_finishes_what_is_under_way(tmp_path: Path) -> None:
     async def main() -> None:
-        store, delivered = SQLiteStore(tmp_path / "store.db"), list[Change]()
+        store, delivered = SQLiteStore(tmp_path / "store.db"), list[StoreChange]()
         await store.open(delivered.extend)
         writing = asyncio.create_task(store.put("/a", value(), 0))
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 from fairlead.compose import Cluster, Settings, components
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.store.base import Change, StoreUnavailable
+from fairlead.store.base import StoreChange, StoreUnavailable
 from fairlead.store.embedded import EmbeddedStore
 
 
@@ -19,7 +19,7 @@ class FullStore(EmbeddedStore):
 
     is_full = False
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         if self.is_full:
             raise OSError("database or disk is full")
 

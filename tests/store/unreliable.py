@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from random import Random
 
-from fairlead.store.base import Change
+from fairlead.store.base import StoreChange
 from fairlead.store.embedded import EmbeddedStore
 from fairlead.store.sqlite import SQLiteStore
 
@@ -33,7 +33,7 @@ class UnreliableMemory(EmbeddedStore):
         super().__init__()
         self._weather = weather
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         await self._weather.pass_over()
 
 
@@ -42,6 +42,6 @@ class UnreliableSQLite(SQLiteStore):
         super().__init__(path)
         self._weather = weather
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         await self._weather.pass_over()
         await super()._persist(changes)

@@ -1,8 +1,7 @@
-"""Work that takes long is done beside the event loop, which everybody shares.
+"""Long computations run in a thread, so that the event loop goes on serving others.
 
-To understand a body of 3 MB takes a second. So that others need not wait as long, such work is done in one of two
-threads: Python lets the loop have its turn every few milliseconds. It must be a function of what its caller alone has:
-what the loop changes is not looked at from a thread. In virtual time everything is done where it is asked for.
+Decoding a body of 3 MB takes a second. In a thread it shares the GIL with the loop, which gets its turn every few
+milliseconds. The function must use only data that the loop does not change. In virtual time it is called directly.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from fairlead.runtime.loops import VirtualLoop
 
 T = TypeVar("T")
 
-#: More would take turns from the loop: with two it has a third of the time, and one long task does not stop all others.
+#: With two threads the loop keeps a third of the time, and one long task does not hold up all others.
 _THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="apart")
 
 
 async def apart(function: Callable[[], T], *, is_long: bool) -> T:
-    """The answer of the function, which is called in a thread if it may take long."""
+    """The function's result; it is called in a thread if it may take long."""
     if not is_long:
         return function()
     loop = asyncio.get_running_loop()
@@ -31,7 +30,7 @@ async def apart(function: Callable[[], T], *, is_long: bool) -> T:
 
 
 def _with_time_of(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
-    """Time belongs to the running loop (`clock`): to this thread it is the one that asked."""
+    """`clock` asks the running loop for the time, so the thread gets the loop that asked."""
     asyncio._set_running_loop(loop)
     try:
         return function()

@@ -1,9 +1,8 @@
 """Time belongs to the running event loop, so that virtual time needs no second code path.
 
-There are two times. `now()` is the time of day, for what is told to others and for what others have told: on a real
-loop it is the machine's, which somebody may set and which jumps when a laptop wakes up. `monotonic()` is the loop's
-own, for how long something lasts here. Under a `VirtualLoop` both are the virtual seconds that have passed; its epoch
-says when they began. Nothing else in Fairlead reads a clock.
+`now()` is the time of day, for timestamps in objects. On a real loop it is the system clock, which may be set and jumps
+when a laptop wakes up. `monotonic()` is the loop's own time, for durations. Under a `VirtualLoop` both are the virtual
+seconds that have passed, and its epoch says when they began. Nothing else in Fairlead reads a clock.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class _Jumping(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0 and len(self._real.get_map()) == 1:
-            return []  # there is work, and nobody is heard but the loop's own pipe: that can wait until time passes
+            return []  # callbacks are ready, and only the loop's own pipe is registered: it can wait
         if ready := self._real.select(0):
             return ready
         if timeout is None:
@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.elapsed
 
     def pass_by(self, seconds: float) -> None:
-        """As if what runs now took so long; otherwise thinking takes no time."""
+        """Advance the clock, as if the current callback took so long; otherwise computing takes no virtual time."""
         self._jumping.elapsed += seconds
 
 

@@ -1,7 +1,7 @@
-"""The garbage collector, for processes that answer: a full collection stops everything for as long as 50 ms.
+"""Settings of the garbage collector. A full collection stops a server for up to 50 ms.
 
-And for simulations, which otherwise spend one second in twenty-five on looking at what never goes, and for whoever
-starts: it looks 170 times at modules that stay.
+Simulations otherwise spend 4 % of their time on objects that are never freed, and a command's start runs 170
+collections over modules that stay.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import gc
 
 
 def collect_seldom() -> None:
-    """Modules stay, and requests leave few cycles behind."""
+    """Collect less often: modules are never freed, and requests create few cycles."""
     gc.set_threshold(20_000, 20, 50)
 
 
 def keep_started() -> None:
-    """What start-up made lives until the end: look at it once more and never again."""
+    """Collect once and exclude all objects that exist now: they live until the process ends."""
     gc.collect()
     gc.freeze()

@@ -25,10 +25,10 @@ class HoldsCollector(Collector):
             ("fairlead_event_loop_holds", _COUNT, HOLDS.count),
             ("fairlead_event_loop_held_seconds", _SECONDS, HOLDS.seconds),
         ):
-            told = CounterMetricFamily(name, text, labels=["component"])
+            counter = CounterMetricFamily(name, text, labels=["component"])
             for component, value in values.items():
-                told.add_metric([component], value)
-            yield told
+                counter.add_metric([component], value)
+            yield counter
 
 
 def exposition() -> bytes:

@@ -1,9 +1,9 @@
-"""Being told to stop, and stopping in any case: a turn that never ends must not keep the process alive.
+"""Stopping on a signal, in order if possible and by force if not: a callback that never returns must not prevent it.
 
     signal ──▶ the event is set: everything ends in order ──▶ 0
        └─────▶ not over after 4 s, or another Ctrl-C: the process ends at once
 
-What was acknowledged is on disk by then, so ending by force loses nothing but the farewell.
+Acknowledged writes are on disk by then, so ending by force loses no data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_SECONDS: Final = 4.0
 def stop_signals() -> Iterator[asyncio.Event]:
     """An event that SIGTERM and SIGINT set while the block runs.
 
-    The handlers are the interpreter's, not the event loop's: they run even while a turn holds the loop.
+    The handlers are the interpreter's, not the event loop's: they run even while a callback blocks the loop.
     """
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     is_asked = False
@@ -37,7 +37,7 @@ def stop_signals() -> Iterator[asyncio.Event]:
             is_asked = True
             loop.call_soon_threadsafe(stopping.set)
             threading.Thread(target=_end_later, args=(signum,), name="stopping", daemon=True).start()
-        elif signum == signal.SIGINT:  # `timeout` and others send SIGTERM twice without meaning it
+        elif signum == signal.SIGINT:  # not SIGTERM: `timeout` and others send that twice
             os._exit(128 + signum)
 
     before = {signal_: signal.signal(signal_, asked) for signal_ in (signal.SIGINT, signal.SIGTERM)}

@@ -1,10 +1,10 @@
-"""A token bucket: so much at once, and so much on the average (client-go's flowcontrol, golang.org/x/time/rate)."""
+"""A token bucket: limits the rate, with bursts (client-go's flowcontrol, golang.org/x/time/rate)."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Full at first. Times are the caller's, so it may be that of a virtual clock or of what happened."""
+    """Starts full. The caller passes the time, so it works with any clock."""
 
     __slots__ = ("_burst", "_filled_at", "_per_second", "_tokens")
 
@@ -13,8 +13,8 @@ class TokenBucket:
         self._tokens, self._filled_at = burst, now
 
     def take(self, now: float, amount: float = 1.0) -> bool:
-        """Whether there was that much; it is taken all or not at all."""
-        passed = max(now - self._filled_at, 0.0)  # somebody may have set the clock back
+        """Takes that many tokens if they are there; otherwise returns False and takes none."""
+        passed = max(now - self._filled_at, 0.0)  # the clock may have been set back
         self._tokens = min(self._burst, self._tokens + passed * self._per_second)
         self._filled_at = now
         if self._tokens < amount:

@@ -1,9 +1,9 @@
-"""Who holds the event loop: everything here shares one, so a turn that takes long keeps everybody waiting.
+"""Finds what blocks the event loop: a callback that takes long keeps everything else in the process waiting.
 
-The loop beats twenty times a second, and a thread looks as often at which task runs. A gap between two beats in which
-every look found the same task is a turn that held the loop: it is counted, and logged by the name of its task, which
-is the component and the object that it works on (`statefulset-controller default/web`). Nothing is measured per turn,
-so nobody pays for it, and under virtual time there is no watchdog at all.
+A timer on the loop beats twenty times a second, and a thread samples as often which task runs. If all samples between
+two late beats show the same task, that task blocked the loop: it is counted, and logged by its name, which is the
+component and the object that it works on (`statefulset-controller default/web`). There is no cost per callback, and no
+watchdog in virtual time.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-#: A turn is to be shorter than this.
+#: A callback that takes longer than this is counted and logged.
 LONGEST_SECONDS: Final = 0.2
-#: From then on it is told of even before it ends.
+#: One that takes longer than this is logged before it ends.
 _ENDLESS_SECONDS: Final = 2.0
 _BEAT_SECONDS: Final = 0.05
-#: The same task is not told of more often than that, nor more tasks.
+#: In this time each task is logged once, and at most so many tasks.
 _QUIET_SECONDS: Final = 60.0
-_MOST_TOLD: Final = 20
+_MOST_LOGGED: Final = 20
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +33,19 @@ _Task = asyncio.Task[Any] | None
 
 
 def working_on(component: str, name: str) -> None:
-    """Say what the present task is about to do: a hold is told by it."""
+    """Name the current task after what it works on, for the log."""
     if (task := asyncio.current_task()) is not None:
         task.set_name(f"{component} {name}")
 
 
 def current_name() -> str | None:
-    """What the present task is called, for others that it starts on its own behalf."""
+    """The name of the current task, for tasks that it starts."""
     task = asyncio.current_task()
     return task.get_name() if task is not None else None
 
 
 class Holds:
-    """How often, and for how long, each component has held the loop of this process."""
+    """How often, and for how long, each component has blocked the loop of this process."""
 
     def __init__(self) -> None:
         self.count: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Holds:
         self.seconds[component] = self.seconds.get(component, 0.0) + seconds
 
 
-#: Of this process.
+#: Those of this process.
 HOLDS: Final = Holds()
 
 
@@ -80,10 +80,10 @@ class _Watchdog:
         self._stopped = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._beat_at, self._worked = time.monotonic(), time.process_time()
-        self._seen: list[_Task] = []  # the tasks of this gap, each once
-        self._looks = 0  # in this gap
-        self._where = ""  # the last look saw the loop there
-        self._told: dict[str, float] = {}  # when each name was last told of
+        self._seen: list[_Task] = []  # the tasks sampled since the last beat, each once
+        self._looks = 0  # samples since the last beat
+        self._where = ""  # the source line of the last sample
+        self._logged_at: dict[str, float] = {}  # by name, when it was last logged
 
     def stop(self) -> None:
         self._stopped.set()
@@ -93,7 +93,7 @@ class _Watchdog:
     # -- on the loop
 
     def beat(self) -> None:
-        """The loop is free."""
+        """Runs on the loop whenever it is free: measures the gap since the last beat."""
         now, worked = time.monotonic(), time.process_time()
         gap = now - self._beat_at - _BEAT_SECONDS
         if gap > LONGEST_SECONDS:
@@ -104,9 +104,9 @@ class _Watchdog:
     def _report(self, gap: float, worked: float) -> None:
         seen = self._seen
         if len(seen) > 1:
-            return  # many short turns: nobody held it
+            return  # many short callbacks: none of them blocked it
         if worked < gap / 2 and self._looks * _BEAT_SECONDS < gap / 2:
-            return  # nothing ran, not even the looks: the process stood still, or the machine had no time for it
+            return  # neither the loop nor this thread ran: the process was suspended, or the machine overloaded
         name = _name(seen[0]) if seen else "unknown"
         HOLDS.add(name.partition(" ")[0], gap)
         self._tell(name, "%s held the event loop for %.1f s (%.1f s of CPU), %s", name, gap, worked, self._where)
@@ -114,7 +114,7 @@ class _Watchdog:
     # -- in the thread
 
     def watch(self) -> None:
-        """Look until stopped."""
+        """Sample until stopped."""
         while not self._stopped.wait(_BEAT_SECONDS):
             since = self._beat_at
             if time.monotonic() - since > 2 * _BEAT_SECONDS:
@@ -124,7 +124,7 @@ class _Watchdog:
         task = asyncio.current_task(self._loop)
         frame = sys._current_frames().get(self._thread)
         if since != self._beat_at:
-            return  # it has ended meanwhile
+            return  # the loop beat meanwhile
         self._looks += 1
         if task not in self._seen:
             self._seen.append(task)
@@ -135,14 +135,14 @@ class _Watchdog:
 
     def _tell(self, name: str, text: str, *values: object) -> None:
         now = time.monotonic()
-        self._told = {culprit: at for culprit, at in self._told.items() if now - at < _QUIET_SECONDS}
-        if name not in self._told and len(self._told) < _MOST_TOLD:
-            self._told[name] = now
+        self._logged_at = {culprit: at for culprit, at in self._logged_at.items() if now - at < _QUIET_SECONDS}
+        if name not in self._logged_at and len(self._logged_at) < _MOST_LOGGED:
+            self._logged_at[name] = now
             log.warning(text, *values)
 
 
 def _name(task: _Task) -> str:
-    """The component and, if there is one, the object; a task that nobody named is called after its function."""
+    """The component and, if any, the object; for a task without a name, its function."""
     if task is None:
         return "callback"
     name = task.get_name()
@@ -150,7 +150,7 @@ def _name(task: _Task) -> str:
 
 
 def _location(frame: FrameType | None) -> str:
-    """Our innermost line that runs."""
+    """The innermost running line of our own code."""
     while frame is not None:
         package, _, module = frame.f_code.co_filename.rpartition("/fairlead/")
         if package:

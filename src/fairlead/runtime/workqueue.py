@@ -1,8 +1,8 @@
-"""A queue of keys: whatever happens to an object, it is worked on by one worker at a time, and never lost.
+"""A queue of keys: each is worked on by one worker at a time, and no change of it is lost.
 
        add ──▶ waiting ──get──▶ working ──done──▶ (gone, or waiting again if added meanwhile)
        add_after / retry ──(timer)──▶ waiting
-       hold_back: whatever is added comes back by timer, until its time is over
+       hold_back: for a while, every `add` of the key becomes an `add_after`
 
 The semantics are those of client-go's workqueue: adding a key that waits already changes nothing, adding one that is
 being worked on queues it once more when the worker is done.
@@ -80,7 +80,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def hold_back(self, key: K, seconds: float) -> None:
-        """Nobody works on the key again before that time has passed, whatever happens to it."""
+        """Work on the key again no earlier than after this time, whatever is added."""
         self._held[key] = asyncio.get_running_loop().time() + seconds
 
     def _remaining(self, key: K) -> float:
@@ -104,7 +104,7 @@ class WorkQueue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake_one()  # it was woken for a key that somebody else must now take
+                    self._wake_one()  # it was woken for a key that another worker must take now
                 raise
         key, _ = self._waiting.popitem(last=False)
         self._working.add(key)

@@ -1,13 +1,13 @@
 """`Store`: what Fairlead asks of a database, and no more.
 
-A store holds values by key and counts its changes: every change gets the next *revision*, and the revision is the
-order of the world. A write names the revision that it expects to replace, so two writers can never lose
-each other's work. Everything committed is delivered, in order, to the one consumer that opened the store; whoever
-holds a value returned by `put` may rely on it being durable and delivered.
+A store holds values by key and counts its changes: every change gets the next *revision*, which is the order of all
+changes. A write names the revision that it expects to replace, so that two writers never overwrite each other.
+Everything committed is delivered, in order, to the one consumer that opened the store; a value returned by `put` is
+durable and has been delivered.
 
 Writers need not wait for each other: `head` shows a write whose commit is still under way, and a write on top of it
-fails if it does. But nobody may be *told* of such a state, not even by a refusal, until `Head.settled` says that it was
-committed: it may never have been, and then its revision means nothing.
+fails if it does. But no answer may rest on such a state, not even a refusal, until `Head.settled` says that it was
+committed: otherwise its revision means nothing.
 
     put ─▶ head, under way ──committed──▶ delivered, put returns          scan, revision: what is committed
                  └──────────failed──────▶ undone, put raises StoreUnavailable, Head.settled is False
@@ -37,7 +37,7 @@ class StoreUnavailable(Exception):
     """The store cannot write (disk full, connection lost); nothing of the request was kept."""
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):  # like `Change` made at every write, ten times as fast
+class Record(msgspec.Struct, frozen=True, gc=False):  # made at every write: ten times as fast as a dataclass
     """A value and the revision that wrote it."""
 
     value: bytes
@@ -45,18 +45,18 @@ class Record(msgspec.Struct, frozen=True, gc=False):  # like `Change` made at ev
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The newest state of a key (`record` None: it does not exist), which may never come to be."""
+    """The newest state of a key (`record` None: it does not exist); it may not be committed yet."""
 
     record: Record | None
-    #: What tells whether that state was committed; None where that is known already.
+    #: The result of the commit that is under way; None if the state is committed.
     commit: asyncio.Future[bool] | None = None
 
     async def settled(self) -> bool:
-        """Wait until it is known whether this state was committed. False: it was undone, look again."""
+        """Wait for the commit. False: it failed and the state was undone, read again."""
         return self.commit is None or await asyncio.shield(self.commit)
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class StoreChange(msgspec.Struct, frozen=True, gc=False):
     """One committed change. `record` is None where the key was deleted."""
 
     key: str
@@ -64,7 +64,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     record: Record | None
 
 
-Deliver = Callable[[Sequence[Change]], None]
+Deliver = Callable[[Sequence[StoreChange]], None]
 
 
 class Store(Protocol):
@@ -104,5 +104,5 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what is under way and let go of all resources."""
+        """Finish the commits under way and release all resources."""
         ...

@@ -1,8 +1,8 @@
-"""The SQLite file: its layout, and reading it without believing it.
+"""The SQLite file: its layout, and reading it with checks.
 
-A disk may give back other bytes than it was given, and SQLite would pass on most of them. So every row carries a
-checksum, and a file is read whole before it is used: the log, the pages, every row, and the newest revision, which no
-row may exceed. What is damaged is left as it was found.
+A disk may return other bytes than were written, and SQLite does not notice most of that. So every row has a checksum,
+and a file is read whole before it is used: the log, the pages, every row, and the newest revision, which no row may
+exceed. A damaged file is left as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from fairlead.store import wal
 from fairlead.store.base import Record
 
-#: The layout of the file; a file of another layout is refused, but for the one without checksums.
+#: The layout of the file. The older one, without checksums, is upgraded; any other is refused.
 FORMAT = 2
 _WITHOUT_CHECKSUMS = 1
 
@@ -31,7 +31,7 @@ _CREATE = (
 )
 #: The row that holds the newest revision, even if that was a deletion. Keys of objects begin with a slash.
 REVISION_KEY = "revision"
-#: What SQLite puts above the first fault that it finds.
+#: The heading of SQLite's integrity report.
 _HEADLINE = "*** in database main ***"
 #: How many rows one statement writes at most (SQLite allows 32,766 parameters).
 ROWS = 1000
@@ -44,7 +44,7 @@ class WrongFormat(Exception):
 
 
 class Damaged(Exception):
-    """The file does not hold what was written to it; says where."""
+    """The file does not hold what was written to it; the message says where."""
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -67,9 +67,9 @@ _read = msgspec.json.Decoder(_Object).decode
 
 
 def load(path: Path, *, expects_data: bool = False, is_served: bool = False) -> Contents | None:
-    """Everything in the file, checked; None if nothing was ever in it. Changes nothing.
+    """Everything in the file, checked; None if nothing was ever written to it. Changes nothing.
 
-    `expects_data`: something was, if there is a file. `is_served`: a server has it open.
+    `expects_data`: an empty file has lost its content. `is_served`: a server has it open.
     Raises WrongFormat, Damaged, or sqlite3.OperationalError if it cannot be read.
     """
     if not path.exists() or path.stat().st_size == 0:
@@ -96,7 +96,7 @@ def create(path: Path) -> None:
 
 
 def upgrade(path: Path, contents: Contents) -> None:
-    """Give the rows of an older format their checksums; `contents` is what was read of it."""
+    """Rewrite a file of the older format with checksums; `contents` is what was read from it."""
     with closing(connect(path)) as db, transaction(db):
         db.execute("DROP TABLE objects")
         db.execute(_CREATE)
@@ -106,7 +106,7 @@ def upgrade(path: Path, contents: Contents) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that writes: what it has committed is on the disk."""
+    """A connection for writing: a commit returns once it is on the disk."""
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
@@ -141,7 +141,7 @@ def checksum(key: str, revision: int, value: bytes) -> int:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that leaves the file alone, and nothing beside it either unless somebody writes to it."""
+    """A read-only connection. It creates no files beside the database unless a writer has a log there."""
     alone = "" if wal.log_of(path).exists() else "&immutable=1"
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro{alone}", uri=True, isolation_level=None)) as db:
         db.text_factory = _text
@@ -149,7 +149,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _text(raw: bytes) -> str:
-    """Text as it is: what is not UTF-8 is found by its checksum."""
+    """Decodes any bytes: a key that is not UTF-8 is found by its checksum."""
     return raw.decode(errors="surrogateescape")
 
 
@@ -158,7 +158,7 @@ def _contents(db: sqlite3.Connection, path: Path) -> Contents | None:
     (format_,) = db.execute("PRAGMA user_version").fetchone()
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
     if not format_ and not tables:
-        return None  # the process that was to make it was killed
+        return None  # the process that created it was killed before it made the table
     if format_ and format_ not in (FORMAT, _WITHOUT_CHECKSUMS):
         raise WrongFormat(f"{path} has format {format_}, this version reads format {FORMAT}")
     has_checksums = format_ == FORMAT
@@ -177,10 +177,10 @@ def _contents(db: sqlite3.Connection, path: Path) -> Contents | None:
 
 
 def _rows(db: sqlite3.Connection, path: Path, *, has_checksums: bool) -> Iterator[tuple[str, Record]]:
-    for key, revision, value, *told in db.execute("SELECT * FROM objects"):
+    for key, revision, value, *checksums in db.execute("SELECT * FROM objects"):
         is_whole = isinstance(key, str) and type(revision) is int and type(value) is bytes
         if is_whole and has_checksums:
-            is_whole = told == [_checksum_of(key, revision, value)]
+            is_whole = checksums == [_checksum_of(key, revision, value)]
         if not is_whole or not (key == REVISION_KEY or _is_object(value, revision)):
             raise Damaged(f"{path} is damaged: the record of {_shown(key)} is not what was written")
         yield key, Record(value, revision)

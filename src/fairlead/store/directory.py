@@ -1,9 +1,9 @@
-"""The data directory: what is where in it, and that one process alone works on it.
+"""The data directory: its layout, and the locks that let only one process use it.
 
-Two locks go with the process, however it ends. The file in the directory holds its process id, for whoever wants to
-stop it. The other is a name in the kernel, made of the place and not of what is there: it still holds when somebody has
-removed the directory under a running server, so that no second one begins an empty cluster beside it. (Other systems
-than Linux have no such names; there the port tells.)
+Both locks are released when the process ends, however it ends. The lock file in the directory contains the process id,
+for `fairlead down`. The other lock is an abstract Unix socket named after the path: it still holds when the directory
+is removed under a running server, so that no second server starts an empty cluster there. (Only Linux has such sockets;
+elsewhere the port is taken.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 _DATABASE = "fairlead.db"
-#: How often, and how far apart, a lock is tried.
+#: How often a lock is tried, and how long it waits in between.
 _TRIES, _PAUSE_SECONDS = 20, 0.01
 
 
@@ -39,27 +39,27 @@ def lock_in(data_dir: Path) -> Path:
 
 
 def credentials_in(data_dir: Path) -> Path:
-    """Made by the first server that was ready, so a database beside them once had content."""
+    """Created by the first server that became ready: a database beside it has had content."""
     return data_dir / "pki"
 
 
 def kubeconfig_in(data_dir: Path) -> Path:
-    """The one that leads to this cluster and to no other."""
+    """The kubeconfig of this cluster alone."""
     return data_dir / "kubeconfig"
 
 
 def record_in(data_dir: Path) -> Path:
-    """How to reach the server, as it says when it is ready."""
+    """The file in which a ready server says how to reach it."""
     return data_dir / "cluster.json"
 
 
 def log_in(data_dir: Path) -> Path:
-    """What a server in the background says."""
+    """The log of a server in the background."""
     return data_dir / "fairlead.log"
 
 
 def has_been_used(data_dir: Path) -> bool:
-    """Whether a cluster was kept there, as far as can be told without its database."""
+    """Whether a cluster was kept there; does not look at the database."""
     return credentials_in(data_dir).exists()
 
 
@@ -69,7 +69,7 @@ def is_unused(data_dir: Path) -> bool:
 
 
 def discard(data_dir: Path) -> None:
-    """Remove what a cluster that does not run has left there. What is not ours stays, and so does its folder."""
+    """Remove the files of a cluster that does not run. Files of others stay, and then the folder does too."""
     credentials = credentials_in(data_dir)
     ours = (lock_in(data_dir), kubeconfig_in(data_dir), record_in(data_dir))
     for path in (*data_dir.glob(f"{_DATABASE}*"), *credentials.glob("*"), *ours):
@@ -81,7 +81,7 @@ def discard(data_dir: Path) -> None:
 
 @contextmanager
 def held(data_dir: Path) -> Iterator[None]:
-    """Have the data directory for this process alone; made if need be. Raises DataDirInUse."""
+    """Hold both locks while the block runs; creates the directory if needed. Raises DataDirInUse."""
     with ExitStack() as stack:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = _taken(data_dir)
@@ -100,7 +100,7 @@ def held(data_dir: Path) -> Iterator[None]:
 
 
 def _taken(data_dir: Path) -> int:
-    """The lock, which is ours. Whoever looks whether it is held (`fairlead status`) has it for an instant."""
+    """The locked lock file. Retries: `fairlead status` holds the lock for an instant when it tests it."""
     path = lock_in(data_dir)
     for _ in range(_TRIES):
         lock = _opened(path)
@@ -112,7 +112,7 @@ def _taken(data_dir: Path) -> int:
             continue
         if _is_at(lock, path):
             return lock
-        os.close(lock)  # whoever had it has removed it, and the next one makes another
+        os.close(lock)  # the last holder has deleted this file: lock the new one
     raise DataDirInUse(f"{data_dir} is in use by another fairlead")
 
 
@@ -124,14 +124,14 @@ def _is_at(lock: int, path: Path) -> bool:
 
 
 def _leave(data_dir: Path) -> None:
-    """Take the lock away, and the directory if nothing else is in it."""
+    """Remove the lock file, and the directory if it is empty then."""
     lock_in(data_dir).unlink(missing_ok=True)
     if not any(data_dir.iterdir()):
         data_dir.rmdir()
 
 
 def _outdate(record: Path) -> None:
-    """A record is of a process that was ready before. In a container the next one may well have the same id."""
+    """Clear the pid in the last server's record: in a container the next server may have the same pid."""
     with suppress(FileNotFoundError, msgspec.DecodeError):
         former = msgspec.json.decode(record.read_bytes(), type=dict)
         record.write_bytes(msgspec.json.encode(former | {"pid": 0}))
@@ -147,7 +147,7 @@ def _opened(path: Path) -> int:
 
 
 def _take_place(data_dir: Path, place: socket.socket) -> None:
-    """By the folder that the directory is in: a container next door may have the same path, but not the same folder."""
+    """Bind the socket. Its name uses the parent's device and inode: another container may have the same path."""
     resolved = data_dir.resolve()
     parent = resolved.parent.stat()
     place_id = f"{os.getuid()}/{parent.st_dev}/{parent.st_ino}/{resolved.name}"

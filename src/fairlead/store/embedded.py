@@ -1,9 +1,9 @@
-"""What all embedded drivers share: the newest state in a dict, revisions from a counter, and commits in groups.
+"""What all embedded drivers share: the newest state in a dict, revisions from a counter, and group commit.
 
-An embedded store lives in one process. Writes take their revision at once and are committed in groups: while a group
-is being made durable (`_persist`, which is all that a driver adds), the next one gathers. So a thousand writers pay for
-a few commits, and the order of revisions is the order of commits. Should a commit fail, everything that was not yet
-durable is undone in memory and refused: what came later was written in the belief that it would be.
+An embedded store lives in one process. A write gets its revision at once; writes are committed in groups: while a group
+is made durable (`_persist`, which is all that a driver adds), the next one gathers. So a thousand writers pay for a few
+commits, in the order of their revisions. If a commit fails, all writes that are not durable yet are undone in memory
+and refused, including those gathered since: they rest on the failed ones.
 
     put ─▶ _gathering ──(nothing being persisted)──▶ _persist ──▶ delivered ──▶ put returns
 """
@@ -16,28 +16,28 @@ import logging
 import msgspec
 
 from fairlead.api.encoded import stamp
-from fairlead.store.base import Change, Deliver, Head, Record, RevisionMismatch, StoreUnavailable
+from fairlead.store.base import Deliver, Head, Record, RevisionMismatch, StoreChange, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-#: While several write at once, a group waits this long for more to come: fewer, larger commits cost far less.
+#: While several writers are active, a group waits this long for more writes: few large commits cost far less.
 LINGER_SECONDS = 0.002
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
-    """A change to commit, and what it replaced, so that it can be undone."""
+class PendingWrite(msgspec.Struct, frozen=True, gc=False):
+    """A change that is not committed yet, and what it replaces, so that it can be undone."""
 
-    change: Change
+    change: StoreChange
     replaced: Record | None
 
 
 class _Group:
-    """Writes that are committed together, each with whoever waits for it, and whether they were."""
+    """Writes that are committed together, the futures of their callers, and the result of the commit."""
 
     __slots__ = ("commit", "waiting", "writes")
 
     def __init__(self) -> None:
-        self.writes: list[Write] = []
+        self.writes: list[PendingWrite] = []
         self.waiting: list[asyncio.Future[None]] = []
         self.commit: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -56,7 +56,7 @@ class EmbeddedStore:
         self._deliver: Deliver = _nobody
         self._persisting: _Group | None = None
         self._gathering: _Group | None = None
-        self._under_way: dict[str, _Group] = {}  # where the newest write of a key is, until it is committed
+        self._under_way: dict[str, _Group] = {}  # by key: the group of its newest uncommitted write
         self._writer: asyncio.Task[None] | None = None
         self.trouble = ""
 
@@ -66,7 +66,7 @@ class EmbeddedStore:
 
     async def open(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        deliver([Change(key, record.revision, record) for key, record in sorted(self._head.items())])
+        deliver([StoreChange(key, record.revision, record) for key, record in sorted(self._head.items())])
 
     async def head(self, key: str) -> Head:
         group = self._under_way.get(key)
@@ -83,7 +83,7 @@ class EmbeddedStore:
         replaced = self._check(key, expected)
         self._last += 1
         record = self._head[key] = Record(stamp(value, self._last), self._last)
-        await self._commit(Write(Change(key, self._last, record), replaced))
+        await self._commit(PendingWrite(StoreChange(key, self._last, record), replaced))
         return record
 
     async def delete(self, key: str, expected: int) -> int:
@@ -91,11 +91,11 @@ class EmbeddedStore:
         self._last += 1
         revision = self._last
         self._head.pop(key, None)
-        await self._commit(Write(Change(key, revision, None), replaced))
+        await self._commit(PendingWrite(StoreChange(key, revision, None), replaced))
         return revision
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the commits under way."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
@@ -106,11 +106,11 @@ class EmbeddedStore:
             raise RevisionMismatch(key, current)
         return found
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         """Make all of these durable, or raise and leave everything as it was."""
         raise NotImplementedError
 
-    async def _commit(self, write: Write) -> None:
+    async def _commit(self, write: PendingWrite) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         group = self._gathering
         if group is None:
@@ -135,7 +135,7 @@ class EmbeddedStore:
             self._writer = None
 
     async def _write_group(self, group: _Group) -> None:
-        """Commit, deliver, answer. Whatever goes wrong, no writer may be left waiting."""
+        """Commit, deliver, answer. Every waiting writer gets an answer, whatever fails."""
         self._persisting = group
         try:
             await self._persist([write.change for write in group.writes])
@@ -161,14 +161,14 @@ class EmbeddedStore:
             else:
                 done.set_result(None)
 
-    def _publish(self, writes: list[Write]) -> None:
+    def _publish(self, writes: list[PendingWrite]) -> None:
         self.trouble = ""
         self._committed = writes[-1].change.revision
         self._deliver([write.change for write in writes])
 
     def _give_up(self, group: _Group, why: str) -> None:
-        """Undo and refuse this group and what gathered behind it."""
-        if why != self.trouble:  # while it lasts, once is enough
+        """Undo and refuse this group and the one that gathered since."""
+        if why != self.trouble:  # log it once while it lasts
             log.error("cannot write: %s", why)
             self.trouble = why
         behind, self._gathering = self._gathering, None
@@ -183,7 +183,7 @@ class EmbeddedStore:
         self._under_way.clear()
 
 
-def _undo(state: dict[str, Record], writes: list[Write]) -> None:
+def _undo(state: dict[str, Record], writes: list[PendingWrite]) -> None:
     for write in reversed(writes):
         if write.replaced is None:
             state.pop(write.change.key, None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairlead.store.embedded import EmbeddedStore, Write
+from fairlead.store.embedded import EmbeddedStore, PendingWrite
 
 
 class MemoryStore(EmbeddedStore):
-    """Keeps everything in memory and nothing beyond it."""
+    """Keeps everything in memory."""
 
-    async def _commit(self, write: Write) -> None:
+    async def _commit(self, write: PendingWrite) -> None:
         self._publish([write])

@@ -1,8 +1,8 @@
-"""Snapshots: all that a cluster has stored, at one moment, in one file that was read back before it got its name.
+"""Snapshots: everything that a cluster has stored at one moment, in one file that is verified before it gets its name.
 
-A snapshot is a database like the one of a running server, which is read beside the server: SQLite shows every reader
-one state. What is restored continues with much higher revisions: a client that has seen later ones than the snapshot's
-must never meet them again with another meaning.
+A snapshot is a copy of the database. It can be taken while a server runs, because SQLite shows every reader one
+consistent state. A restored cluster continues with much higher revisions: clients may have seen revisions later than
+the snapshot's, and those must not occur again with other contents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead.store import database, wal
 from fairlead.store.database import REVISION_KEY, Contents, Damaged
 from fairlead.store.directory import database_in, held
 
-#: How far a restored cluster leaves the revisions behind that were given out since (etcd advises as much).
+#: How far ahead of the snapshot a restored cluster continues (the number that etcd recommends).
 REVISIONS_AHEAD: Final = 1_000_000_000
 
 
@@ -39,7 +39,7 @@ def check(path: Path, *, is_served: bool = False) -> Contents:
 def save(source: Path, target: Path, *, is_served: bool) -> Contents:
     """Copy a database to a new file. Raises FileExistsError, and what `check` raises."""
     if not is_served:
-        check(source)  # before SQLite drops what it cannot read of the log
+        check(source)  # before SQLite opens it and drops unreadable parts of the log
     with _new(target) as part:
         _copy(source, part)
         return check(part)
@@ -72,7 +72,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def _new(target: Path) -> Iterator[Path]:
-    """A file that gets its name when it is complete, and is on the disk by then. Raises FileExistsError."""
+    """A temporary file that is renamed to the target once it is complete and synced. Raises FileExistsError."""
     os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
     part = target.with_name(f".{target.name}.part")
     try:

@@ -1,8 +1,8 @@
 """The SQLite store: the embedded default, where acknowledged means fsynced.
 
-Commits run in one thread, because an fsync would stall the event loop. After each, and before anybody is told, it is
-made sure that the file is still where it was: a data directory that somebody removed takes writes for ever, into
-nothing. Once it is gone, nothing is written any more; what is in memory can still be read.
+Commits run in one thread, because an fsync would stall the event loop. After each commit, and before it is
+acknowledged, the driver checks that the file is still in its place: SQLite goes on writing to a file that was deleted.
+Once it is gone, every write is refused; what is in memory can still be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fairlead.store import database, wal
-from fairlead.store.base import Change, Deliver, StoreUnavailable
+from fairlead.store.base import Deliver, StoreChange, StoreUnavailable
 from fairlead.store.embedded import EmbeddedStore
 
 _FileId: TypeAlias = tuple[int, int]
@@ -37,7 +37,7 @@ class SQLiteStore(EmbeddedStore):
         await super().open(deliver)
 
     async def close(self) -> None:
-        """Let go of the file. Raises StoreUnavailable if it is not where it was: nothing was kept then."""
+        """Close the file. Raises StoreUnavailable if it was removed or replaced: then nothing was kept."""
         await super().close()
         if hasattr(self, "_db"):  # opening may have failed before there was a connection
             await asyncio.get_running_loop().run_in_executor(self._thread, self._db.close)
@@ -59,18 +59,18 @@ class SQLiteStore(EmbeddedStore):
             pass  # makes the log, if there is none yet
         self._files = {file: _identity(file) for file in (self._path, wal.log_of(self._path))}
 
-    async def _persist(self, changes: list[Change]) -> None:
+    async def _persist(self, changes: list[StoreChange]) -> None:
         if self._gone:
             raise StoreUnavailable(self._gone)
         await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, changes)
-        # Here, not in the thread: each look at a file would cost it the GIL, which it has to win back (decision 3).
+        # Here, not in the thread: after each system call the thread would wait for the GIL again (decision 3).
         for file, known in self._files.items():
             if _identity(file) != known:
                 self._gone = f"{file} was removed or replaced while this server works on it"
                 raise StoreUnavailable(self._gone)
 
-    def _transact(self, changes: list[Change]) -> None:
-        """Write a group. Almost always that is one statement, so that this thread needs the GIL but once."""
+    def _transact(self, changes: list[StoreChange]) -> None:
+        """Write a group. It is nearly always one statement, so that this thread takes the GIL only once."""
         newest = {change.key: change for change in changes}
         rows = [(c.key, c.record.revision, c.record.value) for c in newest.values() if c.record]
         rows.append((database.REVISION_KEY, changes[-1].revision, b""))

@@ -1,8 +1,8 @@
-"""Whether SQLite's write-ahead log is whole: SQLite takes a damaged frame for the end of the log, and says nothing.
+"""Whether SQLite's write-ahead log is complete: SQLite takes a damaged frame for the end of the log, without an error.
 
-After a crash that is right for the last transaction, which nobody was told of. Anywhere else acknowledged writes would
-be lost without a word. Two witnesses tell the difference: the index beside the log (`-shm`), which counts the frames of
-finished transactions for as long as the machine is up; and finished transactions behind the damage, for each is synced
+After a crash that is right for the last transaction, which was not acknowledged. Anywhere else it would lose
+acknowledged writes silently. Two things tell the difference: the index beside the log (`-shm`), which counts the frames
+of finished transactions until the machine restarts; and finished transactions after the damage, because each is synced
 before the next begins. The layouts are those of https://sqlite.org/fileformat2.html and walformat.html.
 """
 
@@ -16,9 +16,9 @@ from typing import BinaryIO, TypeAlias
 _Sums: TypeAlias = tuple[int, int]
 
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
-#: Which byte order the checksums of a log are reckoned in, by its first number.
+#: The byte order of a log's checksums, by its magic number.
 _ORDERS = {0x377F0683: ">", 0x377F0682: "<"}
-#: The header of the index comes twice; in it, the number of frames in this machine's order, and the salts of the log.
+#: The index begins with two copies of its header, which has the number of frames (native order) and the log's salts.
 _INDEX_BYTES, _FRAMES_AT, _SALTS_AT = 48, 16, 32
 
 
@@ -34,7 +34,7 @@ def has_log(path: Path) -> bool:
 
 
 def has_lost(path: Path) -> bool:
-    """Whether SQLite would read less of the log than was committed. Nobody may have the database open."""
+    """Whether SQLite would read less of the log than was committed. The database must not be open."""
     if not has_log(path):
         return False
     with log_of(path).open("rb") as log:
@@ -53,31 +53,31 @@ def has_lost(path: Path) -> bool:
 
 
 def _transactions(log: BinaryIO, page_bytes: int, salts: bytes, order: str, sums: _Sums) -> Iterator[tuple[int, bool]]:
-    """The last frame of each transaction of this log, and whether everything up to it is as it was written."""
+    """The last frame of each transaction of this log, and whether all frames up to it are intact."""
     is_whole, number = True, 0
     while len(frame := log.read(_FRAME.size + page_bytes)) == _FRAME.size + page_bytes:
         number += 1
-        _, pages_after, _, _, *told = _FRAME.unpack_from(frame)
-        is_ours = frame[8:16] == salts  # else left over from before the log was begun anew
+        _, pages_after, _, _, *checksums = _FRAME.unpack_from(frame)
+        is_ours = frame[8:16] == salts  # else it is left over from before the last checkpoint
         if is_whole:
             sums = _sums(frame[_FRAME.size :], order, _sums(frame[:8], order, sums))
-            is_whole = is_ours and sums == tuple(told)
+            is_whole = is_ours and sums == tuple(checksums)
         if is_ours and pages_after:
             yield number, is_whole
 
 
 def _sums(data: bytes, order: str, sums: _Sums) -> _Sums:
     """The checksum of a log, continued."""
-    one, two = sums
+    first, second = sums
     words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
     for odd, even in zip(words, words, strict=True):
-        one = (one + odd + two) & 0xFFFFFFFF
-        two = (two + even + one) & 0xFFFFFFFF
-    return one, two
+        first = (first + odd + second) & 0xFFFFFFFF
+        second = (second + even + first) & 0xFFFFFFFF
+    return first, second
 
 
 def _promised(path: Path, salts: bytes) -> int:
-    """How many frames of that log the index counts; 0 if it does not know."""
+    """How many frames of that log the index counts; 0 if there is no valid index."""
     try:
         index = path.with_name(path.name + "-shm").read_bytes()
     except FileNotFoundError:

@@ -51,7 +51,7 @@ from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
 from fairlead.server.subresources.action import Action, ActionCall
 from fairlead.server.subresources.endpoint import Endpoints, endpoint_of
-from fairlead.store.base import Change, Store
+from fairlead.store.base import Store, StoreChange
 
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
@@ -83,7 +83,7 @@ class Registry:
     def revision(self) -> int:
         return self.store.revision
 
-    def _apply(self, changes: Iterable[Change]) -> None:
+    def _apply(self, changes: Iterable[StoreChange]) -> None:
         """Committed changes become cache entries; a kind that is not served (yet) stays in the store."""
         for change in changes:
             qualified, namespace, name = parts_of(change.key)
