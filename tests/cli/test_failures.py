@@ -26,7 +26,7 @@ def told(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--node-cpu", "-4"], "cpu of a node: '-4' is not between 0 and 1M"),
         (["--node-cpu", "lots"], "cpu of a node: 'lots' is no quantity"),
@@ -34,13 +34,13 @@ def told(*arguments: str) -> Result:
         (["--until", ""], "no duration"),
     ],
 )
-def test_impossible_options_are_wrong_usage(options: list[str], said: str) -> None:
+def test_impossible_options_are_wrong_usage(options: list[str], message: str) -> None:
     found = told("simulate", *options)
-    assert (found.exit_code, said in found.output) == (2, True), found.output
+    assert (found.exit_code, message in found.output) == (2, True), found.output
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--components", ""], "--components names none"),
         (["--components", "api,sheduler"], "unknown component sheduler"),
@@ -48,13 +48,13 @@ def test_impossible_options_are_wrong_usage(options: list[str], said: str) -> No
         (["--port", "7777", "--http-port", "7777"], "--port and --http-port are both 7777"),
     ],
 )
-def test_up_knows_its_parts_before_it_starts(options: list[str], said: str) -> None:
+def test_up_knows_its_parts_before_it_starts(options: list[str], message: str) -> None:
     found = told("up", "--memory", *options)
-    assert (found.exit_code, said in found.output) == (2, True), found.output
+    assert (found.exit_code, message in found.output) == (2, True), found.output
 
 
 @pytest.mark.parametrize(
-    ("option", "text", "said"),
+    ("option", "text", "message"),
     [
         (
             "--nodes-from",
@@ -76,11 +76,13 @@ def test_up_knows_its_parts_before_it_starts(options: list[str], said: str) -> N
         ("--import", POD.replace("containers", "nothing"), "Pod default/p cannot be stored: spec.containers"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_told_with_its_object(tmp_path: Path, option: str, text: str, said: str) -> None:
+def test_a_file_that_makes_no_sense_is_told_with_its_object(
+    tmp_path: Path, option: str, text: str, message: str
+) -> None:
     path = tmp_path / "input.yaml"
     path.write_text(text)
     found = told("simulate", option, str(path))
-    assert (found.exit_code, said in found.output) == (2, True), found.output
+    assert (found.exit_code, message in found.output) == (2, True), found.output
     assert str(path) in found.output
 
 
@@ -124,7 +126,7 @@ def test_a_port_that_is_taken_is_told_by_its_option(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (DataDirInUse("d is in use"), "d is in use. Stop it"),
         (sqlite3.OperationalError("disk I/O error"), "the data directory cannot be used: disk I/O error"),
@@ -134,8 +136,8 @@ def test_a_port_that_is_taken_is_told_by_its_option(option: str) -> None:
         (ExceptionGroup("parts", [ExceptionGroup("more", [sqlite3.DatabaseError("broken")])]), "broken"),
     ],
 )
-def test_failures_of_a_running_cluster_become_sentences(error: Exception, said: str) -> None:
-    with pytest.raises(Failure, match=said) as found, explained():
+def test_failures_of_a_running_cluster_become_sentences(error: Exception, message: str) -> None:
+    with pytest.raises(Failure, match=message) as found, explained():
         raise error
     assert found.value.exit_code == 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.arbitrator.objects import Allocation, Consumer, ConsumerGroup
 from fairlead.cli.failures import WrongUsage
-from fairlead.cli.shares import Row, rows
+from fairlead.cli.shares import ShareRow, rows
 
 Obj = dict[str, Any]
 
@@ -20,11 +20,11 @@ def consumer(namespace: str, **spec: Any) -> Consumer:
 
 def allocation(namespace: str, asked: str, granted: str, used: str, **status: Any) -> Allocation:
     amounts = {"request": asked, "deserved": asked, "granted": granted, "used": used}
-    told: Obj = {key: {"requests.cpu": amount, "requests.memory": "1Gi"} for key, amount in amounts.items()}
-    return msgspec.convert({"metadata": {"namespace": namespace}, "status": told | status}, Allocation)
+    full_status: Obj = {key: {"requests.cpu": amount, "requests.memory": "1Gi"} for key, amount in amounts.items()}
+    return msgspec.convert({"metadata": {"namespace": namespace}, "status": full_status | status}, Allocation)
 
 
-def row(asked: str, granted: str, used: str, **status: Any) -> Row:
+def row(asked: str, granted: str, used: str, **status: Any) -> ShareRow:
     (found,) = rows([consumer("a")], [], [allocation("a", asked, granted, used, bottleneck="demand", **status)], "cpu")
     return found
 
@@ -39,7 +39,7 @@ def test_a_namespace_whose_pods_wait_does_not_have_what_it_asks_for() -> None:
 
 
 def test_shares_are_of_the_cluster_in_every_row_whatever_the_weight() -> None:
-    told = [
+    allocations = [
         allocation("app", "4", "4", "4", dominantShare="0.1000"),
         allocation("kube-system", "1", "1", "1", dominantShare="0.1000"),
         allocation("spark", "6", "6", "6", dominantShare="0.3000"),
@@ -52,7 +52,7 @@ def test_shares_are_of_the_cluster_in_every_row_whatever_the_weight() -> None:
         consumer("none", weight=0),
     ]
     group = msgspec.convert({"metadata": {"name": "zone"}, "spec": {"weight": 6}}, ConsumerGroup)
-    found = [(one.consumer, one.cells()[6]) for one in rows(consumers, [group], told, "cpu")]
+    found = [(row.consumer, row.cells()[6]) for row in rows(consumers, [group], allocations, "cpu")]
     assert found == [("app", "40.0%"), ("kube-system", "10.0%"), ("none", "-"), ("zone", ""), ("spark", "60.0%")]
 
 
@@ -63,9 +63,9 @@ def test_resources_by_either_name(resource: str) -> None:
 
 
 def test_limits_are_shown_where_limits_are_divided() -> None:
-    told: Obj = {"deserved": {"limits.cpu": "3"}, "bottleneck": "cpu"}
-    one = msgspec.convert({"metadata": {"namespace": "a"}, "status": told}, Allocation)
-    (found,) = rows([consumer("a")], [], [one], "cpu")
+    status: Obj = {"deserved": {"limits.cpu": "3"}, "bottleneck": "cpu"}
+    shown_allocation = msgspec.convert({"metadata": {"namespace": "a"}, "status": status}, Allocation)
+    (found,) = rows([consumer("a")], [], [shown_allocation], "cpu")
     assert (found.deserved, found.used) == ("3", "0")
 
 

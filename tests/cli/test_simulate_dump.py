@@ -57,9 +57,9 @@ def summary(*options: str, stdin: str = "") -> Obj:
 
 def test_a_settled_cluster_is_as_full_as_it_is(tmp_path: Path) -> None:
     path = dump(tmp_path, node("a"), pod("p", "3", on="a"))
-    told = summary("--import", path)
-    assert (told["seconds"], told["began"]) == (0.0, TAKEN)
-    assert told["utilisation"]["cpu"]["mean"] == told["utilisation"]["cpu"]["peak"] == 0.75
+    result = summary("--import", path)
+    assert (result["seconds"], result["began"]) == (0.0, TAKEN)
+    assert result["utilisation"]["cpu"]["mean"] == result["utilisation"]["cpu"]["peak"] == 0.75
     assert "Nothing happens to 1 node, 1 pod: settled from the start" in simulated("--import", path).stdout
 
 
@@ -79,8 +79,8 @@ def test_time_goes_on_where_the_dump_was_taken_so_that_a_cron_job_fires(tmp_path
         "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": template}}},
         "status": {"lastScheduleTime": "2031-05-06T07:00:00Z"},
     }
-    told = summary("--import", dump(tmp_path, node("a"), job), "--until", "3h")
-    assert (told["began"], told["placed"]) == (TAKEN, 3)
+    result = summary("--import", dump(tmp_path, node("a"), job), "--until", "3h")
+    assert (result["began"], result["placed"]) == (TAKEN, 3)
     assert "stopping after 24h" in simulated("--import", dump(tmp_path, node("a"), job)).stderr
 
 

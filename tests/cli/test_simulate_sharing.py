@@ -47,14 +47,14 @@ def _simulated(folder: Path, weights: dict[str, int], pods: int, *options: str) 
 
 
 def test_each_namespace_gets_its_share_and_every_run_is_the_same(tmp_path: Path) -> None:
-    one = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
-    assert {name: it["placed"] for name, it in one["namespaces"].items()} == {"app": 4, "batch": 6}
-    assert one["namespaces"]["batch"]["mean"]["cpu"] == pytest.approx(0.6, abs=0.01)
+    first = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
+    assert {name: namespace["placed"] for name, namespace in first["namespaces"].items()} == {"app": 4, "batch": 6}
+    assert first["namespaces"]["batch"]["mean"]["cpu"] == pytest.approx(0.6, abs=0.01)
     again = _simulated(tmp_path, {"app": 4, "batch": 6}, 30, "--arbitrator", "--until", "30m")
-    assert again["digest"] == one["digest"]
+    assert again["digest"] == first["digest"]
 
 
 def test_what_one_does_not_use_the_other_gets(tmp_path: Path) -> None:
-    told = _simulated(tmp_path, {"app": 4, "batch": 6}, 10, "--arbitrator")
-    assert {name: it["placed"] for name, it in told["namespaces"].items()} == {"app": 10, "batch": 10}
-    assert told["seconds"] < 7210  # no processor was idle while somebody waited, but for a cycle or two
+    result = _simulated(tmp_path, {"app": 4, "batch": 6}, 10, "--arbitrator")
+    assert {name: namespace["placed"] for name, namespace in result["namespaces"].items()} == {"app": 10, "batch": 10}
+    assert result["seconds"] < 7210  # no processor was idle while somebody waited, but for a cycle or two

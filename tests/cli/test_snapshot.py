@@ -41,16 +41,16 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def test_what_was_saved_is_restored_under_revisions_that_nobody_knows(data_dir: Path, tmp_path: Path) -> None:
-    file, other = tmp_path / "s.db", tmp_path / "other"
+    file, target = tmp_path / "s.db", tmp_path / "other"
     saved = asked("save", file, "--data-dir", data_dir)
     assert (saved.exit_code, saved.output) == (0, f"Saved 20 objects at revision 20 to {file}.\n")
     assert oct(file.stat().st_mode & 0o777) == "0o600"
     assert asked("check", file).output == f"{file} is whole: 20 objects at revision 20.\n"
-    restored = asked("restore", file, "--data-dir", other)
-    assert restored.output.startswith(f"Restored 20 objects at revision 20 into {other}. Start it with: fairlead up")
+    restored = asked("restore", file, "--data-dir", target)
+    assert restored.output.startswith(f"Restored 20 objects at revision 20 into {target}. Start it with: fairlead up")
 
     async def opened() -> tuple[list[StoreChange], int]:
-        store, delivered = SQLiteStore(database_in(other)), list[StoreChange]()
+        store, delivered = SQLiteStore(database_in(target)), list[StoreChange]()
         await store.open(delivered.extend)
         record = await store.put("/pods/n/new", value(), 0)
         await store.close()
@@ -59,9 +59,9 @@ def test_what_was_saved_is_restored_under_revisions_that_nobody_knows(data_dir: 
     delivered, revision = asyncio.run(opened())
     before = database.load(database_in(data_dir))
     assert before is not None
-    assert {one.key: one.record for one in delivered} == before.objects
+    assert {change.key: change.record for change in delivered} == before.objects
     assert revision > snapshot.REVISIONS_AHEAD
-    assert {one.name for one in tmp_path.iterdir()} == {"data", "other", "s.db"}  # nothing is left behind
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "other", "s.db"}  # nothing is left behind
 
 
 def test_nothing_is_overwritten(data_dir: Path, tmp_path: Path) -> None:

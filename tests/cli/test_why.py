@@ -42,9 +42,9 @@ def dump(tmp_path: Path) -> Path:
         pod_obj("going"),
         pod_obj("claims", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "missed"}}]),
     ]
-    next(one for one in pods if one["metadata"]["name"] == "going")["metadata"] |= GOING
+    next(pod for pod in pods if pod["metadata"]["name"] == "going")["metadata"] |= GOING
     objects = [of_kind("Namespace", {"metadata": {"name": "default"}})]
-    objects += [of_kind("Node", one) for one in nodes] + [of_kind("Pod", one) for one in pods]
+    objects += [of_kind("Node", obj) for obj in nodes] + [of_kind("Pod", obj) for obj in pods]
     file = tmp_path / "dump.yaml"
     file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": objects}))
     return file
@@ -57,19 +57,19 @@ def asked(dump: Path, pod: str, *options: str) -> str:
 
 
 def test_each_group_of_nodes_says_what_refuses_and_what_would_help(dump: Path) -> None:
-    told = asked(dump, "w")
-    assert told.startswith(
+    output = asked(dump, "w")
+    assert output.startswith(
         "default/w waits: 0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were"
     )
-    assert "2 nodes  n1, n4\n    NodeResourcesFit: Insufficient cpu\n" in told
-    assert "would help: cpu: wants 2, at most 1 of 8 free" in told
-    assert "would help: kubectl uncordon n2" in told
-    assert "would help: a toleration for gpu=true:NoSchedule" in told
+    assert "2 nodes  n1, n4\n    NodeResourcesFit: Insufficient cpu\n" in output
+    assert "would help: cpu: wants 2, at most 1 of 8 free" in output
+    assert "would help: kubectl uncordon n2" in output
+    assert "would help: a toleration for gpu=true:NoSchedule" in output
 
 
 def test_what_lets_a_pod_go_nowhere_is_said_of_all_nodes(dump: Path) -> None:
-    told = asked(dump, "claims")
-    assert '4 nodes  n1, n2, n3, n4\n    VolumeBinding: persistentvolumeclaim "missed" not found\n' in told + "\n"
+    output = asked(dump, "claims")
+    assert '4 nodes  n1, n2, n3, n4\n    VolumeBinding: persistentvolumeclaim "missed" not found\n' in output + "\n"
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ def test_a_claim_without_volume_says_what_it_waits_for(
 
 
 def test_a_placed_pod_says_how_the_scores_came_about(dump: Path) -> None:
-    told = json.loads(asked(dump, "b", "-o", "json"))
-    assert told["headline"] == "default/b is on n4"
-    (only,) = told["scored"]
+    explanation = json.loads(asked(dump, "b", "-o", "json"))
+    assert explanation["headline"] == "default/b is on n4"
+    (only,) = explanation["scored"]
     assert only["node"] == "n4" and only["total"] == sum(only["scores"].values())
     assert set(only["scores"]) == {"TaintToleration", "NodeResourcesFit", "NodeResourcesBalancedAllocation"}
 
 
 def test_an_important_pod_says_whom_it_may_drive_away(dump: Path) -> None:
-    told = asked(dump, "important")
-    assert "preemption: it may drive away default/" in told
+    output = asked(dump, "important")
+    assert "preemption: it may drive away default/" in output
 
 
 def test_a_pod_that_is_not_tried_says_why(dump: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_pod_is_named_as_kubectl_prints_it(dump: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["a/b/c"], "'a/b/c' is no pod: say NAME, pod/NAME or NAMESPACE/NAME"),
         (["/w"], "'/w' is no pod"),
@@ -156,6 +156,6 @@ def test_a_pod_is_named_as_kubectl_prints_it(dump: Path, name: str) -> None:
         (["shop/w", "-n", "default"], "'shop/w' is in namespace shop, and --namespace says default"),
     ],
 )
-def test_other_names_are_refused(dump: Path, options: list[str], said: str) -> None:
+def test_other_names_are_refused(dump: Path, options: list[str], message: str) -> None:
     done = CliRunner().invoke(main, ["why", "--dump", str(dump), *options])
-    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert (done.exit_code, message in done.output) == (2, True), done.output

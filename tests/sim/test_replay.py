@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.objects import Obj
-from fairlead.cli.simulate import Progress, replay, run_seconds
+from fairlead.cli.simulate import ReplayProgress, replay, run_seconds
 from fairlead.compose import Settings
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
@@ -23,7 +23,7 @@ TRACE = SHARED / "data" / "openb"
 def simulated(nodes: int, arrivals: list[Arrival], limit: float | None = None, seed: int = 1) -> Obj:
     rng.seed(seed)
     settings = Settings(nodes=tuple(uniform(nodes, NodeShape("2", "4Gi"))))
-    return run_virtual(replay(settings, arrivals, limit, Progress(len(arrivals), is_quiet=True)))
+    return run_virtual(replay(settings, arrivals, limit, ReplayProgress(len(arrivals), is_quiet=True)))
 
 
 def job(name: str, at: float, lifetime: float, cpu: str = "1") -> Arrival:
@@ -91,7 +91,7 @@ def test_the_production_trace_replays_with_the_same_digest_every_time() -> None:
         rng.seed(1)
         settings = Settings(nodes=tuple(read_nodes(Path(TRACE, "openb_node_list_all_node.csv"))))
         arrivals = read_pods(Path(TRACE, "openb_pod_list_default.csv"))[:1500]
-        return run_virtual(replay(settings, arrivals, None, Progress(0, is_quiet=True)))
+        return run_virtual(replay(settings, arrivals, None, ReplayProgress(0, is_quiet=True)))
 
     first, second = run(), run()
     assert first["placed"] == 1500

@@ -19,8 +19,8 @@ from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check, listening
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
-from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
+from fairlead.cli.standalone import access_of, candidate, serve
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
@@ -33,8 +33,8 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
-    """Where others may ask, and how they find out who leads."""
+class ListenerOptions:
+    """The options of the listener, and of the Service that points to the leader."""
 
     address: ListenAddress
     tls: Tls | None
@@ -99,7 +99,7 @@ def arbitrator(
 
 
 def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> Tls | None:
-    """Raises WrongUsage for half of it, OSError for files that cannot be used."""
+    """Raises WrongUsage if an option is missing, OSError for files that cannot be used."""
     if certificate is None or key is None:
         if certificate or key or client_ca:
             raise WrongUsage("--tls-cert-file and --tls-private-key-file go together, and --client-ca-file with them")
@@ -109,8 +109,8 @@ def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> 
     return tls
 
 
-def _listener(listen: str | None, tls: Tls | None, service: str | None, own_address: str) -> Listener | None:
-    """Raises WrongUsage or ValueError for what makes no sense."""
+def _listener(listen: str | None, tls: Tls | None, service: str | None, own_address: str) -> ListenerOptions | None:
+    """Raises WrongUsage or ValueError for options that cannot work."""
     if listen is None:
         if tls or service:
             raise WrongUsage("--tls-cert-file and --extender-service say nothing without --listen")
@@ -118,15 +118,15 @@ def _listener(listen: str | None, tls: Tls | None, service: str | None, own_addr
     address = ListenAddress.parse(listen)
     check(address, tls)
     if service is None:
-        return Listener(address, tls)
+        return ListenerOptions(address, tls)
     namespace, _, name = service.partition("/")
     if not namespace or not name or not own_address:
         raise WrongUsage("--extender-service wants NAMESPACE/NAME, and our own address: --pod-ip")
     ipaddress.ip_address(own_address)
-    return Listener(address, tls, (namespace, name), own_address)
+    return ListenerOptions(address, tls, (namespace, name), own_address)
 
 
-async def _run(access: Access, terms: Terms | None, listener: Listener | None) -> None:
+async def _run(access: Access, terms: Terms | None, listener: ListenerOptions | None) -> None:
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
         election = candidate(api, terms) if terms else None
         may_act = election.is_leading if election else always
@@ -149,19 +149,19 @@ async def _run(access: Access, terms: Terms | None, listener: Listener | None) -
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")
             await serve(work, election)
-            for one in beside:
-                one.cancel()
+            for task in beside:
+                task.cancel()
 
 
 def _divided(state: ListenerState, grants: GrantTable) -> None:
-    """From now on it can be said who may start; schedulers wait for the answers."""
+    """After the first cycle: the extender can answer which pods may start."""
     if state.grants is None:
         keep_started()
         state.grants = grants
 
 
-async def _answer(api: Api, informers: Informers, listener: Listener, state: ListenerState) -> None:
-    """Followers answer too: webhooks are called all the time."""
+async def _answer(api: Api, informers: Informers, listener: ListenerOptions, state: ListenerState) -> None:
+    """Serve requests, as a follower too: the API server calls webhooks of any replica."""
     async with listening(listener.address, listener.tls, state):
         state.arbitrators = frozenset({await own_name(api)})
         state.context = await review_context(api, informers)

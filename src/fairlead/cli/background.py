@@ -1,7 +1,7 @@
-"""`fairlead up --detach`: the same command once more, in a session of its own, while this one waits until it is ready.
+"""`fairlead up --detach`: starts the same command again in a session of its own, and waits until it is ready.
 
-The child does not know that it was detached by anything but a variable of its environment; what it says goes to a log
-in its data directory, and what it said until it was ready is what the parent prints.
+An environment variable tells the child that it is detached. Its output goes to a log in its data directory; the parent
+prints what is in the log when the child is ready.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _DETACHED: Final = "FAIRLEAD_DETACHED"
 
 
 def is_detached() -> bool:
-    """Whether this process is the one in the background."""
+    """Whether this process is the detached child."""
     return _DETACHED in os.environ
 
 
 def detach(cluster: LocalCluster, seconds: float, *, reads_input: bool) -> None:
-    """Run this command in the background and wait at most so long until its cluster is ready; 0 does not wait."""
+    """Run this command in the background and wait until its cluster is ready, at most `seconds`; 0 does not wait."""
     stop = f"fairlead down {cluster.option}".rstrip()
     if pid := cluster.pid():
         raise Failure(f"{cluster.title} runs already (process {pid}). Stop it with: {stop}")
     cluster.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with cluster.log.open("ab") as log:  # not to be overwritten by another one that is being started here
+    with cluster.log.open("ab") as log:  # append: another child that starts here at the same time must not overwrite it
         log.truncate(0)
         child = subprocess.Popen(
             [sys.executable, "-m", "fairlead", *sys.argv[1:]],
@@ -54,11 +54,11 @@ def detach(cluster: LocalCluster, seconds: float, *, reads_input: bool) -> None:
     except KeyboardInterrupt:
         child.terminate()
         raise SystemExit(128 + signal.SIGINT) from None
-    said = cluster.log.read_text(errors="replace").rstrip()
+    output = cluster.log.read_text(errors="replace").rstrip()
     if child.returncode is not None:
-        click.echo(said or f"Error: it ended at once, with exit code {child.returncode}", err=True)
+        click.echo(output or f"Error: it ended at once, with exit code {child.returncode}", err=True)
         raise SystemExit(child.returncode or 1)
     if not arrived:
         raise Failure(f"not ready after {seconds:g} s, and still starting. What it says is in {cluster.log}")
-    if said:
-        click.echo(f"{said}\nIn the background (process {child.pid}). Stop it with: {stop}")
+    if output:
+        click.echo(f"{output}\nIn the background (process {child.pid}). Stop it with: {stop}")

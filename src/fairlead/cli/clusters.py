@@ -1,8 +1,8 @@
 """The clusters of this machine: where each keeps its data, whether it runs, and how to reach it.
 
-`fairlead up` holds a lock on its data directory for as long as it lives, with its process id in it; once it is ready it
-leaves a record beside it. So the other commands need no registry and no daemon: the lock says whether a cluster runs,
-however the last one ended, and the record says how to reach it.
+`fairlead up` holds a lock file with its process id in its data directory, and writes a record beside it once it is
+ready. So the other commands need no registry and no daemon: the lock says whether a cluster runs, however the last one
+ended, and the record says how to reach it.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from fairlead.store import directory
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_DATA_DIR: Final = Path(".fairlead")
-#: The context of a cluster without a name, and how that of a named one begins.
+#: The context of a cluster without a name, and the prefix of a named cluster's.
 CONTEXT: Final = "fairlead"
 POLL_SECONDS: Final = 0.05
-#: How long a process may have the lock before its id is in it.
+#: How long a process may hold the lock before it has written its id.
 _START_SECONDS: Final = 2.0
 
 
-class Record(msgspec.Struct, frozen=True):
-    """What a cluster leaves in its data directory when it is ready."""
+class ClusterRecord(msgspec.Struct, frozen=True):
+    """The record that a cluster writes into its data directory when it is ready."""
 
     pid: int
     address: str
-    kubeconfig: str  # the one that it was told to write, which others may share
+    kubeconfig: str  # the file of --kubeconfig, which other clusters may share
     context: str
 
 
@@ -50,7 +50,7 @@ class LocalCluster:
     """A cluster of this machine, running or not."""
 
     data_dir: Path
-    name: str = ""  # empty: known by its directory alone
+    name: str = ""  # empty: identified by its directory
 
     @property
     def context(self) -> str:
@@ -58,12 +58,12 @@ class LocalCluster:
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Its name in messages."""
         return self.name or str(self.data_dir)
 
     @property
     def option(self) -> str:
-        """The option that names it, for what a person is told to type; empty for the cluster of this directory."""
+        """The option that selects it, for commands in messages; empty for the cluster of this directory."""
         if self.name:
             return f"--name {self.name}"
         return f"--data-dir {self.data_dir}" if self.data_dir != DEFAULT_DATA_DIR else ""
@@ -78,12 +78,12 @@ class LocalCluster:
 
     @property
     def log(self) -> Path:
-        """What a cluster in the background says."""
+        """The log of a cluster in the background."""
         return directory.log_in(self.data_dir)
 
     @property
     def kubeconfig(self) -> Path:
-        """The one that leads to this cluster and to no other."""
+        """The kubeconfig of this cluster alone."""
         return directory.kubeconfig_in(self.data_dir)
 
     @property
@@ -106,25 +106,25 @@ class LocalCluster:
             os.close(lock)
         return None
 
-    def record(self) -> Record | None:
-        """What the last process that was ready left; None if there was none."""
+    def record(self) -> ClusterRecord | None:
+        """The record of the last process that became ready; None if there was none."""
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=Record)
+            return msgspec.json.decode(self._record.read_bytes(), type=ClusterRecord)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
-    def ready(self) -> Record | None:
-        """How to reach it, if it runs and is ready."""
+    def ready(self) -> ClusterRecord | None:
+        """Its record, if it runs and is ready."""
         pid, record = self.pid(), self.record()
         return record if record is not None and record.pid == pid else None
 
     def keep_record(self, address: str, kubeconfig: Path) -> None:
-        """Say that this process is ready."""
-        record = Record(os.getpid(), address, str(kubeconfig.absolute()), self.context)
+        """Write the record: this process is ready."""
+        record = ClusterRecord(os.getpid(), address, str(kubeconfig.absolute()), self.context)
         write_private(self._record, msgspec.json.encode(record))
 
     def stop(self, seconds: float) -> bool:
-        """End it and wait until it has ended; False if nothing ran. Raises Failure if it does not end in time."""
+        """Stop it and wait until it has ended; False if it did not run. Raises Failure if it does not end in time."""
         pid = self.pid()
         if pid is None:
             return False
@@ -148,24 +148,24 @@ class LocalCluster:
 
 
 def _number(text: bytes) -> int:
-    if not text.isdigit() or int(text) < 2:  # signals to 0, 1 and negative numbers reach others
+    if not text.isdigit() or int(text) < 2:  # signals to 0, 1 and negative numbers reach other processes
         raise Failure(f"the lock is held by something else than fairlead: {text!r} is no process id")
     return int(text)
 
 
-def _forget(path: Path, record: Record) -> None:
-    """Take the cluster out of a kubeconfig, unless its context leads elsewhere by now."""
+def _forget(path: Path, record: ClusterRecord) -> None:
+    """Remove the cluster from a kubeconfig, unless its context has another server by now."""
     try:
         if kubeconfigs.load(path, record.context).server != record.address:
             return
         rest = kubeconfigs.without(kubeconfigs.read(path), record.context)
     except (OSError, ValueError):
-        return  # it is not there any more, or somebody made something else of it
+        return  # the file is gone, or is no kubeconfig any more
     write_private(path.resolve(), kubeconfigs.dump(rest).encode())
 
 
 def until(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something holds, at most that long; whether it did."""
+    """Wait until the condition holds, at most `seconds`; returns whether it does."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -175,7 +175,7 @@ def until(holds: Callable[[], bool], seconds: float) -> bool:
 
 
 def which_cluster(command: Command) -> Command:
-    """The options that name a cluster of this machine."""
+    """Adds the options that select a cluster of this machine."""
     for option in (
         click.option(
             "--data-dir",
@@ -189,7 +189,7 @@ def which_cluster(command: Command) -> Command:
 
 
 def chosen(data_dir: Path | None, name: str | None) -> LocalCluster:
-    """The cluster that those options name. Raises WrongUsage if they make no sense."""
+    """The cluster that those options select. Raises WrongUsage if they contradict each other."""
     if name is None:
         return LocalCluster(data_dir or DEFAULT_DATA_DIR)
     if data_dir is not None:
@@ -200,19 +200,19 @@ def chosen(data_dir: Path | None, name: str | None) -> LocalCluster:
 
 
 def home() -> Path:
-    """Where named clusters live."""
+    """The folder of named clusters."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fairlead"
 
 
 def known() -> list[LocalCluster]:
-    """The cluster of this directory and those with names."""
+    """The cluster of this directory and all named ones."""
     here = LocalCluster(DEFAULT_DATA_DIR)
     named = [LocalCluster(folder, folder.name) for folder in sorted(home().glob("*"))]
     return [cluster for cluster in (here, *named) if cluster.exists]
 
 
-def running(cluster: LocalCluster) -> Record:
-    """How to reach a cluster; Failure if it does not run."""
+def running(cluster: LocalCluster) -> ClusterRecord:
+    """The record of a cluster that is ready; raises Failure otherwise."""
     if (record := cluster.ready()) is None:
         state = "is starting" if cluster.pid() else "is not running"
         raise Failure(f"{cluster.title} {state}. Start it with: {start_command(cluster)}")
@@ -220,5 +220,5 @@ def running(cluster: LocalCluster) -> Record:
 
 
 def start_command(cluster: LocalCluster) -> str:
-    """What to type to start it."""
+    """The command that starts it."""
     return f"fairlead up {cluster.option}".rstrip()

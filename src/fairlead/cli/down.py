@@ -9,7 +9,7 @@ import click
 from fairlead.cli.clusters import chosen, which_cluster
 from fairlead.cli.failures import explained, parsing
 
-#: A cluster that is told to stop has ended within five seconds, whatever it does.
+#: A cluster ends within five seconds of a stop signal, by force if need be.
 STOP_SECONDS = 10.0
 
 
@@ -30,7 +30,7 @@ def down(data_dir: Path | None, name: str | None, delete: bool) -> None:
         existed = cluster.exists
         if delete and existed:
             cluster.delete()
-    told = [f"{cluster.title} stopped."] if stopped else [f"{cluster.title} was not running."]
+    sentences = [f"{cluster.title} stopped."] if stopped else [f"{cluster.title} was not running."]
     if existed:
-        told.append("Its data is removed." if delete else f"Its data stays in {cluster.data_dir}.")
-    click.echo(" ".join(told))
+        sentences.append("Its data is removed." if delete else f"Its data stays in {cluster.data_dir}.")
+    click.echo(" ".join(sentences))

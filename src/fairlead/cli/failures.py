@@ -1,4 +1,4 @@
-"""Failures a person can do something about: one sentence that says what is wrong and what to do, no traceback."""
+"""Failures that a user can act on: one sentence that says what is wrong and what to do, without a traceback."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from fairlead.store.base import StoreUnavailable
 from fairlead.store.database import Damaged, WrongFormat
 from fairlead.store.directory import DataDirInUse
 
-#: How long somebody at a terminal waits for a server that is not there.
+#: How long a command waits for a server that does not answer.
 ANSWER_SECONDS: Final = 3.0
 
 
 class Failure(click.ClickException):
-    """It did not work."""
+    """The command failed (exit code 1)."""
 
 
 class WrongUsage(Failure):
-    """It cannot work, asked for like this."""
+    """The command cannot work with these options or files (exit code 2)."""
 
     exit_code = 2
 
 
 @contextmanager
 def parsing() -> Iterator[None]:
-    """While options and files are read: whatever is wrong with them is the user's to change."""
+    """While options and files are read: every OSError and ValueError is wrong usage."""
     try:
         yield
     except OSError as error:
@@ -48,10 +48,9 @@ def parsing() -> Iterator[None]:
 
 @contextmanager
 def explained(dumps: Sequence[Path] = (), ports: Mapping[str, int | None] | None = None) -> Iterator[None]:
-    """While a cluster runs: turn the failures that users meet into sentences.
+    """While a cluster runs: turns known exceptions into sentences. Any other is a bug, and keeps its traceback.
 
-    `dumps` are what was imported, `ports` what was asked for by which option. What is not known here is a bug, and
-    keeps its traceback.
+    `dumps` are the imported files, `ports` the requested ports by option.
     """
     try:
         yield
@@ -101,7 +100,7 @@ def _explanation(error: BaseException, dumps: Sequence[Path], ports: Mapping[str
 
 
 def _about_port(error: OSError, ports: Mapping[str, int | None]) -> str:
-    """Which port cannot be had; the error itself does not say."""
+    """Which port is taken or forbidden: the exception does not say."""
     if error.filename is not None or error.errno not in (errno.EADDRINUSE, errno.EACCES):
         return ""
     why = "is taken" if error.errno == errno.EADDRINUSE else "is not allowed to this user"

@@ -1,4 +1,6 @@
-"""What the commands read: node lists, pod lists, dumps of clusters. ValueError says which file and object is wrong."""
+"""Files that the commands read: node lists, pod lists, dumps of clusters. A ValueError names the file and the
+object.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from fairlead.sim import manifests, openb
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
 
-#: How many nodes there are if nobody says.
+#: The default number of nodes.
 NODES = 3
-#: How many kinds of a dump are told by name.
-_TOLD = 6
+#: How many kinds of a dump are listed by name.
+_LISTED = 6
 
 
 def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, shape: NodeShape) -> list[Obj]:
-    """The nodes of a file, those of a dump, or `count` nodes of one shape. ValueError if two of them are asked for."""
+    """The nodes of a file, those of a dump, or `count` nodes of one shape. ValueError if two of these are given."""
     if path is None:
         nodes = [obj for obj in imported if obj["kind"] == "Node"]
         if nodes and count is not None:
@@ -43,7 +45,7 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, 
 
 
 def arrivals(path: Path) -> list[Arrival]:
-    """The pods of a file and when they come; those of a manifest come at once."""
+    """The pods of a file and when they are created; those of a manifest all at once."""
     if path.suffix == ".csv":
         return openb.read_pods(path)
     pods = [manifests.portable(obj) for obj in manifests.read(path)]
@@ -58,14 +60,14 @@ def arrivals(path: Path) -> list[Arrival]:
 
 
 def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
-    """Every object of the dumps, without what belonged to their cluster."""
+    """Every object of the dumps, without the fields that belong to their old cluster."""
     for path in paths:
         for obj in manifests.read(path):
             yield manifests.portable(obj)
 
 
 def restored(found: Restored) -> list[str]:
-    """What came of the dumps, for people: what was loaded, and what was not."""
+    """The result of an import in lines of text: what was loaded, and what was skipped."""
     if not found.stored and not found.skipped:
         return []
     lines = [f"loaded {_counts(found.stored)}" if found.stored else "loaded nothing"]
@@ -75,15 +77,15 @@ def restored(found: Restored) -> list[str]:
 
 
 def _counts(kinds: Counter[str]) -> str:
-    """The most frequent kinds by name, and how many objects of others there are."""
-    told = [f"{count:,} {kind}" for kind, count in kinds.most_common(_TOLD)]
-    if others := kinds.total() - sum(count for _, count in kinds.most_common(_TOLD)):
-        told.append(f"{others:,} others")
-    return ", ".join(told)
+    """The most frequent kinds by name, and the number of other objects."""
+    parts = [f"{count:,} {kind}" for kind, count in kinds.most_common(_LISTED)]
+    if rest := kinds.total() - sum(count for _, count in kinds.most_common(_LISTED)):
+        parts.append(f"{rest:,} others")
+    return ", ".join(parts)
 
 
 def _check(path: Path, objects: Iterable[Obj]) -> None:
-    """Raises ValueError for an object that the server would not take."""
+    """Raises ValueError for an object that the server would refuse."""
     catalogue = builtin_catalogue()
     for obj in objects:
         known = copied(obj)
@@ -107,7 +109,7 @@ def _check_names(path: Path, nodes: Iterable[Obj]) -> None:
 
 
 def scheduling(file: Path | None) -> Configuration | None:
-    """What a KubeSchedulerConfiguration says. Raises ValueError for one that says something wrong."""
+    """Reads a KubeSchedulerConfiguration. Raises ValueError if it is invalid."""
     if file is None:
         return None
     try:

@@ -11,8 +11,8 @@ import click
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.runtime.memory import collect_seldom
 
-#: In the order of the help. Each is a function of that name in `fairlead.cli.NAME`, imported when it is called: a
-#: command should not wait for the libraries of the others.
+#: In the order of the help. Each is a function of that name in `fairlead.cli.NAME`. It is imported when it is called,
+#: so that a command does not load the libraries of the others.
 COMMANDS: Final[Mapping[str, str]] = {
     "up": "a cluster on this machine, for kubectl and every Kubernetes client",
     "status": "whether a cluster of this machine runs, and how to reach it",

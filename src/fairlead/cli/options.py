@@ -1,4 +1,4 @@
-"""Options that several commands share: which nodes there are, and what is there to begin with."""
+"""Options that several commands share: the nodes, and what the cluster contains at the start."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import click
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from fairlead.cli.alone import access_of, candidate, serve
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
+from fairlead.cli.standalone import access_of, candidate, serve
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
@@ -64,12 +64,14 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with parsing():
         configuration = scheduling(config) or configurations.load()
-        said = configuration.settings
-        file = kubeconfig or (Path(said.client_connection.kubeconfig) if said.client_connection.kubeconfig else None)
+        settings = configuration.settings
+        file = kubeconfig or (
+            Path(settings.client_connection.kubeconfig) if settings.client_connection.kubeconfig else None
+        )
         access = access_of(file, context)
         terms = None
-        if said.leader_election.leader_elect if leader_elect is None else leader_elect:
-            terms = _terms(said.leader_election)
+        if settings.leader_election.leader_elect if leader_elect is None else leader_elect:
+            terms = _terms(settings.leader_election)
     with explained(ports={"--port": port}):
         try:
             run(_serve(access, configuration, terms, port))
@@ -77,13 +79,13 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
             raise Failure(f"leader election lost: {lost.exceptions[0]}") from None
 
 
-def _terms(said: LeaderElectionConfig) -> Terms:
+def _terms(settings: LeaderElectionConfig) -> Terms:
     return Terms(
-        said.resource_name,
-        said.resource_namespace,
-        non_negative_seconds(said.lease_duration),
-        non_negative_seconds(said.renew_deadline),
-        non_negative_seconds(said.retry_period),
+        settings.resource_name,
+        settings.resource_namespace,
+        non_negative_seconds(settings.lease_duration),
+        non_negative_seconds(settings.renew_deadline),
+        non_negative_seconds(settings.retry_period),
     )
 
 
@@ -110,7 +112,7 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
 
 
 async def _listen(port: int, metrics: Metrics) -> web.AppRunner:
-    """Tell who asks on this machine how the scheduler is."""
+    """Serve health checks and metrics on loopback."""
 
     async def healthy(_: web.Request) -> web.Response:
         return web.Response(text="ok")

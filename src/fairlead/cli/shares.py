@@ -21,8 +21,8 @@ from fairlead.arbitrator.objects import (
     Consumer,
     ConsumerGroup,
 )
-from fairlead.cli.alone import access_of
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
+from fairlead.cli.standalone import access_of
 from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
@@ -32,8 +32,8 @@ _COLUMNS = ("CONSUMER", "WEIGHT", "RESERVED", "DESERVED", "GRANTED", "USED", "SH
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A group, or a namespace and what it has of one resource."""
+class ShareRow:
+    """One line of the output: a group, or a namespace and its amounts of one resource."""
 
     consumer: str
     kind: str
@@ -44,7 +44,7 @@ class Row:
     deserved: str | None = None
     granted: str | None = None
     used: str | None = None
-    #: Of the cluster, of whatever it has most of: from 0 to 1.
+    #: The dominant share of the cluster, from 0 to 1, without the weight.
     share: float | None = None
     why: str = ""
 
@@ -89,7 +89,7 @@ def shares(kubeconfig: Path | None, context: str, resource: str, output: str) ->
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-async def _rows(access: Access, resource: str) -> list[Row]:
+async def _rows(access: Access, resource: str) -> list[ShareRow]:
     async with HttpApi(access, user_agent="fairlead-shares", connect_seconds=ANSWER_SECONDS) as api:
         try:
             consumers = [item.view(Consumer) for item in (await api.list(CONSUMERS)).items]
@@ -102,19 +102,19 @@ async def _rows(access: Access, resource: str) -> list[Row]:
 
 def rows(
     consumers: Iterable[Consumer], groups: Iterable[ConsumerGroup], allocations: Iterable[Allocation], resource: str
-) -> list[Row]:
+) -> list[ShareRow]:
     """Raises WrongUsage for a resource that nobody divides."""
     known = {group.metadata.name: group for group in groups}
-    told = {allocation.metadata.namespace: allocation for allocation in allocations}
-    _check(resource, told.values())
-    of_group: dict[str, list[Row]] = {name: [] for name in ("", *sorted(known))}
+    allocation_of = {allocation.metadata.namespace: allocation for allocation in allocations}
+    _check(resource, allocation_of.values())
+    of_group: dict[str, list[ShareRow]] = {name: [] for name in ("", *sorted(known))}
     for consumer in consumers:
         parent = consumer.spec.parent if consumer.spec.parent in known else ""
-        of_group[parent].append(_row(consumer, parent, told.get(consumer.metadata.namespace), resource))
-    found: list[Row] = []
+        of_group[parent].append(_row(consumer, parent, allocation_of.get(consumer.metadata.namespace), resource))
+    found: list[ShareRow] = []
     for parent, members in of_group.items():
         if parent:
-            found.append(Row(parent, CONSUMER_GROUPS.kind, known[parent].spec.weight))
+            found.append(ShareRow(parent, CONSUMER_GROUPS.kind, known[parent].spec.weight))
         found += sorted(members, key=lambda member: (-(member.share or 0.0), member.consumer))
     return found
 
@@ -125,19 +125,19 @@ def _check(resource: str, allocations: Iterable[Allocation]) -> None:
         raise WrongUsage(f"nobody divides {resource!r} here: --resource is one of {', '.join(sorted(divided))}")
 
 
-def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resource: str) -> Row:
+def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resource: str) -> ShareRow:
     spec, name = consumer.spec, consumer.metadata.namespace
     reserved = _amount(spec.reserved, resource)
     if allocation is None:
         why = "not looked at yet"
-        return Row(name, CONSUMERS.kind, spec.weight, parent, spec.unlimited, reserved, why=why)
+        return ShareRow(name, CONSUMERS.kind, spec.weight, parent, spec.unlimited, reserved, why=why)
     status = allocation.status
-    # what the arbitrator compares is divided by the weight; nobody compares those that weigh nothing
+    # undo the division by the weight; a weight of 0 has no dominant share
     share = float(status.dominant_share or 0) * spec.weight if spec.weight else None
     deserved, granted, used = (
         _amount(amounts, resource) or "0" for amounts in (status.deserved, status.granted, status.used)
     )
-    return Row(
+    return ShareRow(
         name,
         CONSUMERS.kind,
         spec.weight,
@@ -153,7 +153,7 @@ def _row(consumer: Consumer, parent: str, allocation: Allocation | None, resourc
 
 
 def _why(status: AllocationStatus) -> str:
-    """What keeps it from more, or what will be taken back."""
+    """What limits it, or what will be taken back."""
     if status.overused_since:
         return _why_overused(status)
     futile = [
@@ -186,7 +186,7 @@ def _why_overused(status: AllocationStatus) -> str:
 
 
 def _amount(amounts: Mapping[str, str | int] | None, resource: str) -> str | None:
-    """By whichever name: `requests.cpu`, `limits.cpu` or `cpu`."""
+    """The amount under any of the names `requests.cpu`, `limits.cpu` or `cpu`."""
     return next((str(text) for name, text in (amounts or {}).items() if _bare(name) == _bare(resource)), None)
 
 
@@ -195,5 +195,5 @@ def _of(amounts: Mapping[str, str], name: str) -> Quantity:
 
 
 def _bare(name: str) -> str:
-    """As nodes name it."""
+    """The name of the resource on nodes."""
     return name.removeprefix(REQUESTS).removeprefix(LIMITS)

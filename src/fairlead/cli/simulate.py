@@ -32,8 +32,8 @@ from fairlead.sim.report import Observer
 
 _SECONDS = (86400, 3600, 60, 1)
 _A_DAY = 86400.0
-#: How many of the pods that wait are told to a person.
-_TOLD = 10
+#: How many waiting pods the text output lists.
+_LISTED = 10
 
 
 @click.command(short_help="Replay a workload in virtual time.")
@@ -100,7 +100,9 @@ def simulate(
     try:
         with explained(dumps):
             began_at = latest_date(imported) or DEFAULT_EPOCH
-            summary = run_virtual(replay(settings, coming, limit, Progress(len(coming), is_quiet=quiet)), began_at)
+            summary = run_virtual(
+                replay(settings, coming, limit, ReplayProgress(len(coming), is_quiet=quiet)), began_at
+            )
     except Refused as error:
         raise Failure(str(error)) from None
     summary["seed"] = seed
@@ -115,16 +117,16 @@ def _tell_import(found: Restored) -> None:
         click.echo(f"import: {line}", err=True)
 
 
-class Progress:
-    """Tells a person at a terminal how far the run is, twice a second."""
+class ReplayProgress:
+    """Shows at a terminal how far the run is, twice a second."""
 
     def __init__(self, total: int, *, is_quiet: bool) -> None:
-        self._total, self._told_at = total, 0.0
+        self._total, self._shown_at = total, 0.0
         self._is_shown = not is_quiet and sys.stderr.isatty()
 
     def __call__(self, count: int, at: float) -> None:
-        if self._is_shown and time.perf_counter() - self._told_at > 0.5:
-            self._told_at = time.perf_counter()
+        if self._is_shown and time.perf_counter() - self._shown_at > 0.5:
+            self._shown_at = time.perf_counter()
             click.echo(f"\r{_span(at):>10} · {count:,} of {self._total:,} pods\x1b[K", err=True, nl=False)
 
     def done(self) -> None:
@@ -133,8 +135,8 @@ class Progress:
             click.echo("\r\x1b[K", err=True, nl=False)
 
 
-async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: Progress) -> Obj:
-    """One run, from the first arrival to the end; what came of it."""
+async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: ReplayProgress) -> Obj:
+    """One run, from the first arrival to the end; returns its summary."""
     async with simulation(settings) as (api, informers):
         keep_started()
         observer, endings = Observer(informers), Endings(informers)
@@ -143,9 +145,9 @@ async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | N
             async with asyncio.timeout(limit):
                 await arrive(api, coming, progress)
                 if limit is not None:
-                    await asyncio.Event().wait()  # however quiet it is: a CronJob may be waiting for its hour
+                    await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
                 await endings.settled()
-                end = observer.last_event  # what came after it was only waiting for more
+                end = observer.last_event  # after it nothing happened but waiting
         except TimeoutError:
             pass  # the limit is an end like any other
         progress.done()
@@ -192,15 +194,17 @@ def summary_text(summary: Obj, took: float) -> str:
 
 
 def _waiting(pods: Sequence[Obj]) -> list[str]:
-    """Who waits, for how long, and why; the first of them."""
-    lines = [f"  {_span(pod['seconds']):>10}  {pod['pod']}: {pod['message'] or pod['reason']}" for pod in pods[:_TOLD]]
-    if (more := len(pods) - _TOLD) > 0:
+    """The first waiting pods: for how long, and why."""
+    lines = [
+        f"  {_span(pod['seconds']):>10}  {pod['pod']}: {pod['message'] or pod['reason']}" for pod in pods[:_LISTED]
+    ]
+    if (more := len(pods) - _LISTED) > 0:
         lines.append(f"  {'':>10}  and {more:,} more (all of them with -o json)")
     return lines
 
 
 def _by_namespace(namespaces: Obj) -> list[str]:
-    """What became of each namespace, and which part of the cluster it had on the average."""
+    """The outcome of each namespace, and its mean part of the cluster."""
     lines = [f"  {'namespace':<18} {'placed':>9} {'waiting':>9} {'evicted':>9} {'cpu':>6} {'memory':>7}"]
     for name, summary in namespaces.items():
         mean = summary["mean"]
@@ -212,7 +216,7 @@ def _by_namespace(namespaces: Obj) -> list[str]:
 
 
 def _bars(parts: Sequence[float]) -> str:
-    """A share of the capacity as a bar an eighth of a line high, for each part of the run."""
+    """A bar for each part of the run: the used share of the capacity in eighths of a line."""
     return "".join("▁▂▃▄▅▆▇█"[min(int(part * 8), 7)] for part in parts)
 
 

@@ -44,7 +44,7 @@ def save(file: Path, data_dir: Path | None, name: str | None) -> None:
     cluster = _cluster(data_dir, name)
     with _explained(cluster):
         contents = snapshots.save(database_in(cluster.data_dir), file, is_served=cluster.pid() is not None)
-    click.echo(f"Saved {_told(contents)} to {file}.")
+    click.echo(f"Saved {_summary(contents)} to {file}.")
 
 
 @snapshot.command(short_help="Begin a cluster with a snapshot.")
@@ -59,7 +59,7 @@ def restore(file: Path, data_dir: Path | None, name: str | None) -> None:
     cluster = _cluster(data_dir, name)
     with _explained(cluster):
         contents = snapshots.restore(file, cluster.data_dir)
-    click.echo(f"Restored {_told(contents)} into {cluster.data_dir}. Start it with: {start_command(cluster)}")
+    click.echo(f"Restored {_summary(contents)} into {cluster.data_dir}. Start it with: {start_command(cluster)}")
 
 
 @snapshot.command(short_help="Check a snapshot, or what a cluster has stored.")
@@ -74,7 +74,7 @@ def check(file: Path | None, data_dir: Path | None, name: str | None) -> None:
     path = file or database_in(cluster.data_dir)
     with _explained(cluster):
         contents = snapshots.check(path, is_served=file is None and cluster.pid() is not None)
-    click.echo(f"{path} is whole: {_told(contents)}.")
+    click.echo(f"{path} is whole: {_summary(contents)}.")
 
 
 def _cluster(data_dir: Path | None, name: str | None) -> LocalCluster:
@@ -82,7 +82,7 @@ def _cluster(data_dir: Path | None, name: str | None) -> LocalCluster:
         return chosen(data_dir, name)
 
 
-def _told(contents: Contents) -> str:
+def _summary(contents: Contents) -> str:
     return f"{counted(len(contents.objects), 'object')} at revision {contents.revision}"
 
 

@@ -13,7 +13,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import ListQuery
-from fairlead.cli.clusters import LocalCluster, Record, chosen, known, start_command, until, which_cluster
+from fairlead.cli.clusters import ClusterRecord, LocalCluster, chosen, known, start_command, until, which_cluster
 from fairlead.cli.failures import WrongUsage, parsing
 from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
@@ -24,13 +24,13 @@ STOPPED, STARTING, READY, SILENT = "stopped", "starting", "ready", "not answerin
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
-    """What there is to say of a cluster."""
+class ClusterStatus:
+    """The state of a cluster, for the output."""
 
     cluster: LocalCluster
     state: str
     pid: int | None = None
-    record: Record | None = None
+    record: ClusterRecord | None = None
     nodes: int = 0
     pods: int = 0
 
@@ -49,7 +49,7 @@ class Status:
         }
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The text output."""
         if self.record is None:
             how = "" if self.pid else f" Start it with: {start_command(self.cluster)}"
             return [f"{self.cluster.title} is {self.state}.{how}"]
@@ -64,12 +64,12 @@ class Status:
 
 @click.command(short_help="Whether a cluster of this machine runs, and how to reach it.")
 @which_cluster
-@click.option("--all", "everyone", is_flag=True, help="The cluster of this directory and all that have names.")
+@click.option("--all", "every_cluster", is_flag=True, help="The cluster of this directory and all that have names.")
 @click.option("--wait", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="Wait until it is ready.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_context
 def status(
-    context: click.Context, data_dir: Path | None, name: str | None, everyone: bool, wait: float, output: str
+    context: click.Context, data_dir: Path | None, name: str | None, every_cluster: bool, wait: float, output: str
 ) -> None:
     """Tell whether the cluster in DATA-DIR, or the one of that name, runs and answers. Exits with 0 if it does, with 1
     if it does not.
@@ -81,34 +81,34 @@ def status(
     """
     with parsing():
         cluster = chosen(data_dir, name)
-        if everyone and (data_dir or name or wait):
+        if every_cluster and (data_dir or name or wait):
             raise WrongUsage("--all asks for every cluster: give no other option but -o beside it")
     if wait:
         until(lambda: cluster.ready() is not None, wait)
-    found = [run(_status(name)) for name in (known() if everyone else [cluster])]
+    found = [run(_status(name)) for name in (known() if every_cluster else [cluster])]
     if output == "json":
-        told = [cluster_status.as_obj() for cluster_status in found]
-        click.echo(msgspec.json.encode(told if everyone else told[0]).decode())
+        objs = [cluster_status.as_obj() for cluster_status in found]
+        click.echo(msgspec.json.encode(objs if every_cluster else objs[0]).decode())
     else:
         click.echo("\n".join(line for cluster_status in found for line in cluster_status.lines()))
-    if not everyone and found[0].state != READY:
+    if not every_cluster and found[0].state != READY:
         context.exit(1)
 
 
-async def _status(cluster: LocalCluster) -> Status:
+async def _status(cluster: LocalCluster) -> ClusterStatus:
     pid, record = cluster.pid(), cluster.ready()
     if pid is None:
-        return Status(cluster, STOPPED)
+        return ClusterStatus(cluster, STOPPED)
     if record is None:
-        return Status(cluster, STARTING, pid)
+        return ClusterStatus(cluster, STARTING, pid)
     try:
         async with HttpApi(load(cluster.kubeconfig), user_agent="fairlead-status") as api:
-            return Status(cluster, READY, pid, record, await _count(api, NODES), await _count(api, PODS))
+            return ClusterStatus(cluster, READY, pid, record, await _count(api, NODES), await _count(api, PODS))
     except (OSError, ValueError, ApiError):
-        return Status(cluster, SILENT, pid, record)
+        return ClusterStatus(cluster, SILENT, pid, record)
 
 
 async def _count(api: HttpApi, resource: Resource) -> int:
-    """How many there are, without reading them all."""
+    """The number of objects, without reading them all."""
     listing = await api.list(resource, "", ListQuery(limit=1))
     return len(listing.items) + (listing.remaining or 0)

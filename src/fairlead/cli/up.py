@@ -132,11 +132,11 @@ def up(
         _check(settings)
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
     with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
-        run(_serve(settings, local, _Told(each, imports, is_quiet=quiet)))
+        run(_serve(settings, local, _Greeting(each, imports, is_quiet=quiet)))
 
 
 def _check(settings: Settings) -> None:
-    """What can be told before anything starts."""
+    """Raises for settings that cannot work, before anything starts."""
     if not settings.components:
         raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
     if settings.port and settings.port == settings.http_port:
@@ -160,34 +160,34 @@ def _chosen(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 def _described(asked: int, there: int, each: str) -> str:
-    """How many nodes there really are; what was asked of each holds for all only if no others were there before."""
+    """How many nodes there are. Their size (`each`) is shown only if there were none before: those may differ."""
     if there > asked:
         return f"{counted(there, 'simulated node')} ({there - asked:,} of them were there before)"
     return f"{counted(there, 'simulated node')}{f' ({each})' if each and there else ''}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a person is told when the cluster is ready: the size of its nodes, and what came of the imports."""
+class _Greeting:
+    """What is printed when the cluster is ready: the size of its nodes, and the results of the imports."""
 
     each: str
     imports: Sequence[str]
     is_quiet: bool
 
 
-async def _serve(settings: Settings, local: LocalCluster, told: _Told) -> None:
+async def _serve(settings: Settings, local: LocalCluster, greeting: _Greeting) -> None:
     is_new = settings.data_dir is None or not database_in(settings.data_dir).exists()
     with stop_signals() as stopping:
-        await _serve_until(stopping, settings, local, told, is_new)
+        await _serve_until(stopping, settings, local, greeting, is_new)
 
 
 async def _serve_until(
-    stopping: asyncio.Event, settings: Settings, local: LocalCluster, told: _Told, is_new: bool
+    stopping: asyncio.Event, settings: Settings, local: LocalCluster, greeting: _Greeting, is_new: bool
 ) -> None:
     async with cluster(settings) as running:
         keep_started()
-        if not told.is_quiet:
-            _greet(settings, running, told, is_new)
+        if not greeting.is_quiet:
+            _greet(settings, running, greeting, is_new)
         if settings.data_dir and running.kubeconfig:
             local.keep_record(running.address, running.kubeconfig)
         running.failure.add_done_callback(lambda _: stopping.set())
@@ -195,7 +195,7 @@ async def _serve_until(
         pods, node_count = running.count("pods"), running.count("nodes")
     if running.failure.done():
         running.failure.result()
-    if not told.is_quiet:
+    if not greeting.is_quiet:
         kept = (
             f" {counted(pods, 'pod')}, {counted(node_count, 'node')} kept in {settings.data_dir}"
             if settings.data_dir
@@ -204,14 +204,14 @@ async def _serve_until(
         click.echo(f"Stopped.{kept}")
 
 
-def _greet(settings: Settings, running: Cluster, told: _Told, is_new: bool) -> None:
-    nodes = _described(len(settings.nodes), running.count("nodes"), told.each)
+def _greet(settings: Settings, running: Cluster, greeting: _Greeting, is_new: bool) -> None:
+    nodes = _described(len(settings.nodes), running.count("nodes"), greeting.each)
     where = f"{settings.data_dir} ({'new' if is_new else 'kept from before'})" if settings.data_dir else "in memory"
     config = running.kubeconfig
     lines = [
         f"Fairlead {__version__} · Kubernetes {COMPATIBILITY_VERSION} API · {nodes}",
         f"  data       {where}",
-        *(f"  import     {line}" for line in told.imports),
+        *(f"  import     {line}" for line in greeting.imports),
         f"  kubeconfig {config}      export KUBECONFIG={config.absolute() if config else ''}",
         f"  api        {running.address}      only this machine, only with that kubeconfig",
     ]
@@ -225,7 +225,7 @@ def _greet(settings: Settings, running: Cluster, told: _Told, is_new: bool) -> N
 
 
 def _age_seconds() -> float:
-    """How long this process has lived: what the person who typed the command has waited."""
+    """The age of this process: how long the user has waited."""
     try:
         with Path("/proc/self/stat").open() as stat, Path("/proc/uptime").open() as uptime:
             started = float(stat.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")

@@ -82,10 +82,12 @@ def why(
         access = load(kubeconfig, context) if kubeconfig and not dumps else None
         key = _key(pod, namespace, access.namespace if access else "default")
     with explained(dumps):
-        told = run(_explained(objects, access, configuration, key))
-    if told is None:
+        explanation = run(_explained(objects, access, configuration, key))
+    if explanation is None:
         raise Failure(f'pods "{pod}" not found in namespace {key.partition("/")[0]}')
-    click.echo(msgspec.json.encode(asdict(told)).decode() if output == "json" else "\n".join(_lines(told)))
+    click.echo(
+        msgspec.json.encode(asdict(explanation)).decode() if output == "json" else "\n".join(_lines(explanation))
+    )
 
 
 async def _explained(
@@ -102,15 +104,15 @@ async def _explained(
         listening = asyncio.create_task(informers.run())
         try:
             await _synced(model)
-            told = explain(model, key)
+            explanation = explain(model, key)
             pod = model.pod(key)
-            if told is None or pod is None:
+            if explanation is None or pod is None:
                 return await _gone(api, key)
             about_share = notes(pod, await _allocations(api))
             if about_share and not pod.spec.node_name:
-                told.headline = f"{key} waits for the share of its namespace"
-            told.notes[:0] = about_share
-            return told
+                explanation.headline = f"{key} waits for the share of its namespace"
+            explanation.notes[:0] = about_share
+            return explanation
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
@@ -142,10 +144,10 @@ async def _gone(api: Api, key: str) -> Explanation | None:
     if not found:
         return None
     found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
-    said = [f"{event['reason']}: {event['message']}" for event in found]
-    why = next((text for text in reversed(said) if text.split(":")[0] in _ENDS), "")
+    messages = [f"{event['reason']}: {event['message']}" for event in found]
+    why = next((text for text in reversed(messages) if text.split(":")[0] in _ENDS), "")
     headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")
-    return Explanation(key, headline, notes=[text for text in said[-_NAMED:] if text != why])
+    return Explanation(key, headline, notes=[text for text in messages[-_NAMED:] if text != why])
 
 
 def _key(text: str, namespace: str | None, default: str) -> str:
@@ -171,21 +173,21 @@ async def _cluster(objects: list[Obj], access: Access | None) -> AsyncIterator[A
             yield api
 
 
-def _lines(told: Explanation) -> list[str]:
-    lines = [told.headline]
-    lines += [f"  note: {note}" for note in told.notes]
-    if told.preemption:
-        lines += ["", f"  preemption: {told.preemption}"]
-    for group in told.groups:
+def _lines(explanation: Explanation) -> list[str]:
+    lines = [explanation.headline]
+    lines += [f"  note: {note}" for note in explanation.notes]
+    if explanation.preemption:
+        lines += ["", f"  preemption: {explanation.preemption}"]
+    for group in explanation.groups:
         lines += ["", f"  {counted(len(group.nodes), 'node')}  {_names(group)}"]
         lines.append(f"    {group.plugin}: {', '.join(group.reasons)}")
         if group.helps:
             lines.append(f"    would help: {group.helps}")
-    if told.scored:
-        lines += ["", f"  {counted(len(told.scored), 'node')} would do" + _best(len(told.scored))]
-        for node in told.scored[:_SCORED]:
+    if explanation.scored:
+        lines += ["", f"  {counted(len(explanation.scored), 'node')} would do" + _best(len(explanation.scored))]
+        for node in explanation.scored[:_SCORED]:
             parts = " + ".join(
-                f"{plugin} {score}" for plugin, score in sorted(node.scores.items(), key=lambda it: -it[1])
+                f"{plugin} {score}" for plugin, score in sorted(node.scores.items(), key=lambda item: -item[1])
             )
             lines.append(f"    {node.total:>5}  {node.node:<20} {parts}")
     return lines

@@ -1,4 +1,4 @@
-"""Small words that every command says the same way."""
+"""Wording that all commands share."""
 
 from __future__ import annotations
 

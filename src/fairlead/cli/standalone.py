@@ -1,4 +1,4 @@
-"""What commands share that run one component alone, against any API server."""
+"""Shared by the commands that run one component against any API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairlead.runtime.stopping import stop_signals
 
 
 def access_of(kubeconfig: Path | None, context: str) -> Access:
-    """The cluster that is meant; without a kubeconfig, that of our pod. Raises WrongUsage if there is none."""
+    """The cluster of the kubeconfig; without one, that of our own pod. Raises WrongUsage if there is neither."""
     if kubeconfig is not None:
         return load(kubeconfig, context)
     try:
@@ -27,12 +27,12 @@ def access_of(kubeconfig: Path | None, context: str) -> Access:
 
 
 def candidate(api: Api, terms: Terms) -> Election:
-    """This process, as one of several that could do the work."""
+    """This process as a candidate in the leader election."""
     return Election(api, f"{socket.gethostname()}_{rng.uid()}", terms)
 
 
 async def serve(work: Callable[[], Awaitable[None]], election: Election | None) -> None:
-    """Work until somebody says stop; if there is an election, only while leading.
+    """Work until a stop signal; if there is an election, only while leading.
 
     Raises LostLeadership, or what the work raises.
     """
