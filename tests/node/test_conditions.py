@@ -6,9 +6,9 @@ from fairlead.node.conditions import NodeHealth, node_conditions
 
 
 def test_conditions_of_others_stay_as_and_where_they_are() -> None:
-    other = {"type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated"}
-    conditions, _ = node_conditions([other], NodeHealth(), "2026-01-01T00:00:00Z")
-    assert conditions[0] is other
+    foreign = {"type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated"}
+    conditions, _ = node_conditions([foreign], NodeHealth(), "2026-01-01T00:00:00Z")
+    assert conditions[0] is foreign
     assert [condition["type"] for condition in conditions[1:]] == [
         *("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]

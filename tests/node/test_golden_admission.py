@@ -23,10 +23,10 @@ def _answer(pod: Obj, admission: NodeAdmission) -> Row:
     found: Row = {"admit": True}
     if admission.preempted:
         found["preempted"] = [
-            {"pod": other["metadata"]["name"], **preempted_status(), "condition": preempted_condition()}
-            for other in admission.preempted
+            {"pod": victim["metadata"]["name"], **preempted_status(), "condition": preempted_condition()}
+            for victim in admission.preempted
         ]
-        found["events"] = [_event(other, PREEMPTING, MESSAGE) for other in admission.preempted]
+        found["events"] = [_event(victim, PREEMPTING, MESSAGE) for victim in admission.preempted]
     return found
 
 

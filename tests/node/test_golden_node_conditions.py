@@ -24,8 +24,8 @@ def test_a_node_shows_the_conditions_that_were_recorded(row: Row) -> None:
     answers = []
     for step in row["steps"]:
         conditions, events = node_conditions(conditions, _health(step), step["at"])
-        told = [_renamed(condition) for condition in conditions]
-        answers.append({"conditions": told, "events": [f"Normal {reason}" for reason in events]})
+        shown = [_renamed(condition) for condition in conditions]
+        answers.append({"conditions": shown, "events": [f"Normal {reason}" for reason in events]})
     assert answers in expected(row)
 
 

@@ -29,7 +29,9 @@ def test_no_node_falls_silent_and_new_pods_run_when_the_clock_is_set(hours: int)
 
         async def ready(name: str) -> Obj:
             pod = (await api.get(PODS, name, "default")).obj()
-            return {one["type"]: one["status"] for one in pod["status"].get("conditions", ())} | {"of": pod}
+            return {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())} | {
+                "of": pod
+            }
 
         async with components(running, Settings(nodes=tuple(uniform(2, NodeShape()))), heartbeats=True):
             await api.create(PODS, {"metadata": {"name": "before"}, "spec": POD}, "default")
@@ -37,19 +39,21 @@ def test_no_node_falls_silent_and_new_pods_run_when_the_clock_is_set(hours: int)
             await api.create(PODS, {"metadata": {"name": "choosy"}, "spec": choosy}, "default")
             await asyncio.sleep(30)
             loop.epoch += hours * 3600
-            said = timestamp()
+            before = timestamp()
             await api.patch(NODES, "node-1", "", {"metadata": {"labels": {"disk": "ssd"}}})
             await asyncio.sleep(30)
             assert (await ready("choosy"))["Ready"] == "True"  # its back-off has ended
             for _ in range(40):
                 await asyncio.sleep(10)
                 for found in api.registry.each(NODES.qualified):
-                    conditions = {one["type"]: one["status"] for one in found.obj()["status"]["conditions"]}
+                    conditions = {
+                        condition["type"]: condition["status"] for condition in found.obj()["status"]["conditions"]
+                    }
                     assert (conditions["Ready"], found.obj()["spec"].get("taints")) == ("True", None)
             await api.create(PODS, {"metadata": {"name": "after"}, "spec": POD}, "default")
             await asyncio.sleep(10)
             assert (await ready("before"))["Ready"] == (await ready("after"))["Ready"] == "True"
-            assert (await ready("after"))["of"]["metadata"]["creationTimestamp"] >= said
+            assert (await ready("after"))["of"]["metadata"]["creationTimestamp"] >= before
             await api.delete(PODS, "after", "default", DeleteOptions(grace_period_seconds=5))
             await asyncio.sleep(60)
             assert api.registry.find("pods", "after", "default") is None

@@ -10,17 +10,17 @@ from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.golang.durations import parse_seconds
-from fairlead.node.starting import NOTHING, Found, Source
-from fairlead.node.status import Place
+from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
+from fairlead.node.status import PodAddresses
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS, START_SECONDS, STOP_EXIT_CODE, STOP_SECONDS
-from fairlead.sim.containers import PodRun, Step
-from fairlead.sim.turn import Note
+from fairlead.sim.container_sync import Note
+from fairlead.sim.containers import PodRun, PodStep
 from tests.node.golden import each_of, read
 from tests.node.restarts import container_of
 
 NOW = 1_767_225_600.0
 MOMENT = "2026-01-01T00:00:00Z"
-PLACE = Place("172.16.0.1", "10.64.0.1")
+PLACE = PodAddresses("172.16.0.1", "10.64.0.1")
 
 
 def pod(annotations: dict[str, str] | None = None, status: Obj | None = None, **spec: Any) -> Obj:
@@ -43,7 +43,7 @@ class World:
     def pod(self) -> Pod:
         return encoded(self.obj).view(Pod)
 
-    def look(self, after: float = 0.0) -> Step:
+    def look(self, after: float = 0.0) -> PodStep:
         step = self.run.step(self.pod, PLACE, NOW + after, self.found)
         self.notes += self.run.reported()
         if step.status is not None:
@@ -60,20 +60,20 @@ class World:
 
     @property
     def conditions(self) -> dict[str, str]:
-        return {one["type"]: one["status"] for one in self.obj["status"]["conditions"]}
+        return {condition["type"]: condition["status"] for condition in self.obj["status"]["conditions"]}
 
     def container(self, name: str = "c") -> Obj:
         status = self.obj["status"]
         statuses = [*status.get("initContainerStatuses", ()), *status["containerStatuses"]]
-        found: Obj = next(one for one in statuses if one["name"] == name)
+        found: Obj = next(status for status in statuses if status["name"] == name)
         return found
 
     def waiting(self, name: str = "c") -> tuple[str, str]:
-        told = self.container(name)["state"]["waiting"]
-        return told["reason"], told.get("message", "")
+        state = self.container(name)["state"]["waiting"]
+        return state["reason"], state.get("message", "")
 
     def events(self, reason: str) -> list[str]:
-        return [one.message for one in self.notes if one.reason == reason]
+        return [note.message for note in self.notes if note.reason == reason]
 
 
 def running(restarts: int = 0, since: str = MOMENT) -> Obj:
@@ -93,12 +93,12 @@ def test_a_bound_pod_runs_at_once_and_is_ready() -> None:
     assert (status["phase"], status["podIP"], status["hostIP"]) == ("Running", "10.64.0.1", "172.16.0.1")
     assert world.conditions["Ready"] == "True"
     assert world.container()["state"] == {"running": {"startedAt": MOMENT}}
-    assert world.look(1) == Step()
+    assert world.look(1) == PodStep()
 
 
 def test_a_pod_that_starts_slowly_is_looked_at_again_when_it_is_due() -> None:
     slow = World(pod({START_SECONDS: "5"}))
-    assert slow.look(1) == Step(wake_at=NOW + 5)
+    assert slow.look(1) == PodStep(wake_at=NOW + 5)
     assert slow.look(5).status is not None
 
 
@@ -120,7 +120,7 @@ def test_a_restart_count_stays_what_a_status_can_say(restarts: int, then: int) -
 @pytest.mark.parametrize(("code", "phase", "reason"), [("0", "Succeeded", "Completed"), ("3", "Failed", "Error")])
 def test_a_pod_ends_with_its_declared_lifetime(code: str, phase: str, reason: str) -> None:
     mortal = World(pod({LIFETIME_SECONDS: "60", EXIT_CODE: code}, running(), restartPolicy="Never"))
-    assert mortal.look(59) == Step(wake_at=NOW + 60)
+    assert mortal.look(59) == PodStep(wake_at=NOW + 60)
     mortal.look(60)
     ended = mortal.container()["state"]["terminated"]
     assert (mortal.phase, ended["exitCode"], ended["reason"]) == (phase, int(code), reason)
@@ -149,7 +149,7 @@ def test_containers_crash_as_recorded(row: dict[str, Any]) -> None:
             assert world.waiting(name) == (expected["waitingReason"], expected["waitingMessage"])
             assert step.wake_at == NOW + parse_seconds(expected["restartedAt"])
             assert world.container(name)["lastState"]["terminated"]["exitCode"] == run["exitCode"]
-    assert set(world.events("BackOff")) == {one["message"] for one in row["expect"]["events"]}
+    assert set(world.events("BackOff")) == {event["message"] for event in row["expect"]["events"]}
 
 
 def test_a_container_that_crashes_for_ever_counts_on() -> None:
@@ -175,8 +175,8 @@ def test_a_container_of_which_nobody_knows_when_it_ended_runs_again(moment: str 
 
 
 def test_the_containers_of_a_pod_die_one_by_one_and_every_run_has_an_id_of_its_own() -> None:
-    two = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
-    world = World(pod({f"d.{LIFETIME_SECONDS}": "5", f"d.{EXIT_CODE}": "1"}, containers=two))
+    containers = [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]
+    world = World(pod({f"d.{LIFETIME_SECONDS}": "5", f"d.{EXIT_CODE}": "1"}, containers=containers))
     world.look()
     first, beside = world.container("d")["containerID"], world.container("c")
     world.look(5)
@@ -188,13 +188,13 @@ def test_the_containers_of_a_pod_die_one_by_one_and_every_run_has_an_id_of_its_o
     assert (world.phase, world.conditions["Ready"]) == ("Running", "False")
     ids = {first, world.container("d")["containerID"], beside["containerID"]}
     assert len(ids) == 3
-    assert all(one.startswith("containerd://") and len(one) == 77 for one in ids)
+    assert all(id_.startswith("containerd://") and len(id_) == 77 for id_ in ids)
 
 
 def test_a_deleted_pod_shows_how_its_containers_ended_and_is_gone() -> None:
     stopping = World(pod({STOP_SECONDS: "10"}, running()))
     stopping.delete()
-    assert stopping.look(9) == Step(wake_at=NOW + 10)
+    assert stopping.look(9) == PodStep(wake_at=NOW + 10)
     assert stopping.events("Killing") == ["Stopping container c"]
     assert stopping.look(10).is_gone
     assert stopping.phase == "Failed"
@@ -205,7 +205,7 @@ def test_a_deleted_pod_shows_how_its_containers_ended_and_is_gone() -> None:
 def test_a_deleted_pod_is_killed_when_its_grace_is_over() -> None:
     stubborn = World(pod({STOP_SECONDS: "100"}, running()))
     stubborn.delete()
-    assert stubborn.look(10) == Step(wake_at=NOW + 30)
+    assert stubborn.look(10) == PodStep(wake_at=NOW + 30)
     stubborn.look(30)
     assert stubborn.container()["state"]["terminated"]["exitCode"] == 137
 
@@ -235,7 +235,7 @@ def test_conditions_keep_their_time_while_they_hold_and_those_of_others_stay() -
     }
     world = World(pod({LIFETIME_SECONDS: "1"}, status, restartPolicy="Never"))
     world.look(1)
-    by_type = {one["type"]: one for one in world.obj["status"]["conditions"]}
+    by_type = {condition["type"]: condition for condition in world.obj["status"]["conditions"]}
     assert by_type["PodScheduled"]["lastTransitionTime"] == "2025-12-31T00:00:00Z"
     assert by_type["DisruptionTarget"]["reason"] == "X"
 
@@ -302,7 +302,7 @@ def test_an_image_that_is_not_to_be_had_is_asked_for_again_and_again() -> None:
     assert world.phase == "Running"
 
 
-CONFIG, SECRET = Source("ConfigMap", "x"), Source("Secret", "x")
+CONFIG, SECRET = ConfigSource("ConfigMap", "x"), ConfigSource("Secret", "x")
 
 
 def env(kind: str, key: str, **more: Any) -> Obj:
@@ -331,7 +331,7 @@ def test_a_container_waits_for_what_its_environment_is_made_of(part: Obj, found:
         return
     assert (world.phase, *world.waiting()) == ("Pending", "CreateContainerConfigError", problem)
     assert world.events("Failed") == [f"Error: {problem}"]
-    assert world.look(60) == Step(), "told once"
+    assert world.look(60) == PodStep(), "told once"
     world.found = {source: frozenset({"k"}) for source in found}
     world.look(61)
     assert world.phase == "Running"
@@ -366,7 +366,7 @@ def test_a_pod_waits_for_what_its_volumes_show(volume: Obj, found: Found, proble
     assert (world.phase, *world.waiting()) == ("Pending", "ContainerCreating", "")
     assert world.conditions["PodReadyToStartContainers"] == "False"
     assert world.events("FailedMount") == [f'MountVolume.SetUp failed for volume "v" : {problem}']
-    assert world.look(60) == Step(), "told once"
+    assert world.look(60) == PodStep(), "told once"
     world.found = {source: frozenset({"k"}) for source in found}
     world.look(61)
     assert world.phase == "Running"

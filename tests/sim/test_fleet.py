@@ -78,7 +78,9 @@ def test_a_node_made_by_hand_is_taken_up_with_a_lease() -> None:
             await api.create(PODS, pod("p"), "default")
             await asyncio.sleep(120)
             node = (await api.get(NODES, "mine")).obj()
-            assert {one["type"]: one["status"] for one in node["status"]["conditions"]}["Ready"] == "True"
+            assert {condition["type"]: condition["status"] for condition in node["status"]["conditions"]}[
+                "Ready"
+            ] == "True"
             assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "mine"
             assert node["status"]["allocatable"]["cpu"] == "4"
             assert not node["spec"].get("taints")
@@ -238,9 +240,9 @@ def test_watchers_see_how_a_deleted_pod_ended() -> None:
             await api.delete(PODS, "p", "default")
         assert seen[-2:] == [("MODIFIED", "Failed", True), ("DELETED", "Failed", True)]
         await asyncio.sleep(1)
-        events = [one.obj() for one in api.registry.each("events", "default")]
-        killing = [one for one in events if one["reason"] == "Killing"]
-        assert [one["message"] for one in killing] == ["Stopping container c"]
+        events = [entry.obj() for entry in api.registry.each("events", "default")]
+        killing = [event for event in events if event["reason"] == "Killing"]
+        assert [event["message"] for event in killing] == ["Stopping container c"]
         assert killing[0]["involvedObject"]["fieldPath"] == "spec.containers{c}"
 
     simulated(1, check)
@@ -262,12 +264,12 @@ def test_a_job_goes_on_after_its_pod_was_deleted(delete_first: bool) -> None:
     async def check(api: UserApi, informers: Informers) -> None:
         await api.create(JOBS, {"metadata": {"name": "j"}, "spec": spec}, "default")
         await asyncio.sleep(10)
-        (first,) = [one.obj()["metadata"]["name"] for one in api.registry.each("pods", "default")]
+        (first,) = [entry.obj()["metadata"]["name"] for entry in api.registry.each("pods", "default")]
         if delete_first:
             eviction = {"metadata": {"name": first}}
             await api.create(PODS, eviction, "default", subresource="eviction", name=first)
             await asyncio.sleep(30)
-            (second,) = [one.obj()["metadata"]["name"] for one in api.registry.each("pods", "default")]
+            (second,) = [entry.obj()["metadata"]["name"] for entry in api.registry.each("pods", "default")]
             assert second != first
         await asyncio.sleep(120)
         job = (await api.get(JOBS, "j", "default")).obj()
@@ -296,8 +298,8 @@ def test_a_pod_runs_as_soon_as_what_it_waits_for_is_there() -> None:
     set_up = pod("set-up", containers=[{"name": "c", "image": "i", "env": [origin]}])
 
     async def check(api: UserApi, informers: Informers) -> None:
-        for one in (mounted, set_up):
-            await api.create(PODS, one, "default")
+        for manifest in (mounted, set_up):
+            await api.create(PODS, manifest, "default")
         await asyncio.sleep(5)
         assert {await phase(api, name) for name in ("mounted", "set-up")} == {("Pending", "")}
         await api.create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
@@ -308,9 +310,9 @@ def test_a_pod_runs_as_soon_as_what_it_waits_for_is_there() -> None:
         await api.create(SECRETS, {"metadata": {"name": "x"}}, "default")
         await asyncio.sleep(1)
         assert {await phase(api, name) for name in ("mounted", "set-up")} == {("Running", "")}
-        told = {(one.obj()["reason"], one.obj()["message"]) for one in api.registry.each("events", "default")}
-        assert ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "x" not found') in told
-        assert ("Failed", 'Error: configmap "x" not found') in told
+        shown = {(entry.obj()["reason"], entry.obj()["message"]) for entry in api.registry.each("events", "default")}
+        assert ("FailedMount", 'MountVolume.SetUp failed for volume "v" : secret "x" not found') in shown
+        assert ("Failed", 'Error: configmap "x" not found') in shown
 
     simulated(1, check)
 
@@ -369,7 +371,7 @@ def test_the_namespace_of_the_leases_comes_back(caplog: pytest.LogCaptureFixture
             assert not running.failure.done()
 
     run_virtual(main())
-    assert sum("leases of nodes cannot be renewed" in one for one in caplog.messages) <= 1
+    assert sum("leases of nodes cannot be renewed" in message for message in caplog.messages) <= 1
 
 
 def test_leases_are_renewed_some_at_a_time_and_each_in_time() -> None:
@@ -383,7 +385,7 @@ def test_leases_are_renewed_some_at_a_time_and_each_in_time() -> None:
             for _ in range(4):
                 await asyncio.sleep(20)
                 leases = server.registry.each("leases.coordination.k8s.io", LEASE_NAMESPACE)
-                renewed = [parse_timestamp(one.obj()["spec"]["renewTime"]) for one in leases]
+                renewed = [parse_timestamp(lease.obj()["spec"]["renewTime"]) for lease in leases]
                 assert len(renewed) == 100
                 assert min(renewed) >= now() - 10.1
                 assert max(Counter(renewed).values()) < 2 * RENEWING

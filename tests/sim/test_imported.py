@@ -16,7 +16,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.sim.nodes import NodeShape
 
 SINCE = "2025-12-31T00:00:00Z"
-CONDITIONS = [{"type": one, "status": "True", "lastTransitionTime": SINCE} for one in ("Ready", "PodScheduled")]
+CONDITIONS = [{"type": type_, "status": "True", "lastTransitionTime": SINCE} for type_ in ("Ready", "PodScheduled")]
 
 
 def run(dump: list[Obj], check: Callable[[Api], Awaitable[None]]) -> None:
@@ -57,7 +57,7 @@ def pod(of: Obj, name: str, node: str, **labels: str) -> Obj:
 
 async def uids(api: Api) -> dict[str, str]:
     listing = await api.list(builtin.PODS, "default")
-    return {one.view(Object).metadata.name: one.view(Object).metadata.uid for one in listing.items}
+    return {item.view(Object).metadata.name: item.view(Object).metadata.uid for item in listing.items}
 
 
 def test_pods_of_stateful_and_daemon_sets_stay_without_the_revisions_of_their_sets() -> None:
@@ -67,15 +67,15 @@ def test_pods_of_stateful_and_daemon_sets_stay_without_the_revisions_of_their_se
     revision = {"controller-revision-hash": "web-5c9d"}
     dump = [web, agent, pod(agent, "agent-1", "node-1", **{"controller-revision-hash": "7f8b"})]
     dump += [
-        pod(web, f"web-{one}", "node-1", **revision, **{"statefulset.kubernetes.io/pod-name": f"web-{one}"})
-        for one in range(2)
+        pod(web, f"web-{number}", "node-1", **revision, **{"statefulset.kubernetes.io/pod-name": f"web-{number}"})
+        for number in range(2)
     ]
-    before = {one["metadata"]["name"]: one["metadata"]["uid"] for one in dump if one["kind"] == "Pod"}
+    before = {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in dump if obj["kind"] == "Pod"}
 
     async def check(api: Api) -> None:
         assert await uids(api) == before
         revisions = (await api.list(builtin.CONTROLLER_REVISIONS, "default")).items
-        assert sorted(one.view(Object).metadata.name for one in revisions) == ["agent-7f8b", "web-5c9d"]
+        assert sorted(revision.view(Object).metadata.name for revision in revisions) == ["agent-7f8b", "web-5c9d"]
         label = {"spec": {"template": {"metadata": {"labels": {"v": "2"}}}}}
         await api.patch(builtin.STATEFUL_SETS, "web", "default", label)
         await asyncio.sleep(600)

@@ -34,4 +34,4 @@ def test_the_mean_of_the_parts_is_the_area_over_the_length(length: float, change
     ends = [*(at for at, _ in samples), end][1:]
     area = sum(value * (until - at) for (at, value), until in zip(samples, ends, strict=True))
     assert sum(slots) / len(slots) == pytest.approx(area / (end - BEGAN), rel=1e-6, abs=1e-6)
-    assert all(-1e-6 <= one <= max((value for _, value in samples), default=0) * (1 + 1e-6) + 1e-6 for one in slots)
+    assert all(-1e-6 <= mean <= max((value for _, value in samples), default=0) * (1 + 1e-6) + 1e-6 for mean in slots)

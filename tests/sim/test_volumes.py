@@ -57,7 +57,7 @@ async def bound(api: Api, of: Obj) -> tuple[Obj, Obj]:
 
 
 async def names(api: Api, resource: Any) -> list[str]:
-    return [one.obj()["metadata"]["name"] for one in (await api.list(resource, "")).items]
+    return [item.obj()["metadata"]["name"] for item in (await api.list(resource, "")).items]
 
 
 def test_a_volume_is_made_at_once_where_its_class_says_so() -> None:
@@ -67,10 +67,10 @@ def test_a_volume_is_made_at_once_where_its_class_says_so() -> None:
         assert volume["metadata"]["annotations"] == {"pv.kubernetes.io/provisioned-by": "sim.fairlead.dev/volumes"}
         assert sorted(volume["metadata"]["finalizers"]) == [FINALIZER, "kubernetes.io/pv-protection"]
         assert volume["status"]["phase"] == "Bound"
-        told = [one.obj() for one in (await api.list(EVENTS, "default")).items]
-        said = {one["reason"]: one["message"] for one in told if one["involvedObject"]["name"] == "c"}
-        assert set(said) == {"ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
-        assert said["ProvisioningSucceeded"] == f"Successfully provisioned volume {volume['metadata']['name']}"
+        events = [item.obj() for item in (await api.list(EVENTS, "default")).items]
+        messages = {event["reason"]: event["message"] for event in events if event["involvedObject"]["name"] == "c"}
+        assert set(messages) == {"ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
+        assert messages["ProvisioningSucceeded"] == f"Successfully provisioned volume {volume['metadata']['name']}"
 
     live(check)
 
@@ -119,8 +119,8 @@ def test_a_class_of_another_provisioner_is_simulated_if_it_is_told_to_be(provisi
         await api.create(CLAIMS, claim("c", "gp3"), "default")
         await asyncio.sleep(5)
         assert (await api.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Pending"
-        told = {"metadata": {"annotations": {"sim.fairlead.dev/provision": "true"}}}
-        await api.patch(STORAGE_CLASSES, "gp3", "", told)
+        patch = {"metadata": {"annotations": {"sim.fairlead.dev/provision": "true"}}}
+        await api.patch(STORAGE_CLASSES, "gp3", "", patch)
         await asyncio.sleep(5)
         assert (await api.get(CLAIMS, "c", "default")).obj()["status"]["phase"] == "Bound"
 

@@ -27,8 +27,8 @@ from fairlead.server.registry.restore import Restored
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
-from fairlead.sim.replay import Endings, Refused, arrive
-from fairlead.sim.report import Observer
+from fairlead.sim.replay import ArrivalRefused, Endings, arrive
+from fairlead.sim.report import RunObserver
 
 _SECONDS = (86400, 3600, 60, 1)
 _A_DAY = 86400.0
@@ -103,7 +103,7 @@ def simulate(
             summary = run_virtual(
                 replay(settings, coming, limit, ReplayProgress(len(coming), is_quiet=quiet)), began_at
             )
-    except Refused as error:
+    except ArrivalRefused as error:
         raise Failure(str(error)) from None
     summary["seed"] = seed
     took = time.perf_counter() - began
@@ -139,7 +139,7 @@ async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | N
     """One run, from the first arrival to the end; returns its summary."""
     async with simulation(settings) as (api, informers):
         keep_started()
-        observer, endings = Observer(informers), Endings(informers)
+        observer, endings = RunObserver(informers), Endings(informers)
         end: float | None = None
         try:
             async with asyncio.timeout(limit):

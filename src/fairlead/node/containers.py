@@ -1,4 +1,4 @@
-"""What a node knows of one container of a pod, and how it tells it in the pod's status."""
+"""The record that a node keeps of one container, and its entry in the pod's status."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from fairlead.api.pods import Container, ContainerStatus
 from fairlead.node.restarts import BackOff, first_try
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
-#: Exit codes of a process that a signal ended: 128 and its number.
+#: Exit codes of processes that a signal ended: 128 plus its number.
 SIGKILLED: Final = 137
 SIGTERMED: Final = 143
-#: A restart count is an int32, and anybody may have written it.
+#: The restart count is an int32, and clients may have written any value.
 MOST_RESTARTS: Final = 2**31 - 1
 
 
-class Waiting(msgspec.Struct, frozen=True):  # like all states made at every step, ten times as fast as a dataclass
+class WaitingState(msgspec.Struct, frozen=True):  # like all states made at every step, ten times as fast as a dataclass
     reason: str
     message: str = ""
 
     def encode(self) -> Obj:
-        told = {"reason": self.reason, "message": self.message} if self.message else {"reason": self.reason}
-        return {"waiting": told}
+        fields = {"reason": self.reason, "message": self.message} if self.message else {"reason": self.reason}
+        return {"waiting": fields}
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningState(msgspec.Struct, frozen=True):
     started_at: float
 
     def encode(self) -> Obj:
         return {"running": {"startedAt": timestamp(self.started_at)}}
 
 
-class Terminated(msgspec.Struct, frozen=True):
-    """Times are None for a container of which nobody knows when it ran."""
+class TerminatedState(msgspec.Struct, frozen=True):
+    """The times are None if they are unknown."""
 
     exit_code: int
     reason: str
@@ -47,30 +47,30 @@ class Terminated(msgspec.Struct, frozen=True):
     container_id: str = ""
 
     def encode(self) -> Obj:
-        told: Obj = {"exitCode": self.exit_code, "reason": self.reason}
+        fields: Obj = {"exitCode": self.exit_code, "reason": self.reason}
         if self.message:
-            told["message"] = self.message
+            fields["message"] = self.message
         for name, at in (("startedAt", self.started_at), ("finishedAt", self.finished_at)):
-            told[name] = None if at is None else timestamp(at)
+            fields[name] = None if at is None else timestamp(at)
         if self.container_id:
-            told["containerID"] = self.container_id
-        return {"terminated": told}
+            fields["containerID"] = self.container_id
+        return {"terminated": fields}
 
 
-State = Waiting | Running | Terminated
+ContainerState = WaitingState | RunningState | TerminatedState
 
-#: What is told of a container that was never started, of a pod that is over (TerminatePod of the status manager).
-NEVER_SEEN: Final = Terminated(
+#: The final state of a container that never started, in a pod that has ended (TerminatePod of the status manager).
+NEVER_SEEN: Final = TerminatedState(
     SIGKILLED, "ContainerStatusUnknown", message="The container could not be located when the pod was terminated"
 )
 
 
 @dataclass(slots=True)
-class Record:
-    """One container: how it is, how it was before, and how often it began anew."""
+class ContainerRecord:
+    """One container: its state, its last termination, and its restarts."""
 
-    state: State
-    last: Terminated | None = None
+    state: ContainerState
+    last: TerminatedState | None = None
     restarts: int = 0
     container_id: str = ""
     back_off: BackOff | None = None
@@ -78,10 +78,10 @@ class Record:
 
     @property
     def has_run(self) -> bool:
-        return self.last is not None or not isinstance(self.state, Waiting)
+        return self.last is not None or not isinstance(self.state, WaitingState)
 
     def start(self, pod_uid: str, container: Container, now: float) -> None:
-        """It runs from now on: for the first time, or again."""
+        """The container starts now, for the first time or again."""
         if (ended := self.ended) is not None:
             failed_at = now if ended.finished_at is None else ended.finished_at
             self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
@@ -89,28 +89,28 @@ class Record:
             self.restarts = min(self.restarts + 1, MOST_RESTARTS)
         self.container_id = container_id(pod_uid, container.name, self.restarts)
         self.resources = container.resources or {}
-        self.state = Running(now)
+        self.state = RunningState(now)
 
     def end(self, exit_code: int, now: float) -> None:
-        assert isinstance(self.state, Running)
+        assert isinstance(self.state, RunningState)
         reason = "Error" if exit_code else "Completed"
-        self.state = Terminated(exit_code, reason, self.state.started_at, now, "", self.container_id)
+        self.state = TerminatedState(exit_code, reason, self.state.started_at, now, "", self.container_id)
 
-    def wait(self, waiting: Waiting) -> None:
-        """It does not run, and for that reason; what it was before is kept."""
-        if isinstance(self.state, Terminated):
+    def wait(self, waiting: WaitingState) -> None:
+        """The container waits for that reason; a termination becomes its last state."""
+        if isinstance(self.state, TerminatedState):
             self.last = self.state
         self.state = waiting
 
     @property
-    def ended(self) -> Terminated | None:
+    def ended(self) -> TerminatedState | None:
         """How its latest run ended, if it has ended."""
-        if isinstance(self.state, Terminated):
+        if isinstance(self.state, TerminatedState):
             return self.state
-        return self.last if isinstance(self.state, Waiting) else None
+        return self.last if isinstance(self.state, WaitingState) else None
 
     def allowed_at(self) -> float:
-        """When it may run (again), as far as its earlier ends go."""
+        """When its restart back-off is over."""
         ended = self.ended
         if ended is None or ended.finished_at is None or self.back_off is None:
             return 0.0
@@ -118,50 +118,52 @@ class Record:
 
 
 def container_id(pod_uid: str, name: str, restarts: int) -> str:
-    """The id of one run of a container. It follows from the pod's uid, which is as random as any id."""
+    """The id of one run of a container, derived from the pod's uid, which is random."""
     return "containerd://" + hashlib.sha256(f"{pod_uid}/{name}/{restarts}".encode()).hexdigest()
 
 
-def remembered(status: ContainerStatus) -> Record:
-    """What an earlier run of this process, or another cluster, told of the container."""
-    state: State
+def record_from_status(status: ContainerStatus) -> ContainerRecord:
+    """The record of a container that an earlier process, or another cluster, has reported in this status."""
+    state: ContainerState
     if status.state.running is not None:
-        state = Running(_at(status.state.running.started_at) or 0.0)
+        state = RunningState(_at(status.state.running.started_at) or 0.0)
     elif (ended := status.state.terminated) is not None:
-        state = Terminated(ended.exit_code, ended.reason, _at(ended.started_at), _at(ended.finished_at), ended.message)
+        state = TerminatedState(
+            ended.exit_code, ended.reason, _at(ended.started_at), _at(ended.finished_at), ended.message
+        )
     else:
         waiting = status.state.waiting
-        state = Waiting(waiting.reason, waiting.message) if waiting else Waiting("ContainerCreating")
-    return Record(state, _last(status), status.restart_count, status.container_id, None, status.resources)
+        state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")
+    return ContainerRecord(state, _last(status), status.restart_count, status.container_id, None, status.resources)
 
 
-def _last(status: ContainerStatus) -> Terminated | None:
-    told = status.last_state.get("terminated")
-    if not told:
+def _last(status: ContainerStatus) -> TerminatedState | None:
+    fields = status.last_state.get("terminated")
+    if not fields:
         return None
-    return Terminated(
-        told.get("exitCode", 0),
-        told.get("reason", ""),
-        _at(told.get("startedAt")),
-        _at(told.get("finishedAt")),
-        told.get("message", ""),
-        told.get("containerID", ""),
+    return TerminatedState(
+        fields.get("exitCode", 0),
+        fields.get("reason", ""),
+        _at(fields.get("startedAt")),
+        _at(fields.get("finishedAt")),
+        fields.get("message", ""),
+        fields.get("containerID", ""),
     )
 
 
 def _at(text: str | None) -> float | None:
-    """None for a time that nobody knows, which some write as the year 1."""
+    """None for an unknown time, which some clients write as the year 1."""
     return at if text and (at := parse_timestamp(text)) > 0 else None
 
 
-def container_status(container: Container, record: Record, *, is_init: bool = False) -> Obj:
-    """One entry of `containerStatuses`; init containers are ready when they came through."""
+def container_status(container: Container, record: ContainerRecord, *, is_init: bool = False) -> Obj:
+    """One entry of `containerStatuses`; init containers are ready once they have succeeded."""
     state = record.state
-    is_running = isinstance(state, Running)
+    is_running = isinstance(state, RunningState)
     resources = container.resources or {}
     requested = resources.get("requests")
-    is_through = is_init and isinstance(state, Terminated) and state.exit_code == 0
-    told: Obj = {
+    is_through = is_init and isinstance(state, TerminatedState) and state.exit_code == 0
+    fields: Obj = {
         "name": container.name,
         "image": container.image,
         "imageID": f"fairlead-sim://{container.image}" if record.container_id else "",
@@ -173,7 +175,7 @@ def container_status(container: Container, record: Record, *, is_init: bool = Fa
         "resources": resources,
     }
     if record.container_id:
-        told["containerID"] = record.container_id
+        fields["containerID"] = record.container_id
     if requested:
-        told["allocatedResources"] = requested
-    return told
+        fields["allocatedResources"] = requested
+    return fields

@@ -1,8 +1,8 @@
-"""Whether a container that ended runs again, and when (S0-64).
+"""Whether and when a container that ended is restarted (S0-64).
 
     ended ─▶ restarted at once ─▶ ended ─▶ 10 s ─▶ … ─▶ ended ─▶ 20 s ─▶ … ─▶ 300 s, and so on
 
-A run that ends more than twice the longest delay after the last restart begins the series anew.
+A run that ends more than twice the longest delay after the last restart resets the back-off.
 Sources: pkg/kubelet/kuberuntime (doBackOff), client-go/util/flowcontrol/backoff.go, pkg/api/v1/pod/util.go.
 """
 
@@ -14,29 +14,29 @@ from typing import Final
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import format_seconds
 
-#: Why a container waits, and the reason of the event.
+#: The waiting reason of the container, and the reason of the event.
 CRASH_LOOP: Final = "CrashLoopBackOff"
 BACK_OFF: Final = "BackOff"
 FIRST_SECONDS: Final = 10.0
 LONGEST_SECONDS: Final = 300.0
-#: What happens again and again (restarts, pulls) has its longest delay from the sixth time on.
+#: Repeated failures (restarts, pulls) have the longest delay from the sixth on.
 STEADY_AFTER: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """How long something that failed again and again has to wait, as of its latest try."""
+    """The back-off of something that keeps failing (a container, a pull), as of its latest try."""
 
     seconds: float
     tried_at: float
     longest: float = LONGEST_SECONDS
 
     def allowed_at(self, failed_at: float) -> float:
-        """When it may be tried again after it failed (a container: ended) at that moment."""
+        """When it may be tried again if it failed (a container: ended) at that time."""
         return failed_at if self._is_forgotten(failed_at) else failed_at + self.seconds
 
     def tried(self, failed_at: float, now: float) -> BackOff:
-        """It was tried again now, after it had failed at that moment."""
+        """The back-off after a new try now, which followed a failure at that time."""
         if self._is_forgotten(failed_at):
             return first_try(now, self.longest)
         return BackOff(min(self.seconds * 2, self.longest), now, self.longest)
@@ -46,12 +46,12 @@ class BackOff:
 
 
 def first_try(now: float, longest: float = LONGEST_SECONDS) -> BackOff:
-    """What is in force after the first failure, which is made good at once."""
+    """The back-off after the first retry, which is immediate."""
     return BackOff(min(FIRST_SECONDS, longest), now, longest)
 
 
 def runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
-    """Whether a container that ended so is to run again."""
+    """Whether a container that ended with this exit code is restarted."""
     for rule in container.restart_policy_rules:
         if rule.action == "Restart" and rule.exit_codes is not None and rule.exit_codes.match(exit_code):
             return True
@@ -60,7 +60,7 @@ def runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
 
 
 def init_runs_again(container: Container, pod_policy: str, exit_code: int) -> bool:
-    """The same of an init container: one that came through has done its work, unless it is a sidecar."""
+    """The same for an init container: one that succeeded is done, unless it is a sidecar."""
     if exit_code == 0 and container.restart_policy != "Always":
         return False
     if not container.restart_policy and pod_policy == "Always":
@@ -69,12 +69,12 @@ def init_runs_again(container: Container, pod_policy: str, exit_code: int) -> bo
 
 
 def crash_loop_message(seconds: float, container: str, pod: Pod) -> str:
-    return f"back-off {format_seconds(seconds)} restarting failed container={container} pod={_told(pod)}"
+    return f"back-off {format_seconds(seconds)} restarting failed container={container} pod={_pod_id(pod)}"
 
 
 def back_off_event(container: str, pod: Pod) -> str:
-    return f"Back-off restarting failed container {container} in pod {_told(pod)}"
+    return f"Back-off restarting failed container {container} in pod {_pod_id(pod)}"
 
 
-def _told(pod: Pod) -> str:
+def _pod_id(pod: Pod) -> str:
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"

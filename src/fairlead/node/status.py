@@ -1,4 +1,4 @@
-"""What a node reports of a pod: its phase, its conditions, its containers.
+"""The pod status that a node reports: phase, conditions, containers.
 
 Sources: getPhase of pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go.
 """
@@ -13,12 +13,12 @@ import msgspec
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
-from fairlead.node.containers import Record, Running, Terminated, Waiting, container_status
+from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState, container_status
 from fairlead.node.restarts import init_runs_again, runs_again
 
 
-class Place(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step, ten times as fast as a dataclass
-    """Where a pod runs."""
+class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step, ten times as fast as a dataclass
+    """The addresses of a pod and of its node."""
 
     host_ip: str
     pod_ip: str
@@ -26,74 +26,74 @@ class Place(msgspec.Struct, frozen=True):  # like `_Verdict` made at every step,
 
 @dataclass(slots=True)
 class Containers:
-    """The containers of a pod in the order of its spec, with what the node knows of each."""
+    """The containers of a pod in the order of its spec, each with its record."""
 
-    init: list[tuple[Container, Record]] = field(default_factory=list)
-    main: list[tuple[Container, Record]] = field(default_factory=list)
-    #: The init containers came through once: from then on they hold nothing up.
+    init: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
+    main: list[tuple[Container, ContainerRecord]] = field(default_factory=list)
+    #: The init containers have all succeeded once; after that they hold up nothing.
     is_initialized: bool = False
-    #: Its network is there, and its volumes are mounted.
+    #: Its network is set up and its volumes are mounted.
     has_sandbox: bool = False
 
     @property
-    def all(self) -> list[tuple[Container, Record]]:
+    def all(self) -> list[tuple[Container, ContainerRecord]]:
         return [*self.init, *self.main]
 
 
 def is_sidecar(container: Container) -> bool:
-    """An init container that keeps running beside the others."""
+    """Whether it is an init container that keeps running beside the main ones."""
     return container.restart_policy == "Always"
 
 
 def phase(pod: Pod, containers: Containers) -> str:
     policy = pod.spec.restart_policy
     if not containers.is_initialized:
-        return "Failed" if any(_failed_for_good(*one, policy) for one in containers.init) else "Pending"
+        return "Failed" if any(_failed_for_good(*entry, policy) for entry in containers.init) else "Pending"
     records = [record for _, record in containers.main]
     if any(not record.has_run for record in records):
         return "Pending"
-    if any(isinstance(record.state, Running) for record in records):
+    if any(isinstance(record.state, RunningState) for record in records):
         return "Running"
-    if any(_is_to_run(*one, policy) for one in containers.main):
+    if any(_is_to_run(*entry, policy) for entry in containers.main):
         return "Running"
     return final_phase(records)
 
 
-def final_phase(records: Sequence[Record]) -> str:
-    """The phase of a pod of which no container runs or will run again."""
+def final_phase(records: Sequence[ContainerRecord]) -> str:
+    """The phase of a pod whose containers have all ended for good."""
     has_failed = any(record.ended is None or record.ended.exit_code != 0 for record in records)
     return "Failed" if has_failed else "Succeeded"
 
 
-def _failed_for_good(container: Container, record: Record, policy: str) -> bool:
+def _failed_for_good(container: Container, record: ContainerRecord, policy: str) -> bool:
     state = record.state
-    if not isinstance(state, Terminated) or state.exit_code == 0:
+    if not isinstance(state, TerminatedState) or state.exit_code == 0:
         return False
     return not init_runs_again(container, policy, state.exit_code)
 
 
-def _is_to_run(container: Container, record: Record, policy: str) -> bool:
-    if isinstance(record.state, Waiting):
+def _is_to_run(container: Container, record: ContainerRecord, policy: str) -> bool:
+    if isinstance(record.state, WaitingState):
         return True
-    return isinstance(record.state, Terminated) and runs_again(container, policy, record.state.exit_code)
+    return isinstance(record.state, TerminatedState) and runs_again(container, policy, record.state.exit_code)
 
 
-def pod_status(pod: Pod, containers: Containers, phase_: str, place: Place, moment: str) -> Obj:
-    """The whole status; `moment` is when what is new in it came about."""
-    ip = place.host_ip if pod.spec.host_network else (pod.status.pod_ip or place.pod_ip)
+def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddresses, moment: str) -> Obj:
+    """The whole status; `moment` is the transition time of what changed."""
+    ip = addresses.host_ip if pod.spec.host_network else (pod.status.pod_ip or addresses.pod_ip)
     status: Obj = {
         "phase": phase_,
         "observedGeneration": pod.metadata.generation,
         "conditions": _conditions(pod, containers, phase_, moment),
-        "hostIP": place.host_ip,
-        "hostIPs": [{"ip": place.host_ip}],
+        "hostIP": addresses.host_ip,
+        "hostIPs": [{"ip": addresses.host_ip}],
         "startTime": pod.status.start_time or moment,
     }
     if containers.has_sandbox or pod.spec.host_network:
         status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
     if containers.init:
-        status["initContainerStatuses"] = [container_status(*one, is_init=True) for one in containers.init]
-    status["containerStatuses"] = [container_status(*one) for one in containers.main]
+        status["initContainerStatuses"] = [container_status(*entry, is_init=True) for entry in containers.init]
+    status["containerStatuses"] = [container_status(*entry) for entry in containers.main]
     return status
 
 
@@ -115,7 +115,7 @@ def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> l
         "ContainersReady": ready,
         "PodScheduled": _TRUE,
     }
-    known = {one.type: one for one in pod.status.conditions}
+    known = {condition.type: condition for condition in pod.status.conditions}
     conditions = []
     for kind, verdict in verdicts.items():
         status = "True" if verdict.holds else "False"
@@ -129,7 +129,7 @@ def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> l
         if pod.metadata.generation:
             condition["observedGeneration"] = pod.metadata.generation
         conditions.append(condition)
-    conditions.extend(_kept(one) for one in known.values())
+    conditions.extend(_kept(condition) for condition in known.values())
     return conditions
 
 
@@ -138,8 +138,8 @@ def _ready(containers: Containers, phase_: str) -> _Verdict:
         return _Verdict(False, "PodCompleted")
     if phase_ == "Failed":
         return _Verdict(False, "PodFailed")
-    serving = [*(one for one in containers.init if is_sidecar(one[0])), *containers.main]
-    unready = [container.name for container, record in serving if not isinstance(record.state, Running)]
+    serving = [*(entry for entry in containers.init if is_sidecar(entry[0])), *containers.main]
+    unready = [container.name for container, record in serving if not isinstance(record.state, RunningState)]
     if unready:
         return _Verdict(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
     return _TRUE
@@ -150,24 +150,24 @@ def _initialized(containers: Containers, phase_: str) -> _Verdict:
         return _Verdict(True, "PodCompleted")
     if containers.is_initialized:
         return _TRUE
-    incomplete = [container.name for container, record in containers.init if not came_through(container, record)]
+    incomplete = [container.name for container, record in containers.init if not is_init_done(container, record)]
     return _Verdict(False, "ContainersNotInitialized", f"containers with incomplete status: {_listed(incomplete)}")
 
 
-def came_through(container: Container, record: Record) -> bool:
+def is_init_done(container: Container, record: ContainerRecord) -> bool:
     """Whether the init containers after this one may start."""
     if is_sidecar(container):
-        return isinstance(record.state, Running)
-    return isinstance(record.state, Terminated) and record.state.exit_code == 0
+        return isinstance(record.state, RunningState)
+    return isinstance(record.state, TerminatedState) and record.state.exit_code == 0
 
 
 def _listed(names: Sequence[str]) -> str:
-    """As Go prints a list of strings."""
+    """In Go's notation of a list of strings."""
     return f"[{' '.join(names)}]"
 
 
 def _kept(condition: Condition) -> Obj:
-    """A condition that somebody else set (DisruptionTarget)."""
+    """A condition that another component set (DisruptionTarget)."""
     kept = {
         "type": condition.type,
         "status": condition.status,

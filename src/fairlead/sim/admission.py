@@ -1,4 +1,4 @@
-"""What a simulated node asks of a pod before it takes it: the kubelet's own check, with as little work as will do.
+"""Whether a simulated node admits a pod: the kubelet's own checks, skipped where a cheaper test suffices.
 
 Nearly all pods come from the scheduler and ask for amounts alone. Only those that say where they want to be, that take
 ports of the node, or that come to a node which drives pods away, are looked at as a whole.
@@ -28,7 +28,7 @@ from fairlead.node.preemption import preempted_condition, preempted_status
 from fairlead.sim.containers import PodKill
 
 _OS_LABEL: Final = "kubernetes.io/os"
-#: What a specification contains that has such a field; hardly any has.
+#: Byte sequences that a spec with such a field contains; most specs have none of these fields.
 _HOST_PORT: Final = b'"hostPort"'
 _NODE_AFFINITY: Final = b'"nodeAffinity"'
 
@@ -36,23 +36,23 @@ _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
 
 
 def admission_of(
-    pod: Pod, node: Node | None, allocation: NodeAllocation, others: Callable[[], Iterable[Pod]]
+    pod: Pod, node: Node | None, allocation: NodeAllocation, neighbours: Callable[[], Iterable[Pod]]
 ) -> NodeAdmission:
-    """Whether the node takes a pod that is bound to it; `others` are those that it may have to send away."""
+    """Whether the node admits a pod that is bound to it; `neighbours` are its other pods, which it may preempt."""
     refusal = refusal_of(pod, node, allocation)
     if refusal is None or node is None or not is_critical(manifest := _manifest(pod)):
         return NodeAdmission(refusal)
-    return admit(manifest, msgspec.to_builtins(node), [_manifest(other) for other in others()])
+    return admit(manifest, msgspec.to_builtins(node), [_manifest(neighbour) for neighbour in neighbours()])
 
 
 def kill_for_critical(pod: Pod, now: float) -> PodKill:
-    """How a pod goes that has to make room for a critical one."""
+    """How a pod ends that is preempted for a critical one."""
     stop_seconds = stop_timeout(grace_period(_manifest(pod)).seconds)
     return PodKill(preempted_status(), preempted_condition(), stop_seconds, now)
 
 
 def refusal_of(pod: Pod, node: Node | None, allocation: NodeAllocation) -> Refusal | None:
-    """Why the node does not take a pod that is bound to it."""
+    """Why the node refuses a pod that is bound to it; None if it does not."""
     if node is not None and _is_particular(pod, node):
         return next(refusals(_manifest(pod), msgspec.to_builtins(node), allocation), None)
     shortage = next(allocation.shortages(wants(pod)), None)
@@ -63,12 +63,12 @@ def wants(pod: Pod) -> Mapping[str, int]:
     """What a pod requests of its node, in integer amounts (cpu in milli-cores)."""
     spec = pod.spec
     parts = (spec.raw_containers, spec.raw_init_containers, spec.raw_overhead, spec.raw_resources)
-    return _wanted(b"\0".join(bytes(part) for part in parts))  # which no JSON holds
+    return _wanted(b"\0".join(bytes(part) for part in parts))  # a separator that JSON never contains
 
 
 @bounded_cache(maxsize=1024, longest=16_384)
 def _wanted(decisive: bytes) -> Mapping[str, int]:
-    """The same of the parts of a spec that decide, for many pods come from few templates."""
+    """The same from the fields that matter: a cache key that pods of one template share."""
     fields = ("containers", "initContainers", "overhead", "resources")
     spec: Obj = {
         field: msgspec.json.decode(part) for field, part in zip(fields, decisive.split(b"\0"), strict=True) if part
@@ -77,7 +77,7 @@ def _wanted(decisive: bytes) -> Mapping[str, int]:
 
 
 def host_ports_of(pod: Pod) -> Sequence[HostPort]:
-    """The ports of its node that a pod takes."""
+    """The host ports that a pod uses."""
     parts = (pod.spec.raw_containers, pod.spec.raw_init_containers)
     if not any(_HOST_PORT in bytes(part) for part in parts):
         return ()
@@ -85,7 +85,7 @@ def host_ports_of(pod: Pod) -> Sequence[HostPort]:
 
 
 def _is_particular(pod: Pod, node: Node) -> bool:
-    """Whether there is more to ask than whether the node has enough."""
+    """Whether the pod or node has a field that needs the full check, beyond resources."""
     spec = pod.spec
     return bool(
         spec.raw_node_selector
@@ -99,7 +99,7 @@ def _is_particular(pod: Pod, node: Node) -> bool:
 
 
 def _manifest(pod: Pod) -> Obj:
-    """The pod as far as a node asks."""
+    """The fields of the pod that the kubelet's checks read."""
     spec = pod.spec
     parts = {
         "containers": spec.raw_containers,

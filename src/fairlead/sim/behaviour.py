@@ -1,11 +1,11 @@
-"""How a pod declares what its containers do on a simulated node: annotations, ours and KWOK's. docs/simulated-nodes.md.
+"""The annotations, ours and KWOK's, that declare what containers do on a simulated node. See docs/simulated-nodes.md.
 
-An annotation of ours speaks of all containers of the pod, or with a container's name before it of that one alone:
+An annotation of ours applies to all containers of the pod, or with a container's name in front to that one alone:
 
     sim.fairlead.dev/lifetime-seconds: "60"
     web.sim.fairlead.dev/exit-code: "1"
 
-Init containers come through at once unless they are named. One that makes no sense counts as not given.
+Init containers succeed at once unless they are named. An invalid annotation is ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.node.containers import SIGTERMED
 from fairlead.node.restarts import runs_again
-from fairlead.node.starting import not_found_at_registry
+from fairlead.node.start_requirements import not_found_at_registry
 from fairlead.node.status import is_sidecar
 
 PREFIX: Final = "sim.fairlead.dev/"
@@ -31,26 +31,26 @@ STOP_SECONDS: Final = PREFIX + "stop-seconds"
 STOP_EXIT_CODE: Final = PREFIX + "stop-exit-code"
 PULL_ERROR: Final = PREFIX + "pull-error"
 
-#: The lifetime of what never ends by itself.
+#: The lifetime of a container that never ends by itself.
 FOREVER: Final = "forever"
-#: How long a pod takes that is there to end: of a Job, or a hook or test of Helm.
+#: The lifetime of pods that are meant to end: those of Jobs, and Helm hooks and tests.
 TASK_SECONDS: Final = 1.0
 _HELM_HOOK: Final = "helm.sh/hook"
-#: No such name exists in the DNS (RFC 2606), so neither does what is to come from there.
+#: Hosts of this top-level domain never exist (RFC 2606), so pulls from there fail.
 _NOWHERE: Final = ".invalid"
 
-#: The stages of KWOK that a pod may put off.
+#: KWOK's annotations that delay a stage.
 _KWOK: Final = ".stage.kwok.x-k8s.io/delay"
 _KWOK_START: Final = ("pod-create" + _KWOK, "pod-ready" + _KWOK)
 _KWOK_COMPLETE: Final = "pod-complete" + _KWOK
 _KWOK_DELETE: Final = "pod-delete" + _KWOK
 
-#: No time may be longer (a century): what ends later has no date that a timestamp could tell.
+#: The longest time (a century): timestamps cannot show much later dates.
 LONGEST_SECONDS: Final = 100 * 366 * 86_400.0
 
 
 class Behaviour(msgspec.Struct, frozen=True):
-    """What one container does. Seconds; a lifetime of None never ends. A pull error is empty where there is none."""
+    """What one container does. Times in seconds; a lifetime of None never ends."""
 
     lifetime: float | None = None
     exit_code: int = 0
@@ -66,41 +66,43 @@ _COMES_THROUGH: Final = Behaviour(lifetime=0.0)
 
 def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Behaviour:
     default = _default(pod, container, is_init=is_init)
-    told = _told(pod.metadata.annotations, container.name, is_named_only=is_init)
+    settings = _annotations_for(pod.metadata.annotations, container.name, is_named_only=is_init)
     comes_from_nowhere = _NOWHERE in container.image and _registry(container.image).endswith(_NOWHERE)
-    if not told and not comes_from_nowhere:
+    if not settings and not comes_from_nowhere:
         return default
     lifetime = default.lifetime
-    if told.get("lifetime-seconds") == FOREVER:
+    if settings.get("lifetime-seconds") == FOREVER:
         lifetime = None
-    elif (seconds := _first(_seconds(told.get("lifetime-seconds")), _delay(told.get(_KWOK_COMPLETE)))) is not None:
+    elif (
+        seconds := _first(_seconds(settings.get("lifetime-seconds")), _delay(settings.get(_KWOK_COMPLETE)))
+    ) is not None:
         lifetime = seconds
-    pull_error = told.get("pull-error") or ("true" if comes_from_nowhere else "")
+    pull_error = settings.get("pull-error") or ("true" if comes_from_nowhere else "")
     return Behaviour(
         lifetime,
-        _code(told.get("exit-code"), 0),
-        _first(_seconds(told.get("stop-seconds")), _delay(told.get(_KWOK_DELETE))) or 0.0,
-        _code(told.get("stop-exit-code"), SIGTERMED),
+        _code(settings.get("exit-code"), 0),
+        _first(_seconds(settings.get("stop-seconds")), _delay(settings.get(_KWOK_DELETE))) or 0.0,
+        _code(settings.get("stop-exit-code"), SIGTERMED),
         not_found_at_registry(container.image) if pull_error == "true" else pull_error,
     )
 
 
-def _told(annotations: Mapping[str, str], container: str, *, is_named_only: bool) -> dict[str, str]:
-    """What is told of one container: by the end of our annotations, and by the whole name of KWOK's."""
-    told: dict[str, str] = {}
+def _annotations_for(annotations: Mapping[str, str], container: str, *, is_named_only: bool) -> dict[str, str]:
+    """The annotations for one container: ours by the part after the prefix, KWOK's by the whole name."""
+    settings: dict[str, str] = {}
     if not annotations:
-        return told
+        return settings
     own = f"{container}.{PREFIX}"
     for key, value in annotations.items():
         if key.startswith(own):
-            told[key.removeprefix(own)] = value
+            settings[key.removeprefix(own)] = value
         elif is_named_only:
             continue
         elif key.startswith(PREFIX):
-            told.setdefault(key.removeprefix(PREFIX), value)
+            settings.setdefault(key.removeprefix(PREFIX), value)
         elif key.endswith(_KWOK):
-            told[key] = value
-    return told
+            settings[key] = value
+    return settings
 
 
 def start_seconds(pod: Pod) -> float:
@@ -113,7 +115,7 @@ def start_seconds(pod: Pod) -> float:
 
 
 def ends_by_itself(pod: Pod) -> bool:
-    """Whether all its containers come to an end after which none runs again."""
+    """Whether all its containers end and none is restarted."""
     policy = pod.spec.restart_policy
     for container in pod.spec.containers:
         behaviour = behaviour_of(pod, container)
@@ -139,7 +141,7 @@ def _first(*values: float | None) -> float | None:
 
 
 def _delay(text: str | None) -> float | None:
-    """How long a stage of KWOK is delayed; None if nothing is told."""
+    """The delay of a KWOK stage; None if there is none."""
     if not text:
         return None
     try:

@@ -1,8 +1,8 @@
-"""Simulated nodes: one fleet, not a task each.
+"""Simulated nodes: one fleet instead of a task per node.
 
-All nodes share one pod informer, one queue and one heap of timers, so ten thousand of them cost what their pods do. The
-fleet registers its nodes, keeps their leases, and walks every pod that is bound to one of them through the states of
-`containers.py`. It writes through `Api` alone, like a kubelet.
+All nodes share one pod informer, one queue and one heap of timers, so that the cost depends on the number of pods and
+not of nodes. The fleet registers its nodes, renews their leases, and takes every pod bound to one of them through the
+states of `containers.py`. Like a kubelet, it writes through `Api` alone.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from fairlead.client.informer import Informers
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
 from fairlead.node.preemption import MESSAGE, PREEMPTING
-from fairlead.node.starting import NOTHING
-from fairlead.node.status import Place
+from fairlead.node.start_requirements import NOTHING
+from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
+from fairlead.sim.config_sources import ConfigSources
+from fairlead.sim.container_sync import Note
 from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
-from fairlead.sim.sources import Sources
-from fairlead.sim.turn import Note
 
-#: How many nodes are registered at once: each waits for the disk.
+#: How many nodes are registered at once: each write waits for the disk.
 REGISTERING = 64
 #: How many pods the fleet works on at once.
 WORKERS = 64
@@ -53,15 +53,15 @@ log = logging.getLogger(__name__)
 
 
 class Fleet:
-    """Nodes that take time and resources, and nothing else."""
+    """Nodes whose pods take time and resources, and run nothing."""
 
     def __init__(
         self, api: Api, informers: Informers, nodes: Iterable[Obj], *, heartbeats: bool = True, events: bool = True
     ) -> None:
         self._api = api
         self._manifests = {node["metadata"]["name"]: node for node in nodes}
-        self._numbers: dict[str, int] = {}  # by node: where its address comes from
-        self._allocations: dict[str, NodeAllocation] = {}  # by node: every node of the fleet is in it
+        self._numbers: dict[str, int] = {}  # by node: its address is derived from this
+        self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         for name, node in self._manifests.items():
             self._take(name, _allocatable(node))
         self._heartbeats = heartbeats
@@ -69,23 +69,23 @@ class Fleet:
         self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
-        self._awaited: dict[str, set[str]] = {}  # by uid of a pod that has to go: keys of those that wait for its room
+        self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
         self._last_address = 0
-        self._sources = Sources(api, informers, self._queue.add)
+        self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
-        self._lease_trouble = ""  # what was told last of leases that cannot be renewed
+        self._lease_trouble = ""  # the last logged reason why leases cannot be renewed
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Be these nodes, until cancelled. The informers must be running."""
+        """Act as these nodes until cancelled. The informers must be running."""
         await self._register_all()
         await self._nodes.synced()
         await self._pods.synced()
-        self._nodes.subscribe(self._node_noticed)
-        self._pods.subscribe(self._noticed)
+        self._nodes.subscribe(self._node_event)
+        self._pods.subscribe(self._pod_event)
         self._nodes.subscribe(self._node_changed)
         self.registered.set()
         async with asyncio.TaskGroup() as group:
@@ -104,12 +104,12 @@ class Fleet:
     # -- nodes
 
     def _take(self, name: str, allocatable: dict[str, int]) -> None:
-        """Be the agent of this node from now on."""
+        """Add the node to the fleet."""
         self._numbers.setdefault(name, len(self._numbers) + 1)
         self._allocations[name] = NodeAllocation(allocatable)
 
-    def _node_noticed(self, old: Node | None, new: Node | None) -> None:
-        """Nodes come and go by other hands, too: from an earlier run, from a dump, by `kubectl create`."""
+    def _node_event(self, old: Node | None, new: Node | None) -> None:
+        """Handler of node events. Nodes also come from earlier runs, from dumps and from `kubectl create`."""
         if new is None:
             assert old is not None
             self._allocations.pop(old.metadata.name, None)
@@ -125,21 +125,21 @@ class Fleet:
                     self._queue.add(pod.metadata.key)
 
     async def _register_all(self) -> None:
-        """Bring up every node, some at a time: one after the other would wait for the disk at each."""
+        """Register all nodes, several at a time: one after the other, each write would wait for the disk."""
         names = iter(self._manifests)
 
         async def register() -> None:
             for name in names:
                 await self._register(registered(self._manifests[name], self._numbers[name], timestamp()))
                 if self._heartbeats:
-                    self._tell_lease_trouble(await self._renewed(name))
+                    self._log_lease_trouble(await self._renewed(name))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(REGISTERING, len(self._manifests))):
                 group.create_task(register(), name="node registration")
 
     async def _register(self, manifest: Obj) -> None:
-        """Create the node, or take over the one of that name that is there from before."""
+        """Create the node, or update the existing one of that name."""
         try:
             await self._api.create(NODES, manifest)
         except AlreadyExists:
@@ -149,14 +149,14 @@ class Fleet:
             await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
 
     async def _adopt_all(self) -> None:
-        """Be what a kubelet would be to the nodes that somebody else created."""
+        """Do for nodes that others created what their kubelet would do."""
         while True:
             name = await self._adoptions.get()
             working_on("node", name)
             try:
                 await self._adopt(name)
             except NotFound:
-                pass  # it is gone already
+                pass  # the node is gone already
             except (ApiError, OSError) as error:
                 log.warning("node %s: %s", name, error)
                 self._adoptions.retry(name)
@@ -166,7 +166,7 @@ class Fleet:
                 self._adoptions.done(name)
 
     async def _adopt(self, name: str) -> None:
-        """Say of the node what it does not say of itself, and take up its lease."""
+        """Fill in labels and status that the node lacks, and start its lease."""
         found = await self._api.get(NODES, name)
         manifest, node = found.obj(), found.view(Node)
         status = adopted(manifest, self._numbers[name], timestamp(), is_ready=node.is_ready)
@@ -174,22 +174,22 @@ class Fleet:
             await self._api.patch(NODES, name, "", {"metadata": {"labels": labels}})
         await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
         if self._heartbeats:
-            self._tell_lease_trouble(await self._renewed(name))
+            self._log_lease_trouble(await self._renewed(name))
 
     async def _renew(self) -> None:
-        """Renew every lease once in ten seconds, some at a time: written together, they wait for the disk once."""
+        """Renew every lease once in ten seconds, several at a time: they share one commit."""
         while True:
             began, trouble, names = monotonic(), "", list(self._allocations)
             rounds = max(len(names) // RENEWING, 1)
             for number in range(rounds):
                 there = [name for name in names[number::rounds] if name in self._allocations]
-                told = await asyncio.gather(*map(self._renewed, there))
-                trouble = max([trouble, *told])
+                results = await asyncio.gather(*map(self._renewed, there))
+                trouble = max([trouble, *results])
                 await asyncio.sleep(max(began + RENEW_SECONDS * (number + 1) / rounds - monotonic(), 0.0))
-            self._tell_lease_trouble(trouble)
+            self._log_lease_trouble(trouble)
 
     async def _renewed(self, name: str) -> str:
-        """Renew a lease, or make it; what was in the way. The next round tries again."""
+        """Renew a lease, or create it; returns the error, if any. The next round tries again."""
         try:
             try:
                 await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
@@ -209,8 +209,8 @@ class Fleet:
                 await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
             await self._api.create(LEASES, lease, LEASE_NAMESPACE)
 
-    def _tell_lease_trouble(self, trouble: str) -> None:
-        """Once when leases cannot be renewed, and once when they can be again; not at every round for every node."""
+    def _log_lease_trouble(self, trouble: str) -> None:
+        """Log once when leases cannot be renewed, and once when they can again; not for every node in every round."""
         kind, known = trouble.partition(":")[0], self._lease_trouble
         self._lease_trouble = kind
         if kind and kind != known:
@@ -219,7 +219,7 @@ class Fleet:
             log.warning("leases of nodes are renewed again")
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A kubelet tells when its node was taken out of scheduling or given back (S0-11)."""
+        """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""
         if old is None or new is None or old.spec.unschedulable == new.spec.unschedulable:
             return
         name = new.metadata.name
@@ -230,7 +230,7 @@ class Fleet:
 
     # -- pods
 
-    def _noticed(self, old: Pod | None, new: Pod | None) -> None:
+    def _pod_event(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
         if pod.spec.node_name not in self._allocations:
@@ -244,14 +244,14 @@ class Fleet:
             self._queue.add(pod.metadata.key)
 
     def _is_own_report(self, pod: Pod) -> bool:
-        """Whether this version is what the node has said last: it knows already what comes next."""
+        """Whether this version is our own last status update: nothing new to do then."""
         run = self._runs.get(pod.metadata.uid)
         return run is not None and run.reported_version == pod.metadata.resource_version
 
     def _forget(self, pod: Pod) -> None:
         self._release(pod)
         if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
-            self._sources.settle(pod, run.needs, is_waiting=False)
+            self._config_sources.settle(pod, run.needs, is_waiting=False)
 
     def _release(self, pod: Pod) -> None:
         if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
@@ -266,8 +266,8 @@ class Fleet:
             try:
                 await self._sync(key)
             except NotFound:
-                pass  # it is gone: the informer will tell
-            except Conflict:  # it changed under our hands, or what was reported last has not come back yet
+                pass  # the pod is gone; its delete event follows
+            except Conflict:  # the pod changed meanwhile, or our own last update has not come back yet
                 self._queue.retry(key)
             except (ApiError, OSError) as error:
                 log.warning("pod %s: %s", key, error)
@@ -288,9 +288,9 @@ class Fleet:
         run = self._run(pod, moment)
         if not pod.is_finished and run.deleted_at is None and await self._refused(pod, run):
             return
-        found = await self._sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
-        next_ = run.step(pod, self._place(pod, run), moment, found)
-        self._sources.settle(pod, run.needs, is_waiting=run.is_starting)
+        found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
+        next_ = run.step(pod, self._addresses(pod, run), moment, found)
+        self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.is_resized:
             self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod), host_ports_of(pod))
         if next_.status is not None:
@@ -328,55 +328,57 @@ class Fleet:
         return True
 
     def _others(self, pod: Pod, allocation: NodeAllocation) -> list[Pod]:
-        """The pods that the node has taken, but this one."""
-        return [other for other in self._pods if other.metadata.uid in allocation.held and other is not pod]
+        """The other pods that the node has admitted."""
+        return [
+            neighbour for neighbour in self._pods if neighbour.metadata.uid in allocation.held and neighbour is not pod
+        ]
 
     def _make_room(self, pod: Pod, victims: Iterable[Obj]) -> None:
-        """Send pods away for a critical one, which waits until they have stopped."""
+        """Preempt pods for a critical one, which waits until they have stopped."""
         moment = now()
         for victim in victims:
             meta = victim["metadata"]
-            other = self._pods.get(f"{meta['namespace']}/{meta['name']}")
-            if other is None or other.metadata.uid != meta["uid"]:
+            doomed = self._pods.get(f"{meta['namespace']}/{meta['name']}")
+            if doomed is None or doomed.metadata.uid != meta["uid"]:
                 continue
-            run = self._run(other, moment)
-            run.kill = run.kill or kill_for_critical(other, moment)
+            run = self._run(doomed, moment)
+            run.kill = run.kill or kill_for_critical(doomed, moment)
             self._awaited.setdefault(meta["uid"], set()).add(pod.metadata.key)
             if self._recorder:
-                self._recorder.event(other, "Warning", PREEMPTING, MESSAGE)
-            self._queue.add(other.metadata.key)
+                self._recorder.event(doomed, "Warning", PREEMPTING, MESSAGE)
+            self._queue.add(doomed.metadata.key)
 
     def _waits_for_room(self, pod: Pod) -> bool:
         return any(pod.metadata.key in keys for keys in self._awaited.values())
 
     async def _report(self, pod: Pod, run: PodRun, status: Obj) -> None:
-        """Write the status, if the pod is still as it was when the status was thought of."""
+        """Write the status, if the pod has not changed since the status was worked out."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        told = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
-        run.reported_version = told.view(Versioned).metadata.resource_version
+        written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        run.reported_version = written.view(Versioned).metadata.resource_version
 
     def _record(self, pod: Pod, notes: list[Note]) -> None:
-        """Record what went wrong with a pod, and what went well as far as the kubelet's budget reaches (S0-77)."""
+        """Record all warnings, and normal events as far as the kubelet's rate limit allows (S0-77)."""
         if not notes or self._recorder is None:
             return
-        is_told = self._event_limit.take(monotonic(), sum(note.type == NORMAL for note in notes))
+        is_within_limit = self._event_limit.take(monotonic(), sum(note.type == NORMAL for note in notes))
         for note in notes:
-            if is_told or note.type != NORMAL:
+            if is_within_limit or note.type != NORMAL:
                 self._recorder.event(reference(pod, PODS, note.path), note.type, note.reason, note.message)
 
     async def _remove(self, pod: Pod) -> None:
-        """The pod has stopped; whoever put a finalizer on it may still keep it."""
+        """Delete the pod, which has stopped; finalizers may still keep the object."""
         meta = pod.metadata
         if pod.is_finished and meta.deletion_grace_period_seconds == 0:
             return
         options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
         await self._api.delete(PODS, meta.name, meta.namespace, options)
 
-    def _place(self, pod: Pod, run: PodRun) -> Place:
+    def _addresses(self, pod: Pod, run: PodRun) -> PodAddresses:
         number = run.address
         pod_ip = f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
-        return Place(address_of(self._numbers[pod.spec.node_name]), pod_ip)
+        return PodAddresses(address_of(self._numbers[pod.spec.node_name]), pod_ip)
 
 
 def _allocatable(node: Obj) -> dict[str, int]:

@@ -11,13 +11,13 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.golang import yaml as goyaml
 from fairlead.runtime.clock import parse_timestamp
 
-#: What a server writes into metadata: dropped, for this cluster writes its own.
+#: Metadata that a server writes; dropped, because this cluster writes its own.
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
 #: The name of standard input.
 STDIN = Path("-")
-#: How the fields of a status end that hold the time of something that has happened.
+#: The endings of status fields that hold times in the past.
 _PAST = ("Time", "Timestamp", "startedAt", "finishedAt")
-#: A later date than this (2100) is a mistake, or a way to say "never".
+#: A later date than this (2100) is a mistake, or means "never".
 _LATEST = 4_102_444_800.0
 
 
@@ -49,27 +49,27 @@ def _objects(document: object) -> Iterator[Obj]:
 
 
 def portable(obj: Obj) -> Obj:
-    """The object without what belongs to the cluster that it was dumped from."""
+    """The object without the fields that belong to the cluster that it was dumped from."""
     for key in _SERVER_OWNED:
         metadata(obj).pop(key, None)
     return obj
 
 
 def latest_date(objects: Iterable[Obj]) -> float | None:
-    """When a dump was taken, as far as its objects tell (seconds since the epoch): the latest date that any of them
-    was created or tells of in its status. None if they tell of none."""
+    """An estimate of when a dump was taken (seconds since the epoch): the latest date in its objects' metadata and
+    status. None if there is none."""
     return max((moment for obj in objects for moment in _dates(obj)), default=None)
 
 
 def _dates(obj: Obj) -> Iterator[float]:
-    told = [metadata(obj).get("creationTimestamp"), *_past(obj.get("status"))]
+    texts = [metadata(obj).get("creationTimestamp"), *_past(obj.get("status"))]
     if obj.get("kind") == "Event":
-        told += _past(obj)
-    for text in told:
+        texts += _past(obj)
+    for text in texts:
         try:
             moment = parse_timestamp(text) if isinstance(text, str) else 0.0
         except (ValueError, OverflowError):
-            continue  # whoever stores the object says what is wrong with it
+            continue  # invalid; the server reports it when the object is stored
         if 0 < moment < _LATEST:
             yield moment
 

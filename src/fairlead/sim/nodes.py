@@ -1,4 +1,4 @@
-"""What a simulated node says of itself: the manifest that a kubelet would register."""
+"""The manifests of simulated nodes, as a kubelet would register them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fairlead.api.quantity import QuantityError, canonical, parse
 from fairlead.node.conditions import NodeHealth, node_conditions
 
 EPHEMERAL_STORAGE = "100Gi"
-#: What no real node comes near; the sums over many nodes still fit into 64 bits.
+#: Larger than any real node, and small enough for sums over many nodes in 64 bits.
 MOST_CPU, MOST_MEMORY = "1M", "1Pi"
-#: How a node says that it is simulated.
+#: The annotation of simulated nodes.
 RUNTIME = "fairlead-sim://1.0"
-#: The annotation with which a manifest written for KWOK says the same: `fake`.
+#: KWOK's annotation with the same meaning; its value is `fake`.
 KWOK_NODE = "kwok.x-k8s.io/node"
 
 
 def is_simulated(node: Node) -> bool:
-    """Whether the fleet is its agent: it was before, the node is KWOK's, or no agent ever spoke for it."""
+    """Whether the fleet acts for the node: it has our annotation or KWOK's, or no agent ever reported for it."""
     if node.metadata.annotations.get(KWOK_NODE) == "fake":
         return True
     info = node.status.node_info
@@ -57,7 +57,7 @@ class NodeShape:
 
 
 def node(name: str, amounts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Obj:
-    """A node manifest of that capacity, all of it allocatable."""
+    """A node manifest with that capacity, all of it allocatable."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -109,7 +109,7 @@ def registered(manifest: Obj, number: int, moment: str) -> Obj:
 
 
 def adopted(manifest: Obj, number: int, moment: str, *, is_ready: bool) -> Obj:
-    """The status that the fleet gives to a node that somebody else created: what it says already is kept."""
+    """The status that the fleet gives to a node that others created; existing fields are kept."""
     own = manifest.get("status") or {}
     status = dict(registered(manifest, number, moment)["status"])
     capacity = own.get("capacity") or own.get("allocatable") or NodeShape().amounts()

@@ -31,20 +31,20 @@ _POD_COLUMNS = {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod and when it comes, in seconds after the beginning of the trace."""
+    """A pod and its time of creation, in seconds after the beginning of the trace."""
 
     at: float
     pod: Obj
 
 
 def read_nodes(path: Path) -> list[Obj]:
-    """The nodes of a node list, in its order. Raises ValueError if the file is none."""
+    """The nodes of a node list, in its order. Raises ValueError for another file."""
     return list(_read(path, "node", _NODE_COLUMNS, _node))
 
 
 def read_pods(path: Path) -> list[Arrival]:
-    """The pods of a pod list, by arrival. Raises ValueError if the file is none."""
-    return sorted(_read(path, "pod", _POD_COLUMNS, _arrival), key=lambda one: one.at)
+    """The pods of a pod list, by time of creation. Raises ValueError for another file."""
+    return sorted(_read(path, "pod", _POD_COLUMNS, _arrival), key=lambda arrival: arrival.at)
 
 
 def _read(path: Path, what: str, columns: set[str], make: Callable[[dict[str, str]], T]) -> Iterator[T]:

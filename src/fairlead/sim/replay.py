@@ -1,7 +1,7 @@
 """A workload replayed in virtual time: the same components as `fairlead up`, and a clock that jumps.
 
-Pods arrive when the workload says so and run as long as they declare. The run is over when nothing is left to happen,
-or at a given time.
+Pods are created at the times of the workload and run as long as their annotations say. The run ends when nothing is
+left to happen, or at a given time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from fairlead.runtime.clock import monotonic
 from fairlead.sim.behaviour import ends_by_itself
 from fairlead.sim.openb import Arrival
 
-#: When nothing happened for this long, nothing will: twice the scheduler's longest patience (5 minutes).
+#: After so long without an event the run has ended: twice the time after which the scheduler retries everything (5
+#: min).
 SETTLED_SECONDS = 600.0
 
 
-class Refused(Exception):
-    """The server did not take a pod of the workload."""
+class ArrivalRefused(Exception):
+    """The server refused a pod of the workload."""
 
 
 class Endings:
-    """Knows whether a running pod still has its end before it."""
+    """Keeps track of running pods that will end by themselves."""
 
     def __init__(self, informers: Informers) -> None:
         self._to_come: set[str] = set()
@@ -39,19 +40,19 @@ class Endings:
         informers.of(PODS, Pod).subscribe(self._pod)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        if not self._changed.is_set() and (old is None or new is None or not _goes_round(old, new)):
+        if not self._changed.is_set() and (old is None or new is None or not _repeats_failure(old, new)):
             self._changed.set()
         pod = new or old
         assert pod is not None
-        if _lives(old) and _lives(new) and old.metadata.annotations == new.metadata.annotations:
-            return  # its end is where it was
-        if _lives(new) and ends_by_itself(new):
+        if _is_running(old) and _is_running(new) and old.metadata.annotations == new.metadata.annotations:
+            return  # its end has not changed
+        if _is_running(new) and ends_by_itself(new):
             self._to_come.add(pod.metadata.key)
         else:
             self._to_come.discard(pod.metadata.key)
 
     async def settled(self) -> None:
-        """Return once no end is to come and nothing has happened for a while."""
+        """Return once no running pod will end any more and nothing has happened for a while."""
         while True:
             self._changed.clear()
             if self._to_come:
@@ -64,20 +65,20 @@ class Endings:
                 return
 
 
-def _lives(pod: Pod | None) -> TypeGuard[Pod]:
+def _is_running(pod: Pod | None) -> TypeGuard[Pod]:
     return pod is not None and bool(pod.spec.node_name) and not pod.is_finished
 
 
-def _goes_round(old: Pod, new: Pod) -> bool:
-    """Whether a pod does only what it will do for ever: crash again, or ask for an image again, in vain."""
+def _repeats_failure(old: Pod, new: Pod) -> bool:
+    """Whether the pod only repeats a failure that will go on for ever (crashes, failed pulls)."""
     if (old.spec.node_name, old.status.phase, old.is_active) != (new.spec.node_name, new.status.phase, new.is_active):
         return False
-    before, restarts = (sum(one.restart_count for one in pod.status.container_statuses) for pod in (old, new))
+    before, restarts = (sum(status.restart_count for status in pod.status.container_statuses) for pod in (old, new))
     return bool(new.spec.node_name) and new.is_active and (before == restarts or restarts > STEADY_AFTER)
 
 
 async def arrive(api: Api, arrivals: Sequence[Arrival], on_arrival: Callable[[int, float], None]) -> None:
-    """Create each pod when its time comes, counted from now; tell how many came before it, and when it does."""
+    """Create each pod at its time, counted from now; `on_arrival` gets the number of earlier pods and the time."""
     began = monotonic()
     for count, arrival in enumerate(arrivals):
         on_arrival(count, arrival.at)
@@ -92,4 +93,4 @@ async def _create(api: Api, pod: Obj) -> None:
     try:
         await api.create(PODS, copied(pod), namespace)
     except ApiError as error:
-        raise Refused(f"pod {metadata(pod).get('name')}: {error}") from error
+        raise ArrivalRefused(f"pod {metadata(pod).get('name')}: {error}") from error

@@ -1,4 +1,4 @@
-"""What came of a simulated run: how many pods ran, who waited, how full the cluster was."""
+"""The report of a simulated run: how many pods ran, how long they waited, how full the cluster was."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
 from fairlead.sim.admission import wants
 
-#: How many of the longest waits are told.
+#: How many of the longest waits are listed.
 LONGEST_WAITS = 10
-#: Into how many equal parts of the run utilisation is averaged.
+#: How many equal parts of the run utilisation is averaged over.
 UTILISATION_SLOTS = 24
 
 
 @dataclass(slots=True)
 class Usage:
-    """What there is of one resource, and what is requested of it, over time."""
+    """Capacity and requests of one resource over time."""
 
     capacity: int = 0
     requested: int = 0
-    #: From which moment on how much was requested, of how much: one for each moment.
+    #: (moment, requested, capacity) from each change on.
     samples: list[tuple[float, int, int]] = field(default_factory=list)
 
     def change(self, moment: float, *, requested: int = 0, capacity: int = 0) -> None:
@@ -40,12 +40,13 @@ class Usage:
 
     @property
     def peak(self) -> float:
-        """The largest part that was ever requested."""
+        """The largest requested fraction of the capacity."""
         return max((requested / capacity for _, requested, capacity in self.samples if capacity), default=0.0)
 
     def over_time(self, began: float, end: float) -> tuple[list[float], list[float]]:
-        """The means of what was requested and of what there was, in equal parts of the run; of a run without length,
-        what there is at its end."""
+        """The means of requests and of capacity over equal parts of the run; for a run of length 0, their last
+        values.
+        """
         if end <= began:
             return [float(self.requested)], [float(self.capacity)]
         return (
@@ -55,8 +56,8 @@ class Usage:
 
 
 @dataclass(slots=True)
-class Tenancy:
-    """What became of the pods of one namespace, and what they held over time."""
+class NamespaceUsage:
+    """The pods of one namespace: how many were placed and evicted, and what they held over time."""
 
     placed: int = 0
     evicted: int = 0
@@ -70,14 +71,14 @@ class Tenancy:
             self.held[name] = self.held.get(name, 0) + sign * amount
 
     def until(self, moment: float) -> None:
-        """Count what is held up to that moment."""
+        """Add what was held until that moment to the area."""
         for name, amount in self.held.items():
             self.area[name] = self.area.get(name, 0.0) + amount * (moment - self.changed_at)
         self.changed_at = moment
 
 
-class Observer:
-    """Watches a run through informers and keeps the books of it. `summary` may be asked for at any time."""
+class RunObserver:
+    """Watches a run through informers and collects its statistics. `summary` may be called at any time."""
 
     def __init__(self, informers: Informers) -> None:
         self.began = self.last_event = now()
@@ -86,17 +87,16 @@ class Observer:
         self._created: dict[str, float] = {}
         self._waits: dict[str, float] = {}
         self._held: dict[str, Mapping[str, int]] = {}
-        self._nodes: set[str] = set()  # those that are there
-        self._on_node: dict[str, dict[str, int]] = {}  # what is requested of each, whether it is there or not
+        self._nodes: set[str] = set()  # those that exist
+        self._on_node: dict[str, dict[str, int]] = {}  # requests by node, whether it exists or not
         self._placed = 0
-        self._tenancies: dict[str, Tenancy] = {}
+        self._namespace_usage: dict[str, NamespaceUsage] = {}
         self._finished: dict[str, int] = dict.fromkeys(FINISHED, 0)
         informers.of(NODES, Node).subscribe(self._node)
         informers.of(PODS, Pod).subscribe(self._pod)
 
     def _node(self, old: Node | None, new: Node | None) -> None:
-        """Capacity comes and goes with a node, and so does what its pods request: of a node that is not there, nothing
-        can be used."""
+        """A node brings capacity and takes it away, and the requests of its pods with it."""
         moment = now()
         for node, sign in ((old, -1), (new, 1)):
             if node is None:
@@ -130,17 +130,17 @@ class Observer:
         self._placed += 1
         self._waits[key] = moment - self._created.get(key, moment)
         self._held[key] = wants(pod)
-        tenancy = self._tenancies.setdefault(pod.metadata.namespace, Tenancy(changed_at=moment))
-        tenancy.placed += 1
-        tenancy.hold(self._held[key], 1, moment)
+        totals = self._namespace_usage.setdefault(pod.metadata.namespace, NamespaceUsage(changed_at=moment))
+        totals.placed += 1
+        totals.hold(self._held[key], 1, moment)
         self._hold(pod.spec.node_name, self._held[key], 1, moment)
 
     def _ended(self, key: str, pod: Pod, moment: float, *, is_gone: bool) -> None:
         if (held := self._held.pop(key, None)) is not None:
             self._hold(pod.spec.node_name, held, -1, moment)
-            tenancy = self._tenancies[pod.metadata.namespace]
-            tenancy.hold(held, -1, moment)
-            tenancy.evicted += _was_driven_away(pod)
+            totals = self._namespace_usage[pod.metadata.namespace]
+            totals.hold(held, -1, moment)
+            totals.evicted += _was_evicted(pod)
         if not is_gone:
             self._finished[pod.status.phase] += 1
         else:
@@ -169,7 +169,7 @@ class Observer:
         waits = dict(self._waits)
         for pod in waiting:
             waits[pod.metadata.key] = end - parse_timestamp(pod.metadata.creation_timestamp)
-        longest = sorted(waits.items(), key=lambda one: (-one[1], one[0]))[:LONGEST_WAITS]
+        longest = sorted(waits.items(), key=lambda wait: (-wait[1], wait[0]))[:LONGEST_WAITS]
         return {
             "began": timestamp(self.began),
             "ended": timestamp(end),
@@ -180,7 +180,7 @@ class Observer:
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
             "waiting": len(waiting),
-            "waitingPods": [_waiting(pod, end) for pod in sorted(waiting, key=lambda one: one.metadata.key)],
+            "waitingPods": [_waiting(pod, end) for pod in sorted(waiting, key=lambda pod: pod.metadata.key)],
             "namespaces": self._namespaces(waiting, end),
             "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],
             "utilisation": {name: self._utilisation(usage, end) for name, usage in sorted(self._usage.items())},
@@ -188,21 +188,21 @@ class Observer:
         }
 
     def _namespaces(self, waiting: Iterable[Pod], end: float) -> Obj:
-        """Of each: how many pods were placed, wait, and were driven away, and the mean part of the cluster it held."""
+        """By namespace: how many pods were placed, wait and were evicted, and the mean part of the cluster held."""
         left = Counter(pod.metadata.namespace for pod in waiting)
         found: Obj = {}
-        for name in sorted(self._tenancies.keys() | left.keys()):
-            tenancy = self._tenancies.get(name, Tenancy())
-            tenancy.until(end)
+        for name in sorted(self._namespace_usage.keys() | left.keys()):
+            totals = self._namespace_usage.get(name, NamespaceUsage())
+            totals.until(end)
             mean = {
                 resource: round(area / (end - self.began) / usage.capacity, 4)
-                for resource, area in sorted(tenancy.area.items())
+                for resource, area in sorted(totals.area.items())
                 if (usage := self._usage.get(resource)) and usage.capacity and end > self.began
             }
             found[name] = {
-                "placed": tenancy.placed,
+                "placed": totals.placed,
                 "waiting": left[name],
-                "evicted": tenancy.evicted,
+                "evicted": totals.evicted,
                 "mean": mean,
             }
         return found
@@ -219,20 +219,29 @@ class Observer:
 
 
 def _waiting(pod: Pod, end: float) -> Obj:
-    """Who waits at the end, since when, and what the scheduler last said of it."""
-    said = next((one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"), None)
+    """A pod that waits at the end, for how long, and the scheduler's last message."""
+    condition = next(
+        (
+            condition
+            for condition in pod.status.conditions
+            if condition.type == "PodScheduled" and condition.status == "False"
+        ),
+        None,
+    )
     return {
         "pod": pod.metadata.key,
         "since": pod.metadata.creation_timestamp,
         "seconds": round(end - parse_timestamp(pod.metadata.creation_timestamp), 3),
-        "reason": said.reason if said else "",
-        "message": said.message if said else "",
+        "reason": condition.reason if condition else "",
+        "message": condition.message if condition else "",
     }
 
 
-def _was_driven_away(pod: Pod) -> bool:
+def _was_evicted(pod: Pod) -> bool:
     """By an eviction or by preemption, not by its own end."""
-    return any(one.type == "DisruptionTarget" and one.status == "True" for one in pod.status.conditions)
+    return any(
+        condition.type == "DisruptionTarget" and condition.status == "True" for condition in pod.status.conditions
+    )
 
 
 def _averages(samples: list[tuple[float, int]], began: float, end: float) -> list[float]:

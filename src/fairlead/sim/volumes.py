@@ -1,7 +1,7 @@
-"""Simulated storage: volumes that are there as soon as they are asked for, hold nothing, and grow and go on demand.
+"""Simulated storage: volumes that exist as soon as they are requested, hold nothing, and grow and go on demand.
 
-It does to claims and volumes what the sidecars of a CSI driver (external-provisioner, external-resizer) do, so that the
-scheduler and the PersistentVolume controller need not know that it is no real one. docs/simulated-nodes.md.
+It does what the sidecars of a CSI driver (external-provisioner, external-resizer) do to claims and volumes, so that the
+scheduler and the PersistentVolume controller treat it like a real driver. See docs/simulated-nodes.md.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch, w
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 
-#: What a class of simulated volumes names as its provisioner, and the volumes as their driver.
+#: The provisioner of a class of simulated volumes, and the driver of the volumes.
 PROVISIONER: Final = "sim.fairlead.dev/volumes"
 DRIVER: Final = "sim.fairlead.dev"
-#: A class of another provisioner asks for simulated volumes with this annotation: `true`.
+#: With this annotation (`true`), a class of another provisioner gets simulated volumes.
 SIMULATED: Final = "sim.fairlead.dev/provision"
-#: The class that a new cluster begins with.
+#: The class of a new cluster.
 DEFAULT_CLASS: Final = "standard"
-#: Keeps a volume until what is behind it has been deleted.
+#: Keeps a volume until its storage has been deleted.
 FINALIZER: Final = "external-provisioner.volume.kubernetes.io/finalizer"
 
 
 def default_classes(objects: Sequence[Obj]) -> list[Obj]:
-    """What a new cluster gets that begins with these objects: nothing, if they have classes of their own."""
-    if any(one.get("kind") == "StorageClass" for one in objects):
+    """The class of a new cluster that starts with these objects; none if they have classes of their own."""
+    if any(obj.get("kind") == "StorageClass" for obj in objects):
         return []
     return [
         {
@@ -61,14 +61,14 @@ def _is_ours(volume: PersistentVolume) -> bool:
 
 
 def _of_class(world: World, old: StorageClass | None, new: StorageClass | None) -> list[str]:
-    """The claims of a class that has come to be simulated."""
+    """The claims of a class that was not simulated before."""
     if new is None or not _is_simulated(new) or (old is not None and _is_simulated(old)):
         return []
-    return [one.metadata.key for one in world.of(CLAIMS) if one.class_name == new.metadata.name]
+    return [claim.metadata.key for claim in world.of(CLAIMS) if claim.class_name == new.metadata.name]
 
 
 class Provisioner(Controller[PersistentVolumeClaim]):
-    """Makes the volumes that claims ask it for, and lets them grow."""
+    """Creates the volumes of claims, and resizes them."""
 
     name = PROVISIONER
     kind = CLAIMS
@@ -114,7 +114,7 @@ class Provisioner(Controller[PersistentVolumeClaim]):
 
 
 class Remover(Controller[PersistentVolume]):
-    """Deletes simulated volumes that nobody claims any more, where their policy says so."""
+    """Deletes released simulated volumes, if their reclaim policy says so."""
 
     name = PROVISIONER
     kind = VOLUMES
@@ -159,21 +159,21 @@ def _new_volume(
 
 
 def _reachable(found: StorageClass, node: Node | None) -> Obj | None:
-    """From every node, unless the class keeps its volumes to some: then from where the node is, if one was selected."""
+    """The node affinity of a volume: the topology that the class allows, narrowed to that of the selected node."""
     terms = []
     for term in found.allowed_topologies or ():
         expressions = []
-        for one in term.match_label_expressions or ():
-            here = node.metadata.labels.get(one.key) if node is not None else None
-            if node is not None and here not in one.values:
+        for requirement in term.match_label_expressions or ():
+            here = node.metadata.labels.get(requirement.key) if node is not None else None
+            if node is not None and here not in requirement.values:
                 break
-            values = [here] if here is not None else list(one.values)
-            expressions.append({"key": one.key, "operator": "In", "values": values})
+            values = [here] if here is not None else list(requirement.values)
+            expressions.append({"key": requirement.key, "operator": "In", "values": values})
         else:
             if expressions:
                 terms.append({"matchExpressions": expressions})
     return {"required": {"nodeSelectorTerms": terms}} if terms else None
 
 
-#: What stands in for storage wherever nodes are simulated.
+#: The controllers of simulated storage.
 STORAGE: Final = (Provisioner, Remover)

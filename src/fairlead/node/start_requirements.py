@@ -1,6 +1,6 @@
-"""What must be there before a container of a pod can start, and what is said when it is not.
+"""What a container needs before it can start (ConfigMaps, Secrets, images), and the messages when it is missing.
 
-Volumes hold up the whole pod, images and environment one container. Sources: makeEnvironmentVariables of
+A missing volume holds up the whole pod, a missing image or variable one container. Sources: makeEnvironmentVariables of
 pkg/kubelet/kubelet_pods.go, pkg/volume/{configmap,secret,projected}, pkg/kubelet/images/image_manager.go.
 """
 
@@ -18,12 +18,12 @@ from fairlead.api.encoded import key_start_bytes
 from fairlead.api.meta import View
 from fairlead.api.pods import Pod
 
-#: What a spec that refers to a ConfigMap or Secret says somewhere; hardly any spec does.
+#: Every spec that refers to a ConfigMap or Secret contains one of these; most specs contain none.
 _MARKS: Final = (key_start_bytes("configMap"), key_start_bytes("secret"))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """A ConfigMap or a Secret of the pod's namespace."""
 
     kind: str
@@ -34,25 +34,25 @@ class Source:
         return f'{self.kind.lower()} "{self.name}" not found'
 
 
-#: The keys of every source that is there; None for one that is not.
-Found = Mapping[Source, frozenset[str] | None]
+#: The keys of each source; None for one that does not exist.
+Found = Mapping[ConfigSource, frozenset[str] | None]
 NOTHING: Found = {}
 
 
 class Need(NamedTuple):
-    """Something of a source: all of it, or the keys that are named."""
+    """What is needed of a source: these keys, or without keys all of it."""
 
-    source: Source
+    source: ConfigSource
     keys: tuple[str, ...] = ()
     is_optional: bool = False
 
 
 class Needs(NamedTuple):
-    """What the start of a pod takes: by name of the volume, and of the container whose environment it is."""
+    """What a pod needs to start, by volume name and by container name."""
 
     volumes: tuple[tuple[str, Need], ...] = ()
     environments: Mapping[str, tuple[Need, ...]] = MappingProxyType({})
-    sources: frozenset[Source] = frozenset()
+    sources: frozenset[ConfigSource] = frozenset()
 
 
 _NONE: Final = Needs()
@@ -97,17 +97,17 @@ class _Projection(View):
 
     def need(self, kind: str) -> Need:
         keys = tuple(item.key for item in self.items or ())
-        return Need(Source(kind, self.name or self.secret_name), keys, bool(self.optional))
+        return Need(ConfigSource(kind, self.name or self.secret_name), keys, bool(self.optional))
 
 
 class _Mounted(View):
-    """What a volume shows, or one source of a projected volume."""
+    """The content of a volume, or one source of a projected volume."""
 
     config_map: _Projection | None = None
     secret: _Projection | None = None
 
     def needs(self) -> Iterator[Need]:
-        if self.config_map is not None and self.config_map.name != ROOT_CERTIFICATES:  # nobody waits for these
+        if self.config_map is not None and self.config_map.name != ROOT_CERTIFICATES:  # pods do not wait for this one
             yield self.config_map.need("ConfigMap")
         if self.secret is not None:
             yield self.secret.need("Secret")
@@ -127,18 +127,18 @@ _volumes = msgspec.json.Decoder(tuple[_Volume, ...]).decode
 
 
 def _refers(raw: msgspec.Raw) -> bool:
-    told = bytes(raw)
-    return any(mark in told for mark in _MARKS)
+    text = bytes(raw)
+    return any(mark in text for mark in _MARKS)
 
 
 def needs_of(pod: Pod) -> Needs:
-    """What the pod refers to. It never changes: both parts of a spec are immutable."""
+    """What the pod refers to. It does not change: volumes and environments are immutable."""
     spec = pod.spec
     volumes = _volume_needs(spec.raw_volumes) if _refers(spec.raw_volumes) else ()
     parts = [raw for raw in (spec.raw_init_containers, spec.raw_containers) if _refers(raw)]
     if not volumes and not parts:
         return _NONE
-    environments = {one.name: tuple(_needs_of(one)) for raw in parts for one in _environments(raw)}
+    environments = {container.name: tuple(_needs_of(container)) for raw in parts for container in _environments(raw)}
     needs = [need for _, need in volumes] + [need for part in environments.values() for need in part]
     return Needs(volumes, environments, frozenset(need.source for need in needs))
 
@@ -155,40 +155,40 @@ def _needs_of(container: _Environment) -> Iterator[Need]:
     for whole in container.env_from or ():
         for kind, ref in (("ConfigMap", whole.config_map_ref), ("Secret", whole.secret_ref)):
             if ref is not None:
-                yield Need(Source(kind, ref.name), (), bool(ref.optional))
+                yield Need(ConfigSource(kind, ref.name), (), bool(ref.optional))
     for variable in container.env or ():
         if variable.value or variable.value_from is None:
             continue
         origin = variable.value_from
         for kind, ref in (("ConfigMap", origin.config_map_key_ref), ("Secret", origin.secret_key_ref)):
             if ref is not None:
-                yield Need(Source(kind, ref.name), (ref.key,), bool(ref.optional))
+                yield Need(ConfigSource(kind, ref.name), (ref.key,), bool(ref.optional))
 
 
 def environment_problem(needs: Iterable[Need], namespace: str, found: Found) -> str:
-    """Why the environment cannot be made, in the kubelet's words; empty if it can."""
+    """Why the environment cannot be created, in the kubelet's words; empty if it can."""
 
-    def missing(source: Source, key: str) -> str:
+    def missing(source: ConfigSource, key: str) -> str:
         return f"couldn't find key {key} in {source.kind} {namespace}/{source.name}"
 
     return next(_problems(needs, found, missing), "")
 
 
 def volume_problem(needs: Iterable[tuple[str, Need]], found: Found) -> str:
-    """Why a volume cannot be mounted, as its event says it; empty if all can."""
+    """Why a volume cannot be mounted, in the words of its event; empty if all can."""
     for name, need in needs:
         for problem in _problems([need], found, _missing_in_volume):
             return f'MountVolume.SetUp failed for volume "{name}" : {problem}'
     return ""
 
 
-def _missing_in_volume(source: Source, key: str) -> str:
+def _missing_in_volume(source: ConfigSource, key: str) -> str:
     if source.kind == "ConfigMap":
         return f"configmap references non-existent config key: {key}"
     return f"references non-existent secret key: {key}"
 
 
-def _problems(needs: Iterable[Need], found: Found, missing: Callable[[Source, str], str]) -> Iterator[str]:
+def _problems(needs: Iterable[Need], found: Found, missing: Callable[[ConfigSource, str], str]) -> Iterator[str]:
     for need in needs:
         if need.is_optional:
             continue
@@ -200,7 +200,7 @@ def _problems(needs: Iterable[Need], found: Found, missing: Callable[[Source, st
 
 
 def not_found_at_registry(image: str) -> str:
-    """What containerd says of an image that its registry does not have."""
+    """containerd's error for an image that its registry does not have."""
     return (
         f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": '
         f'failed to resolve reference "{image}": {image}: not found'

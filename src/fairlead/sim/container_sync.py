@@ -1,4 +1,4 @@
-"""One look at the containers of a pod: which of them end now, which start, which have to wait, and for what."""
+"""One pass over the containers of a pod: which end now, which start, which have to wait, and for what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from fairlead.api.pods import Container, Pod
 from fairlead.client.events import NORMAL, WARNING
-from fairlead.node.containers import Record, Running, Terminated, Waiting
+from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState
 from fairlead.node.restarts import (
     BACK_OFF,
     CRASH_LOOP,
@@ -18,15 +18,15 @@ from fairlead.node.restarts import (
     init_runs_again,
     runs_again,
 )
-from fairlead.node.starting import Found, Needs, back_off_pulling, environment_problem, never_pulled
+from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
 from fairlead.sim.behaviour import Behaviour, behaviour_of
 
-#: How long a failed pull is shown as such, before it is shown as being put off.
+#: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
 PULL_FAILURE_SECONDS: Final = 1.0
 
 
 class Note(NamedTuple):
-    """An event to record: of the pod, or of the part of it that the path names."""
+    """An event to record about the pod, or about the container at `path`."""
 
     type: str
     reason: str
@@ -35,7 +35,7 @@ class Note(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """The latest failed pull of a container's image, and how long until the next."""
+    """The latest failed pull of a container's image, and its back-off."""
 
     image: str
     back_off: BackOff
@@ -46,8 +46,8 @@ def path_of(container: Container, *, is_init: bool) -> str:
 
 
 @dataclass(slots=True)
-class Turn:
-    """`tick` every container that may go on; what came of it is in the fields."""
+class ContainerSync:
+    """Call `advance` for every container that may proceed; the results are in the fields."""
 
     pod: Pod
     now: float
@@ -58,12 +58,12 @@ class Turn:
     has_changed: bool = False
     wake_at: float | None = None
 
-    def tick(self, container: Container, record: Record, *, is_init: bool = False) -> None:
-        """Let the container end if its time is over, and start (again) if it is to and may."""
+    def advance(self, container: Container, record: ContainerRecord, *, is_init: bool = False) -> None:
+        """End the container if its lifetime is over, and start or restart it if it is due."""
         behaviour = behaviour_of(self.pod, container, is_init=is_init)
-        if isinstance(record.state, Running) and not self._has_ended(record, behaviour):
+        if isinstance(record.state, RunningState) and not self._has_ended(record, behaviour):
             return
-        if isinstance(record.state, Terminated):
+        if isinstance(record.state, TerminatedState):
             again = init_runs_again if is_init else runs_again
             if not again(container, self.pod.spec.restart_policy, record.state.exit_code):
                 return
@@ -72,15 +72,15 @@ class Turn:
             self._start(container, record, behaviour, is_init=is_init)
             return
         self._wake(allowed_at)
-        if isinstance(record.state, Terminated):
+        if isinstance(record.state, TerminatedState):
             assert record.state.finished_at is not None
             seconds = allowed_at - record.state.finished_at
-            waiting = Waiting(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
+            waiting = WaitingState(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
             path = path_of(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
-    def _has_ended(self, record: Record, behaviour: Behaviour) -> bool:
-        assert isinstance(record.state, Running)
+    def _has_ended(self, record: ContainerRecord, behaviour: Behaviour) -> bool:
+        assert isinstance(record.state, RunningState)
         if behaviour.lifetime is None:
             return False
         ends_at = record.state.started_at + behaviour.lifetime
@@ -91,7 +91,7 @@ class Turn:
         self.has_changed = True
         return True
 
-    def _start(self, container: Container, record: Record, behaviour: Behaviour, *, is_init: bool) -> None:
+    def _start(self, container: Container, record: ContainerRecord, behaviour: Behaviour, *, is_init: bool) -> None:
         path = path_of(container, is_init=is_init)
         if behaviour.pull_error:
             self._fail_to_pull(container, record, behaviour.pull_error, path)
@@ -100,7 +100,7 @@ class Turn:
         needs = self.needs.environments.get(container.name, ())
         if problem := environment_problem(needs, self.pod.metadata.namespace, self.found):
             note = Note(WARNING, "Failed", f"Error: {problem}", path)
-            self._wait(record, Waiting("CreateContainerConfigError", problem), note)
+            self._wait(record, WaitingState("CreateContainerConfigError", problem), note)
             return
         record.start(self.pod.metadata.uid, container, self.now)
         self.has_changed = True
@@ -117,14 +117,14 @@ class Turn:
         elif behaviour.lifetime is not None:
             self._wake(self.now + behaviour.lifetime)
 
-    def _fail_to_pull(self, container: Container, record: Record, error: str, path: str) -> None:
+    def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)
         if container.image_pull_policy == "Never":
-            told = never_pulled(image)
+            message = never_pulled(image)
             self._wait(
                 record,
-                Waiting("ErrImageNeverPull", told),
-                Note(WARNING, "ErrImageNeverPull", told, path),
+                WaitingState("ErrImageNeverPull", message),
+                Note(WARNING, "ErrImageNeverPull", message, path),
                 Note(WARNING, "Failed", "Error: ErrImageNeverPull", path),
             )
         elif failed is None or failed.image != image:
@@ -138,27 +138,27 @@ class Turn:
                 self._wake(tried_at + PULL_FAILURE_SECONDS)
             else:
                 self._wake(due)
-                told = back_off_pulling(image)
+                message = back_off_pulling(image)
                 self._wait(
                     record,
-                    Waiting("ImagePullBackOff", f"{told}: ErrImagePull: {error}"),
-                    Note(NORMAL, "BackOff", told, path),
+                    WaitingState("ImagePullBackOff", f"{message}: ErrImagePull: {error}"),
+                    Note(NORMAL, "BackOff", message, path),
                     Note(WARNING, "Failed", "Error: ImagePullBackOff", path),
                 )
 
-    def _pull(self, container: Container, record: Record, error: str, path: str, back_off: BackOff) -> None:
+    def _pull(self, container: Container, record: ContainerRecord, error: str, path: str, back_off: BackOff) -> None:
         self.pulls[container.name] = Pull(container.image, back_off)
         self._wake(self.now + PULL_FAILURE_SECONDS)
         self._wait(
             record,
-            Waiting("ErrImagePull", error),
+            WaitingState("ErrImagePull", error),
             Note(NORMAL, "Pulling", f'Pulling image "{container.image}"', path),
             Note(WARNING, "Failed", f'Failed to pull image "{container.image}": {error}', path),
             Note(WARNING, "Failed", "Error: ErrImagePull", path),
         )
 
-    def _wait(self, record: Record, waiting: Waiting, *notes: Note) -> None:
-        """The container waits for that from now on; if it is not what it waits for already, that is told."""
+    def _wait(self, record: ContainerRecord, waiting: WaitingState, *notes: Note) -> None:
+        """The container waits for that from now on; records the events if it did not already."""
         if record.state == waiting:
             return
         record.wait(waiting)

@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that pods need: looked up when a container may start, watched once one is missing."""
+"""The ConfigMaps and Secrets that pods need: read when a container may start, watched once one is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.api.meta import Object, View
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
-from fairlead.node.starting import NOTHING, Found, Needs, Source
+from fairlead.node.start_requirements import NOTHING, ConfigSource, Found, Needs
 
 _RESOURCES: Final = {"ConfigMap": CONFIG_MAPS, "Secret": SECRETS}
 
@@ -23,23 +23,23 @@ class _Content(View):
     binary_data: dict[str, msgspec.Raw] | None = None
 
 
-class Sources:
-    """`found` before a step is taken with a pod, `settle` afterwards; a pod that waits is woken by any change."""
+class ConfigSources:
+    """Call `found` before a step of a pod and `settle` after it; a waiting pod is retried on any change."""
 
     def __init__(self, api: Api, informers: Informers, wake: Callable[[str], None]) -> None:
         self._api, self._informers, self._wake = api, informers, wake
-        self._waiting: dict[tuple[str, Source], set[str]] = {}  # by namespace and source: keys of pods
+        self._waiting: dict[tuple[str, ConfigSource], set[str]] = {}  # by namespace and source: keys of pods
         self._is_watching = False
 
     async def found(self, pod: Pod, needs: Needs) -> Found:
-        """What there is of what the pod needs."""
+        """The existing sources among those that the pod needs."""
         if not needs.sources:
             return NOTHING
-        for source in needs.sources:  # before looking: what comes in between is not to be missed
+        for source in needs.sources:  # before reading, so that no change in between is missed
             self._waiting.setdefault((pod.metadata.namespace, source), set()).add(pod.metadata.key)
         return {source: await self._keys(source, pod.metadata.namespace) for source in needs.sources}
 
-    async def _keys(self, source: Source, namespace: str) -> frozenset[str] | None:
+    async def _keys(self, source: ConfigSource, namespace: str) -> frozenset[str] | None:
         try:
             content = (await self._api.get(_RESOURCES[source.kind], source.name, namespace)).view(_Content)
         except NotFound:
@@ -47,7 +47,7 @@ class Sources:
         return frozenset(content.data or ()) | frozenset(content.binary_data or ())
 
     def settle(self, pod: Pod, needs: Needs, *, is_waiting: bool) -> None:
-        """After the step: whether the pod still waits."""
+        """After the step: keep or drop the pod's interest in its sources."""
         if not needs.sources:
             return
         if is_waiting:
@@ -61,7 +61,7 @@ class Sources:
                     del self._waiting[where]
 
     def _watch(self) -> None:
-        """Watch what may come, from the first pod on that waits for something: most clusters need no copy of it."""
+        """Start watching when the first pod waits: most clusters never need a copy of their Secrets here."""
         if self._is_watching:
             return
         self._is_watching = True
@@ -69,7 +69,7 @@ class Sources:
 
             def changed(old: Object | None, new: Object | None, kind: str = kind) -> None:
                 if new is not None:
-                    for pod in self._waiting.get((new.metadata.namespace, Source(kind, new.metadata.name)), ()):
+                    for pod in self._waiting.get((new.metadata.namespace, ConfigSource(kind, new.metadata.name)), ()):
                         self._wake(pod)
 
             self._informers.of(resource, Object).subscribe(changed)
