@@ -63,9 +63,7 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value] if type(value) in (dict, list) else []
     while level:
         depth += 1
-        members = (
-            item for container in level for item in (container.values() if type(container) is dict else container)
-        )
+        members = (item for value in level for item in (value.values() if type(value) is dict else value))
         level = [item for item in members if type(item) in (dict, list)]
     return depth
 

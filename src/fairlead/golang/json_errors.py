@@ -122,10 +122,10 @@ class _Scanner:
             if escape == "u" and self._skip(_HEX) < 4:
                 self._refuse("in \\u hexadecimal character escape")
 
-    def _word(self, word: bytes) -> None:
-        for expected in word:
+    def _word(self, literal: bytes) -> None:
+        for expected in literal:
             if self._peek() != expected:
-                self._refuse(f"in literal {word.decode()} (expecting '{chr(expected)}')")
+                self._refuse(f"in literal {literal.decode()} (expecting '{chr(expected)}')")
             self._at += 1
 
     def _number(self) -> None:
@@ -145,8 +145,8 @@ class _Scanner:
         if not self._skip(_DIGITS):
             self._refuse(where)
 
-    def _takes(self, wanted: bytes) -> bool:
-        found = self._at < len(self._body) and self._body[self._at] in wanted
+    def _takes(self, bytes_: bytes) -> bool:
+        found = self._at < len(self._body) and self._body[self._at] in bytes_
         self._at += found
         return found
 

@@ -76,8 +76,8 @@ _ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
 _Step = tuple[str, Callable[[str], "re.Match[str] | None"], str, int, int]
 
 
-def _step(name: str, pattern: str, what: str = "", least: int = 0, most: int = 0) -> _Step:
-    return name, re.compile(pattern).match, what, least, most
+def _step(name: str, pattern: str, field: str = "", least: int = 0, most: int = 0) -> _Step:
+    return name, re.compile(pattern).match, field, least, most
 
 
 _DATE: Final = (
@@ -96,15 +96,15 @@ _LAYOUTS: Final = {
 def _parsed(text: str, layout: str) -> datetime:
     found: dict[str, str] = {}
     rest = text
-    for name, match, what, least, most in _LAYOUTS[layout]:
-        seen = match(rest)
-        if seen is None:
+    for name, match, field, least, most in _LAYOUTS[layout]:
+        matched = match(rest)
+        if matched is None:
             where = f"cannot parse {go_quote(rest)} as {go_quote(name)}"
             raise TimestampError(f"parsing time {go_quote(text)} as {go_quote(layout)}: {where}")
-        found[name] = seen.group()
-        rest = rest[seen.end() :]
-        if what and not least <= int(found[name][:2]) <= most:
-            raise TimestampError(f"parsing time {go_quote(text)}: {what} out of range")
+        found[name] = matched.group()
+        rest = rest[matched.end() :]
+        if field and not least <= int(found[name][:2]) <= most:
+            raise TimestampError(f"parsing time {go_quote(text)}: {field} out of range")
     if rest:
         raise TimestampError(f"parsing time {go_quote(text)}: extra text: {go_quote(rest)}")
     return _moment(text, found)

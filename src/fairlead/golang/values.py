@@ -50,6 +50,6 @@ def type_of(value: Any) -> str:
     return _TYPES[type(value)]
 
 
-def unmarshal_error(value: Any, wanted: str) -> str:
+def unmarshal_error(value: Any, go_type: str) -> str:
     """What decoding says about a value of the wrong kind; `wanted` is a Go type."""
-    return f"json: cannot unmarshal {JSON_TYPES[type(value)]} into Go value of type {wanted}"
+    return f"json: cannot unmarshal {JSON_TYPES[type(value)]} into Go value of type {go_type}"

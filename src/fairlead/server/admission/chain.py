@@ -108,10 +108,10 @@ class Chain:
         return steps
 
     def _select(self, operation: Operation, resource: str, subresource: str) -> _Steps:
-        concerned = [one for one in self.plugins if one.concerns(operation, resource, subresource)]
+        concerned = [plugin for plugin in self.plugins if plugin.concerns(operation, resource, subresource)]
         return (
-            tuple(one.admit for one in concerned if type(one).admit is not AdmissionPlugin.admit),
-            tuple(one.validate for one in concerned if type(one).validate is not AdmissionPlugin.validate),
+            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not AdmissionPlugin.admit),
+            tuple(plugin.validate for plugin in concerned if type(plugin).validate is not AdmissionPlugin.validate),
         )
 
 

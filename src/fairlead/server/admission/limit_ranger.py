@@ -119,11 +119,11 @@ def fill_in(pod: Obj, requests: Mapping[str, str], limits: Mapping[str, str]) ->
         return
     spec = pod.get("spec") or {}
     notes: list[str] = []
-    for field, word in (("containers", "container"), ("initContainers", "init container")):
+    for field, noun in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(field) or ():
             for kind, defaults in (("request", requests), ("limit", limits)):
                 if added := _added(container, f"{kind}s", defaults):
-                    notes.append(f"{', '.join(added)} {kind} for {word} {container.get('name', '')}")
+                    notes.append(f"{', '.join(added)} {kind} for {noun} {container.get('name', '')}")
     if notes:
         annotations: dict[str, Any] = metadata(pod).setdefault("annotations", {})
         annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
@@ -131,10 +131,10 @@ def fill_in(pod: Obj, requests: Mapping[str, str], limits: Mapping[str, str]) ->
 
 def _added(container: Obj, kind: str, defaults: Mapping[str, str]) -> list[str]:
     resources = container.get("resources") or {}
-    given = resources.get(kind) or {}
-    missing = sorted(defaults.keys() - given.keys())
+    present = resources.get(kind) or {}
+    missing = sorted(defaults.keys() - present.keys())
     if missing:
-        container["resources"] = {**resources, kind: given | {name: defaults[name] for name in missing}}
+        container["resources"] = {**resources, kind: present | {name: defaults[name] for name in missing}}
     return missing
 
 
@@ -165,48 +165,48 @@ def _offences(kind: str, bounds: Iterable[_Bound], requests: _Amounts, limits: _
 
 
 def _minimum(kind: str, resource: str, bound: Quantity, requests: _Amounts, limits: _Amounts) -> str:
-    said = f"minimum {resource} usage per {kind} is {bound}"
+    text = f"minimum {resource} usage per {kind} is {bound}"
     request, limit = requests.get(resource), limits.get(resource)
     if request is None:
-        return f"{said}.  No request is specified"
-    least, asked, allowed = _comparable(bound, request, limit or ZERO)
-    if asked < least:
-        return f"{said}, but request is {request}"
-    return f"{said}, but limit is {limit}" if limit is not None and allowed < least else ""
+        return f"{text}.  No request is specified"
+    least, amount, allowed = _comparable(bound, request, limit or ZERO)
+    if amount < least:
+        return f"{text}, but request is {request}"
+    return f"{text}, but limit is {limit}" if limit is not None and allowed < least else ""
 
 
 def _maximum(kind: str, resource: str, bound: Quantity, requests: _Amounts, limits: _Amounts) -> str:
-    said = f"maximum {resource} usage per {kind} is {bound}"
+    text = f"maximum {resource} usage per {kind} is {bound}"
     request, limit = requests.get(resource), limits.get(resource)
     if limit is None:
-        return f"{said}.  No limit is specified"
-    most, asked, allowed = _comparable(bound, request or ZERO, limit)
+        return f"{text}.  No limit is specified"
+    most, amount, allowed = _comparable(bound, request or ZERO, limit)
     if allowed > most:
-        return f"{said}, but limit is {limit}"
-    return f"{said}, but request is {request}" if request is not None and asked > most else ""
+        return f"{text}, but limit is {limit}"
+    return f"{text}, but request is {request}" if request is not None and amount > most else ""
 
 
 def _maximum_request(kind: str, resource: str, bound: Quantity, requests: _Amounts, limits: _Amounts) -> str:
     """For claims, whose limits mean nothing."""
-    said = f"maximum {resource} usage per {kind} is {bound}"
+    text = f"maximum {resource} usage per {kind} is {bound}"
     request = requests.get(resource)
     if request is None:
-        return f"{said}.  No request is specified"
-    most, asked, _ = _comparable(bound, request, ZERO)
-    return f"{said}, but request is {request}" if asked > most else ""
+        return f"{text}.  No request is specified"
+    most, amount, _ = _comparable(bound, request, ZERO)
+    return f"{text}, but request is {request}" if amount > most else ""
 
 
 def _ratio(kind: str, resource: str, bound: Quantity, requests: _Amounts, limits: _Amounts) -> str:
-    said = f"{resource} max limit to request ratio per {kind} is {bound}"
-    _, asked, allowed = _comparable(bound, requests.get(resource, ZERO), limits.get(resource, ZERO))
-    if asked == 0:
-        return f"{said}, but no request is specified or request is 0"
+    text = f"{resource} max limit to request ratio per {kind} is {bound}"
+    _, amount, allowed = _comparable(bound, requests.get(resource, ZERO), limits.get(resource, ZERO))
+    if amount == 0:
+        return f"{text}, but no request is specified or request is 0"
     if allowed == 0:
-        return f"{said}, but no limit is specified or limit is 0"
-    ratio = allowed / asked
+        return f"{text}, but no limit is specified or limit is 0"
+    ratio = allowed / amount
     is_fine = bound.units <= _MAX_MILLI_VALUE
     exceeds = ratio * 1000 > bound.milli if is_fine else ratio > bound.units
-    return f"{said}, but provided ratio is {ratio:f}" if exceeds else ""
+    return f"{text}, but provided ratio is {ratio:f}" if exceeds else ""
 
 
 def _comparable(bound: Quantity, request: Quantity, limit: Quantity) -> tuple[int, int, int]:

@@ -64,15 +64,16 @@ class PodResizeValidator(AdmissionPlugin):
         node = _node_of(self._reader, attributes)
         system = node.metadata.labels.get(_OS, "linux")
         if system != "linux":
-            who = f"node {go_quote(node.metadata.name)} is {go_quote(system)}"
+            node_os = f"node {go_quote(node.metadata.name)} is {go_quote(system)}"
             raise attributes.forbidden(
-                f"pod resize is only supported on linux nodes, {who}", Cause("UnsupportedPlatform", "")
+                f"pod resize is only supported on linux nodes, {node_os}", Cause("UnsupportedPlatform", "")
             )
         requests = pod_requests(attributes.spec)
         excess = [
-            f"{resource}, requested: {shown(asked)}, allocatable: {shown(there)}"
+            f"{resource}, requested: {shown(requested)}, allocatable: {shown(allocatable)}"
             for resource, shown in _SHOWN.items()
-            if (asked := requests.get(resource, ZERO)) > (there := parse(node.status.allocatable.get(resource, "0")))
+            if (requested := requests.get(resource, ZERO))
+            > (allocatable := parse(node.status.allocatable.get(resource, "0")))
         ]
         if excess:
             why = f"node didn't have enough allocatable resources: {'; '.join(excess)}"

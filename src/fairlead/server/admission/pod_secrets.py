@@ -54,12 +54,14 @@ def first_secret_not_allowed(
             name = (volume.get("secret") or {}).get("secretName")
             if name is not None and name not in mountable:
                 return f"volume with secret.secretName={go_quote(name)} {forbidden} secret"
-    for field, word in (_EPHEMERAL,) if ephemeral_only else (_INIT, _MAIN):
+    for field, noun in (_EPHEMERAL,) if ephemeral_only else (_INIT, _MAIN):
         for container in spec.get(field) or ():
             for how, name in _of_environment(container):
                 if name not in mountable:
-                    who = f"{word} {container.get('name', '')}"
-                    return f"{who} with {how} referencing secret.secretName={go_quote(name)} {forbidden} secret"
+                    container_text = f"{noun} {container.get('name', '')}"
+                    return (
+                        f"{container_text} with {how} referencing secret.secretName={go_quote(name)} {forbidden} secret"
+                    )
     if not ephemeral_only:
         for index, reference in enumerate(spec.get("imagePullSecrets") or ()):
             name = reference.get("name", "")

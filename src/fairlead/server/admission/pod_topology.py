@@ -25,10 +25,10 @@ class PodTopologyLabels(AdmissionPlugin):
         if node is None:
             return
         known = node.kept_view(Object).metadata.labels
-        wanted = {label: known[label] for label in LABELS if label in known}
-        if wanted:
+        topology = {label: known[label] for label in LABELS if label in known}
+        if topology:
             meta = metadata(attributes.obj)
-            meta["labels"] = wanted | (meta.get("labels") or {})
+            meta["labels"] = topology | (meta.get("labels") or {})
 
 
 def _node_name(attributes: Attributes) -> str:

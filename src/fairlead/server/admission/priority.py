@@ -73,8 +73,8 @@ class Priority(AdmissionPlugin):
 
     def _default_class(self) -> _PriorityClass | None:
         """Should a race have left several defaults, the lowest wins."""
-        classes = (one.kept_view(_PriorityClass) for one in self._reader.each(CLASSES))
-        return min((one for one in classes if one.global_default), key=lambda one: one.value, default=None)
+        classes = (entry.kept_view(_PriorityClass) for entry in self._reader.each(CLASSES))
+        return min((entry for entry in classes if entry.global_default), key=lambda entry: entry.value, default=None)
 
 
 def _keep_what_the_client_left_out(attributes: Attributes) -> None:

@@ -62,13 +62,13 @@ def charges_for(quotas: Iterable[ResourceQuota], attributes: Attributes, now: fl
     if not concerned:
         return []
     charges = []
-    for one, growth in _growth(concerned, attributes, now):
-        hard = parsed(one.status.hard)
+    for item, growth in _growth(concerned, attributes, now):
+        hard = parsed(item.status.hard)
         requested = quota.masked(growth, hard)
         if requested:
             if attributes.subresource != "status":
-                _check_room(one.metadata.name, requested, parsed(one.status.used), hard, attributes)
-            charges.append((one.metadata.name, requested))
+                _check_room(item.metadata.name, requested, parsed(item.status.used), hard, attributes)
+            charges.append((item.metadata.name, requested))
     return charges
 
 
@@ -76,16 +76,16 @@ def _concerned(quotas: Iterable[ResourceQuota], attributes: Attributes) -> list[
     """The quotas that count this object; they must know their usage, and the object must say what it wants."""
     resource = attributes.resource.qualified
     concerned = []
-    for one in quotas:
-        names = quota.counted(resource, one.status.hard)
-        if not names or not in_scope(one.spec.selectors, resource, attributes.obj):
+    for item in quotas:
+        names = quota.counted(resource, item.status.hard)
+        if not names or not in_scope(item.spec.selectors, resource, attributes.obj):
             continue
-        name = one.metadata.name
+        name = item.metadata.name
         if resource == PODS and (why := quota.unspecified(attributes.obj, names)):
             raise attributes.forbidden(f"failed quota: {name}: {why}")
-        if not one.status.used.keys() >= set(names):
+        if not item.status.used.keys() >= set(names):
             raise attributes.forbidden(f"status unknown for quota: {name}, resources: {','.join(names)}")
-        concerned.append(one)
+        concerned.append(item)
     return concerned
 
 
@@ -99,16 +99,20 @@ def _growth(
         raise attributes.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
     everything = quota.increase(new_usage, {})
     if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
-        return [(one, everything) for one in concerned]
+        return [(item, everything) for item in concerned]
     difference = quota.increase(new_usage, quota.usage(resource, old, now))
-    return [(one, difference if in_scope(one.spec.selectors, resource, old) else everything) for one in concerned]
+    return [(item, difference if in_scope(item.spec.selectors, resource, old) else everything) for item in concerned]
 
 
 def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:
-    wanted = quota.masked(quota.added(used, requested), requested)
-    if over := quota.exceeded(wanted, hard):
-        asked, there, limit = (quota.joined(quota.masked(amounts, over)) for amounts in (requested, used, hard))
-        raise attributes.forbidden(f"exceeded quota: {name}, requested: {asked}, used: {there}, limited: {limit}")
+    total = quota.masked(quota.added(used, requested), requested)
+    if over := quota.exceeded(total, hard):
+        requested_text, used_text, hard_text = (
+            quota.joined(quota.masked(amounts, over)) for amounts in (requested, used, hard)
+        )
+        raise attributes.forbidden(
+            f"exceeded quota: {name}, requested: {requested_text}, used: {used_text}, limited: {hard_text}"
+        )
 
 
 def _charged(amounts: Amounts, attributes: Attributes, stored: Obj) -> Obj | None:

@@ -43,9 +43,9 @@ class RuntimeClass(AdmissionPlugin):
         if "overhead" not in attributes.spec and "runtimeClassName" not in attributes.spec:
             return
         runtime = self._class_of(attributes)
-        wanted = _pod_overhead(runtime) if runtime else None
-        if attributes.spec.get("overhead") != wanted:
-            raise attributes.forbidden(_WITHOUT_CLASS if wanted is None else _UNLIKE_CLASS)
+        overhead = _pod_overhead(runtime) if runtime else None
+        if attributes.spec.get("overhead") != overhead:
+            raise attributes.forbidden(_WITHOUT_CLASS if overhead is None else _UNLIKE_CLASS)
 
     def _class_of(self, attributes: Attributes) -> Obj | None:
         name = attributes.spec.get("runtimeClassName")
@@ -59,13 +59,13 @@ class RuntimeClass(AdmissionPlugin):
     def _constrain(self, attributes: Attributes, scheduling: Obj) -> None:
         spec = attributes.spec
         selector = spec.get("nodeSelector") or {}
-        for key, wanted in (scheduling.get("nodeSelector") or {}).items():
-            if selector.get(key, wanted) != wanted:
+        for key, required in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, required) != required:
                 raise attributes.forbidden(
-                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; "
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {required}; "
                     f"pod.spec.nodeSelector[{key}] = {selector[key]}"
                 )
-            selector[key] = wanted
+            selector[key] = required
         if selector:
             spec["nodeSelector"] = selector
         if tolerations := scheduling.get("tolerations"):
@@ -99,20 +99,23 @@ def merged_tolerations(tolerations: Iterable[Obj]) -> list[Obj]:
     """
     kept: dict[tuple[_Reach, float], Obj] = {}
     longest: dict[_Reach, float] = {}
-    for one in tolerations:
-        reach, seconds = what = _reach(one), _seconds(one)
-        if kept.get(what) != one:
-            kept.pop(what, None)
-            kept[what] = one
+    for toleration in tolerations:
+        reach, seconds = identity = _reach(toleration), _seconds(toleration)
+        if kept.get(identity) != toleration:
+            kept.pop(identity, None)
+            kept[identity] = toleration
         longest[reach] = max(seconds, longest.get(reach, -inf))
-    return [one for (reach, seconds), one in kept.items() if not _is_covered(reach, seconds, longest)]
+    return [toleration for (reach, seconds), toleration in kept.items() if not _is_covered(reach, seconds, longest)]
 
 
 def _is_covered(reach: _Reach, seconds: float, longest: Mapping[_Reach, float]) -> bool:
     own, *wider = reach.wider()
     if longest[own] > seconds:
         return True
-    return any(one in longest and (one.effect != _NO_EXECUTE or longest[one] >= seconds) for one in wider)
+    return any(
+        candidate in longest and (candidate.effect != _NO_EXECUTE or longest[candidate] >= seconds)
+        for candidate in wider
+    )
 
 
 def _reach(toleration: Obj) -> _Reach:

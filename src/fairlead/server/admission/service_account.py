@@ -56,7 +56,7 @@ class ServiceAccount(AdmissionPlugin):
         if spec.get("automountServiceAccountToken", account.automount_service_account_token) is not False:
             mount_token(spec)
         if account.image_pull_secrets and not spec.get("imagePullSecrets"):
-            spec["imagePullSecrets"] = [{"name": one.name} for one in account.image_pull_secrets]
+            spec["imagePullSecrets"] = [{"name": secret.name} for secret in account.image_pull_secrets]
 
     async def validate(self, attributes: Attributes) -> None:
         is_create = attributes.operation is Operation.CREATE
@@ -67,15 +67,15 @@ class ServiceAccount(AdmissionPlugin):
             return
         name = attributes.spec.get("serviceAccountName")
         if not name:
-            who = f"{attributes.namespace}/{metadata(attributes.obj).get('name', '')}"
-            raise attributes.forbidden(f"no service account specified for pod {who}")
+            pod = f"{attributes.namespace}/{metadata(attributes.obj).get('name', '')}"
+            raise attributes.forbidden(f"no service account specified for pod {pod}")
         account = await self._account(attributes, name)
         if account.limits_secrets and (
             why := first_secret_not_allowed(
                 attributes.spec,
                 account.metadata.name,
-                mountable={one.name for one in account.secrets},
-                pullable={one.name for one in account.image_pull_secrets},
+                mountable={secret.name for secret in account.secrets},
+                pullable={secret.name for secret in account.image_pull_secrets},
                 ephemeral_only=not is_create,
             )
         ):

@@ -51,8 +51,8 @@ class Held:
     addresses: set[Address] = field(default_factory=set)
     ports: set[Port] = field(default_factory=set)
 
-    def is_part_of(self, other: Held) -> bool:
-        return self.addresses <= other.addresses and self.ports <= other.ports
+    def is_part_of(self, whole: Held) -> bool:
+        return self.addresses <= whole.addresses and self.ports <= whole.ports
 
 
 class ServiceAddresses(AdmissionPlugin):
@@ -81,7 +81,7 @@ class ServiceAddresses(AdmissionPlugin):
         self._release(self._stored.pop(key, Held()))
         if raw is not None:
             self._stored[key] = held
-            for pending in [one for one in self._pending if one.is_part_of(held)]:
+            for pending in [entry for held_before in self._pending if held_before.is_part_of(held)]:
                 self._forget(pending)
 
     async def admit(self, attributes: Attributes) -> None:
@@ -101,20 +101,20 @@ class ServiceAddresses(AdmissionPlugin):
 
     def complete(self, obj: Obj, old: Obj | None) -> Held:
         """Fill in families, addresses and ports; returns what was newly taken. Raises `Invalid`."""
-        spec, was = obj["spec"], old["spec"] if old else {}
+        spec, old_spec = obj["spec"], old["spec"] if old else {}
         taken = Held()
         try:
             if old is None and spec.get("clusterIP") and not spec.get("clusterIPs"):
                 spec["clusterIPs"] = [spec["clusterIP"]]
-            _complete_families(obj, was)
-            self._complete_addresses(obj, held_by(was), taken)
-            self._complete_ports(obj, held_by(was), taken)
+            _complete_families(obj, old_spec)
+            self._complete_addresses(obj, held_by(old_spec), taken)
+            self._complete_ports(obj, held_by(old_spec), taken)
         except ApiError:
             self._release(taken)
             raise
         return taken
 
-    def _complete_addresses(self, obj: Obj, had: Held, taken: Held) -> None:
+    def _complete_addresses(self, obj: Obj, before: Held, taken: Held) -> None:
         spec = obj["spec"]
         if spec["type"] == EXTERNAL_NAME or is_headless(spec):
             return
@@ -124,7 +124,7 @@ class ServiceAddresses(AdmissionPlugin):
                 ips.append("")
             if not ips[index]:
                 ips[index] = self._free_address(obj)
-            elif ips[index] in had.addresses:
+            elif ips[index] in before.addresses:
                 continue
             else:
                 self._claim_address(obj, ips[index])
@@ -154,22 +154,22 @@ class ServiceAddresses(AdmissionPlugin):
                 return ip
         raise InternalError(f'failed to allocate a serviceIP for Service "{name_of(obj)}": range is full')
 
-    def _complete_ports(self, obj: Obj, had: Held, taken: Held) -> None:
+    def _complete_ports(self, obj: Obj, before: Held, taken: Held) -> None:
         spec = obj["spec"]
         ports: list[Obj] = spec.get("ports") or []
         allocates = spec.get("allocateLoadBalancerNodePorts") is not False or spec["type"] != LOAD_BALANCER
         chosen: dict[Port, Port] = {}
         for index, port in enumerate(ports) if spec["type"] in WITH_NODE_PORTS else ():
-            asked = port.get("nodePort") or _asked_elsewhere(port["port"], ports, chosen)
-            if not asked and not allocates:
+            number_asked = port.get("nodePort") or _asked_elsewhere(port["port"], ports, chosen)
+            if not number_asked and not allocates:
                 continue
-            port["nodePort"] = asked or self._free_port()
-            if not {port["nodePort"]} & (had.ports | taken.ports):
+            port["nodePort"] = number_asked or self._free_port()
+            if not {port["nodePort"]} & (before.ports | taken.ports):
                 self._claim_port(obj, port["nodePort"], f"spec.ports[{index}].nodePort", taken)
             chosen.setdefault(port["port"], port["nodePort"])
         if needs_health_check(spec):
             number = spec.setdefault("healthCheckNodePort", 0) or self._free_port()
-            if number not in had.ports:
+            if number not in before.ports:
                 self._claim_port(obj, number, "spec.healthCheckNodePort", taken)
             spec["healthCheckNodePort"] = number
 
@@ -200,16 +200,16 @@ class ServiceAddresses(AdmissionPlugin):
     def _forget(self, pending: Held) -> None:
         """A request has ended, one way or the other."""
         before = len(self._pending)
-        self._pending = [one for one in self._pending if one is not pending]
+        self._pending = [held for held in self._pending if held is not pending]
         if len(self._pending) < before:
             self._release(pending)
 
 
-def _take_off(count: Counter[_T], what: set[_T]) -> None:
-    count.subtract(what)
-    for one in what:
-        if not count[one]:
-            del count[one]
+def _take_off(count: Counter[_T], items: set[_T]) -> None:
+    count.subtract(items)
+    for item in items:
+        if not count[item]:
+            del count[item]
 
 
 def held_by(spec: Obj) -> Held:
@@ -230,7 +230,7 @@ def _asked_elsewhere(port: Port, ports: list[Obj], chosen: dict[Port, Port]) -> 
     """The same port of another protocol gets the same node port."""
     if port in chosen:
         return chosen[port]
-    return next((one["nodePort"] for one in ports if one["port"] == port and one.get("nodePort")), 0)
+    return next((sibling["nodePort"] for sibling in ports if sibling["port"] == port and sibling.get("nodePort")), 0)
 
 
 def _complete_families(obj: Obj, old: Obj) -> None:
@@ -269,9 +269,9 @@ def _complete_families(obj: Obj, old: Obj) -> None:
 def _refuse_second(spec: Obj, families: list[str], errors: Errors) -> None:
     if spec["ipFamilyPolicy"] != SINGLE:
         return
-    for count, what in ((len(spec.get("clusterIPs") or ()), "cluster IPs"), (len(families), "IP families")):
+    for count, plural in ((len(spec.get("clusterIPs") or ()), "cluster IPs"), (len(families), "IP families")):
         if count == 2:
-            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {plural} are specified"
             errors.invalid("spec.ipFamilyPolicy", SINGLE, text)
 
 

@@ -32,7 +32,7 @@ class DefaultStorageClass(AdmissionPlugin):
     async def admit(self, attributes: Attributes) -> None:
         if storage_class_of(attributes.obj) is not None:
             return
-        found = default_class(one.kept_view(StorageClass) for one in self._reader.each(_CLASSES))
+        found = default_class(entry.kept_view(StorageClass) for entry in self._reader.each(_CLASSES))
         if found is not None:
             attributes.spec["storageClassName"] = found.metadata.name
 

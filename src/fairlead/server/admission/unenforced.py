@@ -69,7 +69,7 @@ def _of_definition(obj: Obj) -> list[str]:
     spec = obj["spec"]
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
     has_rules = _RULES in encode(spec["versions"])
-    return [text for text, asked in ((CEL, has_rules), (CONVERSION, converts)) if asked]
+    return [text for text, applies in ((CEL, has_rules), (CONVERSION, converts)) if applies]
 
 
 #: The kinds of which some objects ask for something.

@@ -116,12 +116,12 @@ def check_merged(merged: Obj, resource: Resource, name: str, namespace: str, *, 
         raise Conflict.of(resource.plural, name, why, resource.group)
     if resource.namespaced and meta.get("namespace", namespace) != namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-    said = meta.get("name")
-    if not said:
+    sent_name = meta.get("name")
+    if not sent_name:
         why = "name must be provided"
         raise BadRequest(f"the name of the object ({name} based on URL) was undeterminable: {why}")
-    if said != name:
-        raise BadRequest(f"the name of the object ({said}) does not match the name on the URL ({name})")
+    if sent_name != name:
+        raise BadRequest(f"the name of the object ({sent_name}) does not match the name on the URL ({name})")
 
 
 def _metadata(obj: Obj) -> Obj:

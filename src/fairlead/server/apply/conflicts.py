@@ -24,27 +24,33 @@ class ApplyConflict(Exception):
 
     def refusal(self) -> Conflict:
         """As the client is told."""
-        lost = {who: [spelled(path) for path in paths(self.conflicts[who])] for who in sorted(self.conflicts)}
-        causes = [Cause(_REASON, f"conflict with {_told(who)}", path) for who, these in lost.items() for path in these]
+        lost = {
+            manager: [spelled(path) for path in paths(self.conflicts[manager])] for manager in sorted(self.conflicts)
+        }
+        causes = [
+            Cause(_REASON, f"conflict with {_told(manager)}", path)
+            for manager, fields in lost.items()
+            for path in fields
+        ]
         return Conflict(_message(lost, len(causes)), causes=causes)
 
 
 def _message(lost: Mapping[Identity, list[str]], count: int) -> str:
     if count == 1:
-        ((who, (path,)),) = lost.items()
-        return f"Apply failed with 1 conflict: conflict with {_told(who)}: {path}"
+        ((manager, (path,)),) = lost.items()
+        return f"Apply failed with 1 conflict: conflict with {_told(manager)}: {path}"
     lines = []
-    for who, these in lost.items():
-        lines.append(f"conflicts with {_told(who)}:")
-        lines += [f"- {path}" for path in these]
+    for manager, fields in lost.items():
+        lines.append(f"conflicts with {_told(manager)}:")
+        lines += [f"- {path}" for path in fields]
     return f"Apply failed with {count} conflicts: " + "\n".join(lines)
 
 
-def _told(who: Identity) -> str:
+def _told(manager: Identity) -> str:
     """`"scaler" with subresource "scale" using apps/v1`."""
-    text = go_quote(who.manager)
-    if who.subresource:
-        text += f" with subresource {go_quote(who.subresource)}"
-    if who.operation == UPDATE:
-        text += f" using {who.api_version}"
+    text = go_quote(manager.manager)
+    if manager.subresource:
+        text += f" with subresource {go_quote(manager.subresource)}"
+    if manager.operation == UPDATE:
+        text += f" using {manager.api_version}"
     return text

@@ -77,39 +77,39 @@ def with_fields(entry: Obj, fields: Fields) -> Obj:
     return {**entry, "fieldsV1": fields}
 
 
-def new_entry(who: Identity, api_version: str, fields: Fields, time: str | None) -> Obj:
-    entry: Obj = {"manager": who.manager, "operation": who.operation, "apiVersion": api_version}
+def new_entry(owner: Identity, api_version: str, fields: Fields, time: str | None) -> Obj:
+    entry: Obj = {"manager": owner.manager, "operation": owner.operation, "apiVersion": api_version}
     if time:
         entry["time"] = time
     entry["fieldsType"] = _FIELDS_TYPE
     entry["fieldsV1"] = fields
-    if who.subresource:
-        entry["subresource"] = who.subresource
+    if owner.subresource:
+        entry["subresource"] = owner.subresource
     return entry
 
 
 def capped(managed: Managed) -> Managed:
     """The entries with the oldest updates merged, one bucket a version, so that few enough are left."""
-    updates = [who for who in managed if who.operation == UPDATE]
+    updates = [owner for owner in managed if owner.operation == UPDATE]
     excess = len(updates) - MOST_UPDATERS
     if excess <= 0:
         return managed
     found = dict(managed)
     first_of: dict[str, Identity] = {}
     merged: dict[Identity, list[Fields]] = {}
-    for who in sorted(updates, key=lambda identity_: (managed[identity_].get("time") or "", identity_)):
+    for owner in sorted(updates, key=lambda owner: (managed[owner].get("time") or "", owner)):
         if excess <= 0:
             break
-        entry = managed[who]
+        entry = managed[owner]
         version = entry["apiVersion"]
-        first = first_of.setdefault(version, who)
-        if first is who:
+        first = first_of.setdefault(version, owner)
+        if first is owner:
             continue
-        bucket = identity(_BUCKET, UPDATE, version, "")
+        bucket = Identity(_BUCKET, UPDATE, version, "")
         if bucket not in merged:
             merged[bucket] = [fields_of(found[bucket] if bucket in found else found.pop(first))]
         merged[bucket].append(fields_of(entry))
-        found.pop(who, None)
+        found.pop(owner, None)
         found[bucket] = new_entry(bucket, version, LEAF, entry.get("time"))
         excess -= 1
     for bucket, sets in merged.items():
@@ -124,5 +124,5 @@ def _identity_of(entry: Mapping[str, Any]) -> Identity:
 
 
 def _position(entry: Obj) -> tuple[str, ...]:
-    said = (entry.get(key) or "" for key in ("operation", "time", "manager", "apiVersion", "subresource"))
-    return tuple(said)
+    values = (entry.get(key) or "" for key in ("operation", "time", "manager", "apiVersion", "subresource"))
+    return tuple(values)

@@ -60,19 +60,19 @@ def union_of(sets: Sequence[Fields]) -> Fields:
 
 def _united(a: Fields, b: Fields) -> Fields:
     out: dict[str, Any] | None = None
-    for key, theirs in b.items():
-        ours = a.get(key)
-        if ours is None:
-            new = theirs
-        elif ours is theirs or key == SELF:
+    for key, right in b.items():
+        left = a.get(key)
+        if left is None:
+            new = right
+        elif left is right or key == SELF:
             continue
-        elif ours and theirs:
-            new = _united(ours, theirs)
-        elif ours:
-            new = ours if SELF in ours else {SELF: LEAF, **ours}
+        elif left and right:
+            new = _united(left, right)
+        elif left:
+            new = left if SELF in left else {SELF: LEAF, **left}
         else:
-            new = {SELF: LEAF, **theirs} if theirs and SELF not in theirs else theirs
-        if new is not ours:
+            new = {SELF: LEAF, **right} if right and SELF not in right else right
+        if new is not left:
             out = dict(a) if out is None else out
             out[key] = new
     return a if out is None else out
@@ -82,12 +82,12 @@ def intersection(a: Fields, b: Fields) -> Fields:
     """What is in both."""
     small, large = (a, b) if len(a) <= len(b) else (b, a)
     out = {}
-    for key, ours in small.items():
-        theirs = large.get(key)
-        if theirs is None or key == SELF:
+    for key, left in small.items():
+        right = large.get(key)
+        if right is None or key == SELF:
             continue
-        both = is_member(ours) and is_member(theirs)
-        node = node_of(both, intersection(ours, theirs)) if ours and theirs else LEAF if both else None
+        both = is_member(left) and is_member(right)
+        node = node_of(both, intersection(left, right)) if left and right else LEAF if both else None
         if node is not None:
             out[key] = node
     return out
@@ -96,9 +96,9 @@ def intersection(a: Fields, b: Fields) -> Fields:
 def difference(a: Fields, b: Fields) -> Fields:
     """What is in `a` and not in `b`; what lies below a member of `b` stays."""
 
-    def rest(ours: Fields, theirs: Fields) -> Fields | None:
-        left = difference(below(ours), theirs) if ours and theirs else below(ours)
-        return node_of(is_member(ours) and not is_member(theirs), left)
+    def rest(left: Fields, right: Fields) -> Fields | None:
+        remaining = difference(below(left), right) if left and right else below(left)
+        return node_of(is_member(left) and not is_member(right), remaining)
 
     return _reduced(a, b, rest)
 
@@ -106,8 +106,8 @@ def difference(a: Fields, b: Fields) -> Fields:
 def without(a: Fields, b: Fields) -> Fields:
     """What is in `a` and neither in `b` nor below anything that is (upstream's RecursiveDifference)."""
 
-    def rest(ours: Fields, theirs: Fields) -> Fields | None:
-        return None if is_member(theirs) else node_of(is_member(ours), without(below(ours), theirs))
+    def rest(left: Fields, right: Fields) -> Fields | None:
+        return None if is_member(right) else node_of(is_member(left), without(below(left), right))
 
     return _reduced(a, b, rest)
 
@@ -115,12 +115,12 @@ def without(a: Fields, b: Fields) -> Fields:
 def _reduced(a: Fields, b: Fields, rest: Callable[[Fields, Fields], Fields | None]) -> Fields:
     """`a` with `rest` (None: nothing) of every node that stands in both; `a` itself if that changes none."""
     out: dict[str, Any] | None = None
-    for key, theirs in b.items():
-        ours = a.get(key)
-        if ours is None or key == SELF:
+    for key, right in b.items():
+        left = a.get(key)
+        if left is None or key == SELF:
             continue
-        new = rest(ours, theirs)
-        if new == ours:
+        new = rest(left, right)
+        if new == left:
             continue
         out = dict(a) if out is None else out
         if new is None:

@@ -41,10 +41,10 @@ class Form:
     #: What creators own, by what decides about that (`managers.py`).
     births: LruCache[bytes, Fields] = field(default_factory=lambda: LruCache(_BIRTHS_KEPT), compare=False)
 
-    def of(self, obj: Obj, other: Form | None = None) -> Obj:
+    def of(self, obj: Obj, source: Form | None = None) -> Obj:
         """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""
-        back = other.to_stored if other else None
-        if other is self or not (back or self.from_stored):
+        back = source.to_stored if source else None
+        if source is self or not (back or self.from_stored):
             return obj
         obj = copied(obj)
         if back:

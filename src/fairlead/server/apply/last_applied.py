@@ -32,9 +32,9 @@ _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 def unresolved(conflict: ApplyConflict, live: Obj, form: Form) -> ApplyConflict | None:
     """What is left of a conflict once the annotation has been heard; None if nothing is."""
     fields = _still_applied(live, form)
-    left = {who: difference(lost, fields) for who, lost in conflict.conflicts.items()}
-    left = {who: lost for who, lost in left.items() if lost}
-    return ApplyConflict(left) if left else None
+    remaining = {manager: difference(lost, fields) for manager, lost in conflict.conflicts.items()}
+    remaining = {manager: lost for manager, lost in remaining.items() if lost}
+    return ApplyConflict(remaining) if remaining else None
 
 
 def _still_applied(live: Obj, form: Form) -> Fields:
@@ -57,9 +57,9 @@ def keep_annotation(merged: Obj, config: Obj) -> Obj:
     annotations = _annotations(merged)
     if not annotations.get(_ANNOTATION):
         return merged
-    applied = copied(config)
-    _annotations(applied).pop(_ANNOTATION, None)
-    annotations = annotations | {_ANNOTATION: html_safe(_encode_sorted(applied).decode()) + "\n"}
+    configuration = copied(config)
+    _annotations(configuration).pop(_ANNOTATION, None)
+    annotations = annotations | {_ANNOTATION: html_safe(_encode_sorted(configuration).decode()) + "\n"}
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATED_BYTES:
         del annotations[_ANNOTATION]
     return merged | {"metadata": merged["metadata"] | {"annotations": annotations}}

@@ -89,8 +89,8 @@ def updated(old: Obj | None, new: Obj, managed: Managed, writer: Writer) -> Mana
 
 def _changed(changes: _Comparisons, writer: Writer) -> Fields:
     """What a writer changed of what can be owned."""
-    mine = changes.of(writer.form.api_version) or Changes()
-    return difference(writer.counted(union(mine.modified, mine.added)), _STRIPPED)
+    own = changes.of(writer.form.api_version) or Changes()
+    return difference(writer.counted(union(own.modified, own.added)), _STRIPPED)
 
 
 def _born(new: Obj, writer: Writer) -> Fields:
@@ -129,8 +129,8 @@ def applied(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: 
         merged = _pruned(merged, managed, last, writer)
     managed = _taken(managed, _Comparisons(live, merged, writer.form, writer), me, is_forced=force)
     has_changed = encode(live) != encode(merged)
-    mine = managed.pop(me, None)
-    if mine is not None and (fields := difference(fields_of(mine), _STRIPPED)):
+    own_entry = managed.pop(me, None)
+    if own_entry is not None and (fields := difference(fields_of(own_entry), _STRIPPED)):
         managed[me] = new_entry(me, version, fields, writer.now if has_changed else time)
     return merged if has_changed else live, managed
 
@@ -140,8 +140,8 @@ def _before_first_apply(live: Obj, writer: Writer) -> Managed:
     first = Writer(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
     changes = compare(writer.form.zero(), live, writer.form.atom)
     fields = difference(first.counted(union(changes.modified, changes.added)), _STRIPPED)
-    who = first.identity(UPDATE)
-    return {who: new_entry(who, writer.form.api_version, fields, writer.now)} if fields else {}
+    owner = first.identity(UPDATE)
+    return {owner: new_entry(owner, writer.form.api_version, fields, writer.now)} if fields else {}
 
 
 class _Comparisons:
@@ -169,11 +169,11 @@ class _Comparisons:
 
 def _taken(managed: Managed, changes: _Comparisons, me: Identity | None, *, is_forced: bool) -> Managed:
     """The owners without what was changed or removed under them. `me` is whoever did it, if it has an entry."""
-    left: Managed = {}
+    remaining: Managed = {}
     conflicts: dict[Identity, Fields] = {}
-    for who, entry in managed.items():
-        if who == me:
-            left[who] = entry
+    for owner, entry in managed.items():
+        if owner == me:
+            remaining[owner] = entry
             continue
         change = changes.of(entry["apiVersion"])
         if change is None:
@@ -181,15 +181,15 @@ def _taken(managed: Managed, changes: _Comparisons, me: Identity | None, *, is_f
         owned = fields_of(entry)
         lost = intersection(owned, union(change.modified, change.added))
         if lost:
-            conflicts[who] = lost
+            conflicts[owner] = lost
         fields = difference(difference(owned, lost), change.removed)
         if fields is owned:
-            left[who] = entry
+            remaining[owner] = entry
         elif fields:
-            left[who] = with_fields(entry, fields)
+            remaining[owner] = with_fields(entry, fields)
     if conflicts and not is_forced:
         raise ApplyConflict(conflicts)
-    return {who: entry for who, entry in left.items() if fields_of(entry)}
+    return {owner: entry for owner, entry in remaining.items() if fields_of(entry)}
 
 
 def _reconciled(managed: Managed, writer: Writer) -> Managed:
@@ -197,11 +197,11 @@ def _reconciled(managed: Managed, writer: Writer) -> Managed:
     if not writer.form.is_custom:
         return dict(managed)
     found: Managed = {}
-    for who, entry in managed.items():
-        theirs = writer.forms(entry["apiVersion"])
-        if theirs is not None:
-            fields = reconciled(fields_of(entry), theirs.atom)
-            found[who] = entry if fields is fields_of(entry) else with_fields(entry, fields)
+    for owner, entry in managed.items():
+        version_form = writer.forms(entry["apiVersion"])
+        if version_form is not None:
+            fields = reconciled(fields_of(entry), version_form.atom)
+            found[owner] = entry if fields is fields_of(entry) else with_fields(entry, fields)
     return found
 
 
@@ -213,14 +213,14 @@ def _pruned(merged: Obj, managed: Managed, last: Obj, writer: Writer) -> Obj:
     form = writer.forms(last["apiVersion"])
     if form is None:
         return merged
-    here = form.of(merged, writer.form)
+    converted = form.of(merged, writer.form)
     named = with_named(fields_of(last), form.atom)
-    left = remove(here, named, form.atom)
-    left = _with_owned(here, left, form, managed, writer.forms)
-    return writer.form.of(_with_dangling(here, left, named, form), form)
+    remaining = remove(converted, named, form.atom)
+    remaining = _with_owned(converted, remaining, form, managed, writer.forms)
+    return writer.form.of(_with_dangling(converted, remaining, named, form), form)
 
 
-def _with_owned(merged: Obj, left: Obj, form: Form, managed: Managed, forms: Forms) -> Obj:
+def _with_owned(merged: Obj, remaining: Obj, form: Form, managed: Managed, forms: Forms) -> Obj:
     """Put back what anybody owns, in whatever version they speak; the version at hand first."""
     owned: dict[str, Fields] = {form.api_version: {}}
     for entry in managed.values():
@@ -228,18 +228,21 @@ def _with_owned(merged: Obj, left: Obj, form: Form, managed: Managed, forms: For
         owned[version] = union(owned.get(version, {}), fields_of(entry))
     at = form
     for version, fields in owned.items():
-        theirs = forms(version)
-        if theirs is None:
+        version_form = forms(version)
+        if version_form is None:
             continue
-        merged, left, at = theirs.of(merged, at), theirs.of(left, at), theirs
-        every = with_named(field_set(merged, theirs.atom), theirs.atom)
-        kept = union(with_named(field_set(left, theirs.atom), theirs.atom), with_named(fields, theirs.atom))
-        left = remove(merged, difference(every, kept), theirs.atom)
-    return form.of(left, at)
+        merged, remaining, at = version_form.of(merged, at), version_form.of(remaining, at), version_form
+        every = with_named(field_set(merged, version_form.atom), version_form.atom)
+        kept = union(
+            with_named(field_set(remaining, version_form.atom), version_form.atom),
+            with_named(fields, version_form.atom),
+        )
+        remaining = remove(merged, difference(every, kept), version_form.atom)
+    return form.of(remaining, at)
 
 
-def _with_dangling(merged: Obj, left: Obj, named: Fields, form: Form) -> Obj:
+def _with_dangling(merged: Obj, remaining: Obj, named: Fields, form: Form) -> Obj:
     """Put back what the applier never named but what went because it lay below something that it named."""
     before = with_named(field_set(merged, form.atom), form.atom)
-    after = with_named(field_set(left, form.atom), form.atom)
+    after = with_named(field_set(remaining, form.atom), form.atom)
     return remove(merged, intersection(difference(before, after), named), form.atom)

@@ -32,15 +32,15 @@ def _merged(live: Any, config: Any, atom: Atom | None) -> Any:
     else:  # null fits any shape, so the other side decides
         kind = kind_of(live, atom)
     if isinstance(kind, MapShape) and not kind.is_atomic:
-        ours = live if isinstance(live, dict) else {}
-        theirs = config if isinstance(config, dict) else {}
-        if ours or theirs:
-            return _merged_map(ours, theirs, kind)
+        live_map = live if isinstance(live, dict) else {}
+        config_map = config if isinstance(config, dict) else {}
+        if live_map or config_map:
+            return _merged_map(live_map, config_map, kind)
     elif isinstance(kind, ListShape) and not kind.is_atomic:
-        mine = live if isinstance(live, list) else []
-        others = config if isinstance(config, list) else []
-        if mine or others:
-            return _merged_list(mine, others, kind)
+        live_list = live if isinstance(live, list) else []
+        config_list = config if isinstance(config, list) else []
+        if live_list or config_list:
+            return _merged_list(live_list, config_list, kind)
     return live if config is ABSENT else config
 
 
@@ -61,13 +61,13 @@ def _merged_map(live: Obj, config: Obj, shape: MapShape) -> Any:
 
 def _merged_list(live: list[Any], config: list[Any], shape: ListShape) -> Any:
     element_of = shape.element_of
-    mine = _indexed(live, shape)
-    theirs = {element_of(item): item for item in config}
+    live_items = _indexed(live, shape)
+    config_items = {element_of(item): item for item in config}
     out = []
-    for element, item in _in_order([element_of(item) for item in live], list(theirs), live):
+    for element, item in _in_order([element_of(item) for item in live], list(config_items), live):
         # An element that comes twice in the object cannot be merged with; the configuration replaces all of them.
-        old = mine.get(element, ABSENT) if item is ABSENT else item
-        merged = _merged(old, theirs[element], shape.items) if element in theirs else old
+        old = live_items.get(element, ABSENT) if item is ABSENT else item
+        merged = _merged(old, config_items[element], shape.items) if element in config_items else old
         if merged is not ABSENT:
             out.append(merged)
     return out or ABSENT
@@ -86,7 +86,7 @@ def _in_order(live: list[str], config: list[str], items: list[Any]) -> Iterator[
 
     With each comes the live element where the place in the live list matters, ABSENT where the key decides.
     """
-    known, wanted = set(live), set(config)
+    known, in_config = set(live), set(config)
     shared = [element for element in config if element in known]
     done: set[str] = set()
     left = right = at = 0
@@ -98,12 +98,12 @@ def _in_order(live: list[str], config: list[str], items: list[Any]) -> Iterator[
                 yield element, ABSENT
                 left, right, at = left + 1, right + 1, at + 1
                 continue
-            if element in wanted and at < len(shared) and shared[at] != element:
+            if element in in_config and at < len(shared) and shared[at] != element:
                 left += 1  # shared, but its turn has not come
                 continue
         if left < len(live):
             element = live[left]
-            if element not in wanted:
+            if element not in in_config:
                 yield element, items[left]
                 left += 1
                 continue
@@ -166,11 +166,11 @@ def _list_without(value: list[Any], fields: Fields, shape: ListShape) -> Any:
     return out if out or looked_into else None
 
 
-def _or_empty(left: Any, was: Any) -> Any:
+def _or_empty(value: Any, before: Any) -> Any:
     """What lost everything below it stays, empty: only something in it was to go."""
-    if left is not None or not isinstance(was, dict | list):
-        return left
-    return type(was)()
+    if value is not None or not isinstance(before, dict | list):
+        return value
+    return type(before)()
 
 
 def with_named(fields: Fields, atom: Atom | None) -> Fields:

@@ -62,9 +62,9 @@ def _resolved(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force
     except ApplyConflict as conflict:
         if writer.manager != last_applied.MANAGER:
             raise conflict.refusal() from None
-        left = last_applied.unresolved(conflict, live, writer.form)
-        if left is not None:
-            raise left.refusal() from None
+        unresolved = last_applied.unresolved(conflict, live, writer.form)
+        if unresolved is not None:
+            raise unresolved.refusal() from None
     return applied(live, config, managed, writer, force=True)
 
 
@@ -77,12 +77,14 @@ def mark_reset(sent: Obj) -> None:
 
 def keep_unchanged_timestamps(new: Obj, old: Obj) -> None:
     """Give entries their old times back if times are all that differs, so that nothing is written for them alone."""
-    ours, theirs = metadata(new).get(_KEY), metadata(old).get(_KEY)
-    if not ours or not theirs or len(ours) != len(theirs) or ours == theirs:
+    new_entries, old_entries = metadata(new).get(_KEY), metadata(old).get(_KEY)
+    if not new_entries or not old_entries or len(new_entries) != len(old_entries) or new_entries == old_entries:
         return
-    timeless = [{**entry, "time": was.get("time")} for entry, was in zip(ours, theirs, strict=True)]
-    if timeless == [{"time": None, **was} for was in theirs] and _bare(new) == _bare(old):
-        metadata(new)[_KEY] = theirs
+    timeless = [
+        {**entry, "time": old_entry.get("time")} for entry, old_entry in zip(new_entries, old_entries, strict=True)
+    ]
+    if timeless == [{"time": None, **old_entry} for old_entry in old_entries] and _bare(new) == _bare(old):
+        metadata(new)[_KEY] = old_entries
 
 
 def _bare(obj: Obj) -> tuple[Obj, Obj]:

@@ -27,10 +27,10 @@ _REPLICAS: Final[Path] = ("f:spec", "f:replicas")
 def to_scale(entries: Iterable[Obj] | None, paths: ReplicaPaths) -> list[Obj]:
     """The entries of the Scale of an object that has these."""
     found = {}
-    for who, entry in decoded(entries).items():
+    for owner, entry in decoded(entries).items():
         path = paths.get(entry["apiVersion"])
         if path and contains(fields_of(entry), path):
-            found[who] = new_entry(who, SCALE_VERSION, of_paths(_REPLICAS), entry.get("time"))
+            found[owner] = new_entry(owner, SCALE_VERSION, of_paths(_REPLICAS), entry.get("time"))
     return encoded(found)
 
 
@@ -40,20 +40,20 @@ def to_object(
     """The entries of an object that had `entries`, after its Scale came to have the entries `scale`."""
     owners = decoded(scale)
     found = {}
-    for who, entry in decoded(entries).items():
+    for owner, entry in decoded(entries).items():
         version = entry["apiVersion"]
         if version not in paths:
             continue
         path = paths[version]
         if not path or not contains(fields_of(entry), path):
-            found[who] = entry
-        elif who in owners:
-            found[who] = entry
-            del owners[who]
+            found[owner] = entry
+        elif owner in owners:
+            found[owner] = entry
+            del owners[owner]
         elif fields := difference(fields_of(entry), of_paths(path)):
-            found[who] = with_fields(entry, fields)
-    here = paths.get(api_version)
-    for who, entry in owners.items():
-        if here and contains(fields_of(entry), _REPLICAS):
-            found[who] = new_entry(who, api_version, of_paths(here), None)
+            found[owner] = with_fields(entry, fields)
+    path = paths.get(api_version)
+    for owner, entry in owners.items():
+        if path and contains(fields_of(entry), _REPLICAS):
+            found[owner] = new_entry(owner, api_version, of_paths(path), None)
     return encoded(found)

@@ -56,10 +56,10 @@ class Atom:
 class Children(dict[str, "Atom | None"]):
     """The atoms below a map: those of declared fields by name, and one for every other key (None: there are none)."""
 
-    def __init__(self, declared: Mapping[str, Declared], other: Callable[[], Atom] | None) -> None:
+    def __init__(self, declared: Mapping[str, Declared], undeclared: Callable[[], Atom] | None) -> None:
         super().__init__()
         self.declared = declared
-        self._other = other
+        self._other = undeclared
 
     @cached_property
     def other(self) -> Atom | None:
@@ -100,8 +100,8 @@ class MapShape:
     @property
     def is_free(self) -> bool:
         """Whether nothing is declared and everything allowed."""
-        other = self.children.other
-        return not self.children.declared and other is not None and other.scalar == "untyped"
+        undeclared = self.children.other
+        return not self.children.declared and undeclared is not None and undeclared.scalar == "untyped"
 
 
 class ListShape:
@@ -138,20 +138,20 @@ def _by_keys(keys: Sequence[str], items: Atom) -> ElementOf:
         raise Unfit("associative list may not have non-map types")
     declared = items.map.children.declared
     defaults = {key: declared[key].default if key in declared else ABSENT for key in sorted(keys)}
-    one = next(iter(defaults)) if len(defaults) == 1 else ""
+    only_key = next(iter(defaults)) if len(defaults) == 1 else ""
 
     @bounded_cache(maxsize=1024)
     def named(value: str) -> str:
-        return elements.key([(one, value)])
+        return elements.key([(only_key, value)])
 
     def element_of(item: Any) -> str:
         if type(item) is not dict:
-            what = "a null element" if item is None else "non-map elements"
-            raise Unfit(f"associative list with keys may not have {what}")
-        if one in item and type(item[one]) is str:
-            return named(item[one])
-        said = ((key, item.get(key, default)) for key, default in defaults.items())
-        pairs = [(key, value) for key, value in said if value is not ABSENT]
+            kind = "a null element" if item is None else "non-map elements"
+            raise Unfit(f"associative list with keys may not have {kind}")
+        if only_key in item and type(item[only_key]) is str:
+            return named(item[only_key])
+        values = ((key, item.get(key, default)) for key, default in defaults.items())
+        pairs = [(key, value) for key, value in values if value is not ABSENT]
         if not pairs:
             all_keys = " ".join(quoted(key) for key in keys)
             raise Unfit(
@@ -256,11 +256,11 @@ class _Preserving(Compiler):
 
 def _keys_of(schema: Obj) -> Sequence[str] | None:
     """The keys that tell the elements of a list apart, none for a set; None for a list owned as a whole."""
-    said = schema.get("x-kubernetes-list-type")
-    if said == "map":
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type == "map":
         return tuple(schema.get("x-kubernetes-list-map-keys") or ())
-    if said is not None:
-        return () if said == "set" else None
+    if list_type is not None:
+        return () if list_type == "set" else None
     if schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
         merge_key = schema.get("x-kubernetes-patch-merge-key")
         return (merge_key,) if merge_key else ()

@@ -129,28 +129,28 @@ class _Comparison:
     def _lists(self, old: list[Any], new: list[Any], shape: ListShape, path: Path) -> None:
         before, after, items = _grouped(old, shape), _grouped(new, shape), shape.items
         for element in {**before, **after}:
-            was, now, here = before.get(element, []), after.get(element, []), (*path, element)
-            if len(was) < 2 and len(now) < 2:
-                self._elements(was, now, items, here)
-            elif len(was) >= 2 and len(now) >= 2:
-                if was != now:
+            old_items, new_items, place = before.get(element, []), after.get(element, []), (*path, element)
+            if len(old_items) < 2 and len(new_items) < 2:
+                self._elements(old_items, new_items, items, place)
+            elif len(old_items) >= 2 and len(new_items) >= 2:
+                if old_items != new_items:
                     graft(self.modified, path, {element: LEAF})
-            elif len(was) >= 2:  # told apart again: the common ownership ends, what is left begins
-                self._elements([], now, items, here)
+            elif len(old_items) >= 2:  # told apart again: the common ownership ends, what is left begins
+                self._elements([], new_items, items, place)
                 graft(self.removed, path, {element: LEAF})
             else:
-                self._elements(was, [], items, here)
+                self._elements(old_items, [], items, place)
                 graft(self.added, path, {element: LEAF})
 
-    def _elements(self, was: list[Any], now: list[Any], items: Atom, path: Path) -> None:
+    def _elements(self, old_items: list[Any], new_items: list[Any], items: Atom, path: Path) -> None:
         """Compare an element that is there at most once on either side."""
-        if not now:
-            if was:
-                graft(self.removed, path[:-1], {path[-1]: whole(was[0], items)})
-        elif not was:
-            graft(self.added, path[:-1], {path[-1]: whole(now[0], items)})
-        elif was[0] != now[0]:
-            self.values(was[0], now[0], items, path)
+        if not new_items:
+            if old_items:
+                graft(self.removed, path[:-1], {path[-1]: whole(old_items[0], items)})
+        elif not old_items:
+            graft(self.added, path[:-1], {path[-1]: whole(new_items[0], items)})
+        elif old_items[0] != new_items[0]:
+            self.values(old_items[0], new_items[0], items, path)
 
     def _changed_kind(self, old: Any, new: Any, atom: Atom, path: Path) -> None:
         """A place without a type held a map and now holds a scalar, or the like: what lay below changed too."""

@@ -50,8 +50,8 @@ class BodyType:
 
     def refusal(self, why: str, kind: str = "", version: str = "") -> BadRequest:
         """`Pod in version "v1" cannot be handled as a Pod: why`."""
-        sent, said = kind or self.kind, go_quote(version or self.version)
-        return BadRequest(f"{sent} in version {said} cannot be handled as a {self.kind}: {why}")
+        sent, quoted_version = kind or self.kind, go_quote(version or self.version)
+        return BadRequest(f"{sent} in version {quoted_version} cannot be handled as a {self.kind}: {why}")
 
     def unrecognized(self, why: str, body: bytes) -> BadRequest:
         """The answer to a body that does not even tell its kind."""

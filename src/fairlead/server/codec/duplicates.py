@@ -58,9 +58,9 @@ class _Walk:
             obj[key] = _overlaid(obj.get(key), value, below) if fields is not None else value
         return obj
 
-    def _tell(self, what: str, path: Path, key: str) -> None:
+    def _tell(self, problem: str, path: Path, key: str) -> None:
         if len(self.errors) < MOST_STRICT_ERRORS:
-            self.errors[f"{what} field {go_quote(spelled((path, key, '')))}"] = None
+            self.errors[f"{problem} field {go_quote(spelled((path, key, '')))}"] = None
 
 
 def _overlaid(old: Any, new: Any, shape: Shape | None) -> Any:

@@ -48,10 +48,10 @@ class Report:
         if len(self.unknown) < MOST_STRICT_ERRORS:
             self.unknown[spelled((path, key, ""))] = None
 
-    def wrong_type(self, value: Any, path: Path, go: str, said: str = "") -> None:
+    def wrong_type(self, value: Any, path: Path, go: str, json_type: str = "") -> None:
         """Go goes on after a value of a wrong type, so a graver error further down wins."""
         if not self.mismatch:
-            self.mismatch = type_error(value, path, go, said)
+            self.mismatch = type_error(value, path, go, json_type)
 
 
 def normalise(obj: Obj, definition: str) -> list[str]:
@@ -92,9 +92,9 @@ def spelled(path: Path) -> str:
     return "".join(reversed(steps)).removeprefix(".")
 
 
-def type_error(value: Any, path: Path, go: str, said: str = "") -> str:
+def type_error(value: Any, path: Path, go: str, json_type: str = "") -> str:
     """`json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32`."""
-    kind = said or JSON_TYPES.get(type(value), type(value).__name__)
+    kind = json_type or JSON_TYPES.get(type(value), type(value).__name__)
     named = [(key, struct) for key, struct in _links(path) if struct]
     if not named:
         return f"json: cannot unmarshal {kind} into Go value of type {go}"
@@ -285,8 +285,8 @@ def _quantity(value: Any, path: Path, report: Report) -> Any:
 def _int_or_string(value: Any, path: Path, report: Report) -> Any:
     if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
         return value
-    said = f"number {value}" if type(value) in (int, float) else ""
-    raise BadRequest(type_error(value, path, "int32", said))
+    json_type = f"number {value}" if type(value) in (int, float) else ""
+    raise BadRequest(type_error(value, path, "int32", json_type))
 
 
 def _moment(read: Callable[[str], str | None]) -> Walker:

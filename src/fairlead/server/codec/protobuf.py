@@ -212,8 +212,8 @@ def _text(kind: int, raw: _Raw) -> str:
     return _as_bytes(kind, raw).decode("utf-8", "replace")
 
 
-def _texts(buffer: bytes, wanted: int) -> list[str]:
-    return [_text(kind, raw) for number, kind, raw in _fields(buffer) if number == wanted]
+def _texts(buffer: bytes, field_number: int) -> list[str]:
+    return [_text(kind, raw) for number, kind, raw in _fields(buffer) if number == field_number]
 
 
 def _signed(bits: int) -> _Reader:
@@ -296,8 +296,8 @@ def _schema_or_many(read_one: _Reader) -> _Reader:
     def read_union(kind: int, raw: _Raw) -> Any:
         parts = list(_fields(_as_bytes(kind, raw)))
         many = [read_one(inner_kind, inner) for number, inner_kind, inner in parts if number == 2]
-        one = [_schema(inner_kind, inner) for number, inner_kind, inner in parts if number == 1]
-        return many or (one[0] if one else None)
+        single = [_schema(inner_kind, inner) for number, inner_kind, inner in parts if number == 1]
+        return many or (single[0] if single else None)
 
     return read_union
 

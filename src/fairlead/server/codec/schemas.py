@@ -71,8 +71,8 @@ class Schema:
     @property
     def type(self) -> str:
         """`object`, `array`, `string`, `integer`, `number`, `boolean`; empty where anything may be."""
-        said = self.body.get("type", "")
-        return said if isinstance(said, str) else next((type_name for type_name in said if type_name != _NULL), "")
+        declared = self.body.get("type", "")
+        return declared if isinstance(declared, str) else next((name for name in declared if name != _NULL), "")
 
     @property
     def is_map(self) -> bool:
@@ -95,8 +95,8 @@ class Schema:
     @property
     def list_type(self) -> str:
         """`atomic` (also where nothing is said), `set` or `map`."""
-        said: str = self.node.get("x-kubernetes-list-type", "atomic")
-        return said
+        list_type: str = self.node.get("x-kubernetes-list-type", "atomic")
+        return list_type
 
     @property
     def list_map_keys(self) -> tuple[str, ...]:

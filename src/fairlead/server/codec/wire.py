@@ -115,12 +115,12 @@ def _line(definition: str) -> tuple[str, str, str]:
 
 
 def _field(text: str, package: str) -> Field:
-    words = text.split()
-    if words[0] == "^meta":
+    parts = text.split()
+    if parts[0] == "^meta":
         return Field("", 0, shape_of(f"{META}.TypeMeta"))
-    flags = words[3] if len(words) > 3 else ""
-    name = words[0].removeprefix("^")
-    return Field(name, int(words[1]), _shape(words[2], package), "e" in flags, "z" in flags)
+    flags = parts[3] if len(parts) > 3 else ""
+    name = parts[0].removeprefix("^")
+    return Field(name, int(parts[1]), _shape(parts[2], package), "e" in flags, "z" in flags)
 
 
 def _shape(text: str, package: str) -> Shape:

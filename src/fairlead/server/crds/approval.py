@@ -31,17 +31,17 @@ def is_protected(group: str) -> bool:
 
 def state(crd: Obj) -> tuple[Approval, str]:
     """What the annotation says, and the text about it."""
-    said: str = (crd["metadata"].get("annotations") or {}).get(ANNOTATION, "")
-    if not said:
+    value: str = (crd["metadata"].get("annotations") or {}).get(ANNOTATION, "")
+    if not value:
         return Approval.MISSING, f'protected groups must have approval annotation "{ANNOTATION}", {_MORE}'
-    if said.startswith("unapproved"):
-        return Approval.BYPASSED, f'not approved: "{said}"'
+    if value.startswith("unapproved"):
+        return Approval.BYPASSED, f'not approved: "{value}"'
     try:
-        url = urlsplit(said)
+        url = urlsplit(value)
     except ValueError:
         url = urlsplit("")
     if url.scheme and url.netloc:
-        return Approval.APPROVED, f"approved in {said}"
+        return Approval.APPROVED, f"approved in {value}"
     form = 'with either a URL or a reason starting with "unapproved"'
     return Approval.INVALID, f'protected groups must have approval annotation "{ANNOTATION}" {form}, {_MORE}'
 

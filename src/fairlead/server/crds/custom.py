@@ -177,7 +177,7 @@ class VersionSchema:
 
     def _check_rules(self, found: Problems) -> None:
         """Rules in CEL (`x-kubernetes-validations`) are asked here, last, and only about a sound object."""
-        if self.has_rules and any(error.reason in _BLOCKING for error in found):
+        if self.has_rules and any(cause.reason in _BLOCKING for cause in found):
             found.append(Cause("FieldValueInvalid", _NOT_ASKED, "<nil>"))
 
 
@@ -244,9 +244,7 @@ def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
     names = status.get("acceptedNames") or {}
     names = names if names.get("plural") and names.get("kind") else spec["names"]
     # Discovery tells of the stored version only if it is served.
-    stored = next(
-        (version["name"] for version in spec["versions"] if version.get("storage") and version.get("served")), ""
-    )
+    stored = next((row["name"] for row in spec["versions"] if row.get("storage") and row.get("served")), "")
     verbs = _TERMINATING_VERBS if naming.is_true(status, "Terminating") else _VERBS
     return [
         (
@@ -270,11 +268,11 @@ def _rows(crd: Obj) -> list[tuple[Obj, Resource]]:
 
 
 def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
-    said = version.get("subresources") or {}
+    declared = version.get("subresources") or {}
     found = {}
-    if said.get("status") is not None:
+    if declared.get("status") is not None:
         found["status"] = Subresource("status", kind, _STATUS_VERBS)
-    if said.get("scale") is not None:
+    if declared.get("scale") is not None:
         found["scale"] = SCALE
     return found
 
@@ -301,9 +299,9 @@ def _best_of(schemas: Iterable[VersionSchema]) -> Resource | None:
 
 def _deprecation(schema: VersionSchema, best: Resource | None) -> str:
     """The warning about a deprecated version: its author's, or one that names the best version to go to."""
-    row, said = schema.resource, schema.deprecation_text
-    if not schema.is_deprecated or said is not None:
-        return said or ""
+    row, text = schema.resource, schema.deprecation_text
+    if not schema.is_deprecated or text is not None:
+        return text or ""
     is_better = best is not None and by_preference(best.version) < by_preference(row.version)
     advice = f"; use {best.api_version} {row.kind}" if best is not None and is_better else ""
     return f"{row.api_version} {row.kind} is deprecated{advice}"

@@ -56,7 +56,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         known = set(_unknown_formats(old)) if old is not None else set()
-        return [f"unrecognized format {go_quote(format_)}" for format_ in _unknown_formats(obj) if format_ not in known]
+        return [f"unrecognized format {go_quote(name)}" for name in _unknown_formats(obj) if name not in known]
 
     def mark_deleted(self, obj: Obj) -> None:
         naming.begin_deletion(obj, timestamp())

@@ -32,11 +32,11 @@ def check_embedded(
     if isinstance(value, dict):
         if node.is_embedded:
             _check_resource(value, path, found, rules)
-        for key, child in value.items():
+        for key, item in value.items():
             if (below := node.properties.get(key)) is not None:
-                check_embedded(child, below, found, under(path, f".{key}"), rules=rules)
+                check_embedded(item, below, found, under(path, f".{key}"), rules=rules)
             else:
-                check_embedded(child, node.values, found, under(path, f"[{key}]"), rules=rules)
+                check_embedded(item, node.values, found, under(path, f"[{key}]"), rules=rules)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             check_embedded(item, node.items, found, under(path, f"[{index}]"), rules=rules)
@@ -54,13 +54,13 @@ def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str
         if node.is_embedded and (wrong := _coerce_resource(value, unknown, path)):
             return wrong
         below = [
-            (child, node.properties.get(key) or node.values, f".{key}" if key in node.properties else f"[{key}]")
-            for key, child in value.items()
+            (item, node.properties.get(key) or node.values, f".{key}" if key in node.properties else f"[{key}]")
+            for key, item in value.items()
         ]
     elif isinstance(value, list):
         below = [(item, node.items, f"[{index}]") for index, item in enumerate(value)]
-    found = (coerce_embedded(child, what, unknown, path + where) for child, what, where in below)
-    return next((text for text in found if text), "")
+    found = (coerce_embedded(item, item_node, unknown, path + where) for item, item_node, where in below)
+    return next((problem for problem in found if problem), "")
 
 
 def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> str:
@@ -76,25 +76,25 @@ def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> st
     report = Report()
     sent = quoted(meta)
     walker(OBJECT_META)(meta, None, report)
-    unknown += [f"{where}.metadata.{field}" for field in report.unknown]
+    unknown += [f"{where}.metadata.{name}" for name in report.unknown]
     return f"{where}.metadata: Invalid value: {sent}: {report.mismatch}" if report.mismatch else ""
 
 
 def _check_resource(value: dict[str, Any], path: str, found: Problems, rules: MetaRules | None) -> None:
     for key in ("apiVersion", "kind"):
-        said = value.get(key)
+        type_value = value.get(key)
         where = f"{path}.{key}"
         if key not in value:
             found.report("FieldValueRequired", where, "Required value")
-        elif not isinstance(said, str):
-            found.invalid(where, said, "must be a string")
-        elif not said:
-            found.invalid(where, said, "must not be empty")
-        elif key == "apiVersion" and said.count("/") > 1:
-            found.invalid(where, said, f"unexpected GroupVersion string: {said}")
-        elif key == "kind" and (wrong := names.dns1035_label(said.lower())):
+        elif not isinstance(type_value, str):
+            found.invalid(where, type_value, "must be a string")
+        elif not type_value:
+            found.invalid(where, type_value, "must not be empty")
+        elif key == "apiVersion" and type_value.count("/") > 1:
+            found.invalid(where, type_value, f"unexpected GroupVersion string: {type_value}")
+        elif key == "kind" and (wrong := names.dns1035_label(type_value.lower())):
             text = "may have mixed case, but should otherwise match: " + ",".join(wrong)
-            found.invalid(where, said, text)
+            found.invalid(where, type_value, text)
     meta = value.get("metadata")
     if meta is not None and not isinstance(meta, dict):
         found.invalid(f"{path}.metadata", meta, "expected object")

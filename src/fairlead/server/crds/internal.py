@@ -128,8 +128,8 @@ def _spelled_version(version: Obj) -> Obj:
         "DeprecationWarning": version.get("deprecationWarning"),
         "Schema": schema and {"OpenAPIV3Schema": spelled_schema(schema["openAPIV3Schema"])},
         "Subresources": subresources and _spelled_subresources(subresources),
-        "AdditionalPrinterColumns": columns and [_spelled(column, _COLUMN_FIELDS) for column in columns],
-        "SelectableFields": selectable and [{"JSONPath": field.get("jsonPath", "")} for field in selectable],
+        "AdditionalPrinterColumns": columns and [_spelled(item, _COLUMN_FIELDS) for item in columns],
+        "SelectableFields": selectable and [{"JSONPath": item.get("jsonPath", "")} for item in selectable],
     }
 
 
@@ -157,7 +157,7 @@ def _spelled_value(name: str, value: Any) -> Any:
         is_schema = isinstance(value, dict)
         return {"Allows": is_schema or value, "Schema": spelled_schema(value) if is_schema else None}
     if name == "XValidations":
-        return [_spelled(rule, _RULE_FIELDS) for rule in value]
+        return [_spelled(item, _RULE_FIELDS) for item in value]
     if name == "ExternalDocs":
         return {"Description": value.get("description", ""), "URL": value.get("url", "")}
     return value

@@ -153,11 +153,11 @@ def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: st
         "reason": reason,
         "message": message,
     }
-    for index, condition in enumerate(conditions):
-        if condition["type"] == type_:
-            if condition["status"] == new["status"]:
-                new["lastTransitionTime"] = condition.get("lastTransitionTime") or stamp
-            conditions[index] = condition | new
+    for index, present in enumerate(conditions):
+        if present["type"] == type_:
+            if present["status"] == new["status"]:
+                new["lastTransitionTime"] = present.get("lastTransitionTime") or stamp
+            conditions[index] = present | new
             break
     else:
         conditions.append(new)
@@ -166,7 +166,7 @@ def set_condition(status: Obj, type_: str, holds: bool, reason: str, message: st
 
 def _accepted(crd: Obj, in_use: NamesInUse) -> tuple[Obj, tuple[str, str] | None]:
     """The names this CRD may use, and the reason and text of the last conflict."""
-    wanted = crd["spec"]["names"]
+    requested = crd["spec"]["names"]
     current = (crd.get("status") or {}).get("acceptedNames") or {}
     group = crd["spec"]["group"]
     fault: tuple[str, str] | None = None
@@ -174,7 +174,7 @@ def _accepted(crd: Obj, in_use: NamesInUse) -> tuple[Obj, tuple[str, str] | None
 
     def claim(field: str, sort: str, reason: str) -> None:
         nonlocal fault
-        name = wanted.get(field, "")
+        name = requested.get(field, "")
         if name != current.get(field, "") and in_use.is_taken(group, sort, name):
             fault = reason, f'"{name}" is already in use'
         elif name:
@@ -182,7 +182,7 @@ def _accepted(crd: Obj, in_use: NamesInUse) -> tuple[Obj, tuple[str, str] | None
 
     for field in _RESOURCE_NAMES:
         claim(field, _RESOURCE, f"{field.title()}Conflict")
-    short, fresh = wanted.get("shortNames") or [], set(current.get("shortNames") or ())
+    short, fresh = requested.get("shortNames") or [], set(current.get("shortNames") or ())
     clashes = list(
         dict.fromkeys(name for name in short if name not in fresh and in_use.is_taken(group, _RESOURCE, name))
     )
@@ -193,7 +193,7 @@ def _accepted(crd: Obj, in_use: NamesInUse) -> tuple[Obj, tuple[str, str] | None
         _put(names, "shortNames", short)
     claim("kind", _KIND, "KindConflict")
     claim("listKind", _KIND, "ListKindConflict")
-    _put(names, "categories", wanted.get("categories") or [])
+    _put(names, "categories", requested.get("categories") or [])
     ordered = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
     return {key: names[key] for key in ordered if key in names}, fault
 

@@ -101,8 +101,8 @@ def _following(tokens: Iterator[str]) -> str:
 
 def _below(schema: Any, key: str) -> Any:
     """The schema of a field; nothing where a map says nothing of its values."""
-    said = schema if isinstance(schema, dict) else {}
-    found = said["properties"].get(key) if said.get("properties") else said.get("additionalProperties")
+    declared = schema if isinstance(schema, dict) else {}
+    found = declared["properties"].get(key) if declared.get("properties") else declared.get("additionalProperties")
     if found is None:
         raise PathError("does not refer to a valid field")
     return found
@@ -166,11 +166,11 @@ def _filter(text: str) -> Step:
     right = None if operator is None else _literal(found["literal"].strip())
 
     def holds(item: Any) -> bool:
-        left = find(item)
-        if operator is None or not left:
-            return bool(left)
+        values = find(item)
+        if operator is None or not values:
+            return bool(values)
         try:
-            return _OPERATORS[operator](left[0], right)
+            return _OPERATORS[operator](values[0], right)
         except TypeError:
             return False
 

@@ -79,13 +79,13 @@ def compile_pattern(text: str) -> Pattern:
 
 def fit_together(texts: Iterable[str]) -> bool:
     """Whether one schema may have all these patterns, sound or not: some take very long to compile."""
-    left = _MOST_INSTRUCTIONS
+    budget = _MOST_INSTRUCTIONS
     for text in dict.fromkeys(texts):
         try:
-            left -= compile_pattern(text).instructions
+            budget -= compile_pattern(text).instructions
         except BadPattern as error:
-            left -= _TOO_MANY_INSTRUCTIONS if error.is_too_large else 0
-        if left < 0:
+            budget -= _TOO_MANY_INSTRUCTIONS if error.is_too_large else 0
+        if budget < 0:
             return False
     return True
 
@@ -106,8 +106,10 @@ def _compiled(text: str) -> re2._Regexp[str]:
         try:
             return re2.compile(text, options)
         except re2.error as error:
-            told = error.args[0]
-            why, _, where = (told.decode("utf-8", "replace") if isinstance(told, bytes) else told).partition(": ")
+            message = error.args[0]
+            why, _, where = (message.decode("utf-8", "replace") if isinstance(message, bytes) else message).partition(
+                ": "
+            )
             if why != _TOO_LARGE:
                 break
     raise BadPattern(_WORDS.get(why, why), text if why == _TOO_LARGE else where)

@@ -77,10 +77,10 @@ def _fill(value: Any, node: Node, room: _Room) -> None:
         for key, below in node.defaulted.items():
             if key not in value or _is_forbidden_null(value[key], below):
                 value[key] = room.default_of(below)
-        for key, child in value.items():
+        for key, item in value.items():
             found = node.child(key)
             if found is not None:
-                value[key] = _defaulted(child, found, room)
+                value[key] = _defaulted(item, found, room)
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             value[index] = _defaulted(item, node.items, room)
@@ -89,7 +89,7 @@ def _fill(value: Any, node: Node, room: _Room) -> None:
 def copied(value: Any) -> Any:
     """A copy of a JSON value that shares nothing changeable with it."""
     if isinstance(value, dict):
-        return {key: copied(child) for key, child in value.items()}
+        return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list):
         return [copied(item) for item in value]
     return value
@@ -139,7 +139,7 @@ def _prune_fields(
                 dropped.append(under(path, f".{key}"))
                 del value[key]
             continue
-        one = value[key]
-        if isinstance(one, dict | list):
+        item = value[key]
+        if isinstance(item, dict | list):
             found = below or (node and node.values)
-            _prune(one, found, found is not None and found.is_embedded, dropped, under(path, f".{key}"))
+            _prune(item, found, found is not None and found.is_embedded, dropped, under(path, f".{key}"))

@@ -55,8 +55,8 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
     fixed.append(("group", spec.get("group"), before.get("group")))
     fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
     _check_spec(spec, errors)
-    for field, value, was in fixed:
-        if value != was:
+    for field, value, before in fixed:
+        if value != before:
             errors.invalid(f"spec.{field}", value, "field is immutable")
     _check_status(crd, errors)
     approval.check(crd, old, errors)
@@ -64,19 +64,19 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
         _check_preserve(spec, errors)
 
 
-def check_names(wanted: Obj, path: str, errors: Errors) -> None:
+def check_names(spec_names: Obj, path: str, errors: Errors) -> None:
     """Names that would not survive in a URL or in discovery."""
     for field in ("plural", "singular"):
-        if (value := wanted.get(field)) and (wrong := names.dns1035_label(value)):
+        if (value := spec_names.get(field)) and (wrong := names.dns1035_label(value)):
             errors.invalid(f"{path}.{field}", value, ",".join(wrong))
     for field in ("kind", "listKind"):
-        if (value := wanted.get(field)) and (wrong := names.dns1035_label(value.lower())):
+        if (value := spec_names.get(field)) and (wrong := names.dns1035_label(value.lower())):
             text = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.invalid(f"{path}.{field}", value, text)
-    _check_labels(wanted.get("shortNames"), f"{path}.shortNames", errors)
-    if wanted.get("kind") and wanted["kind"] == wanted.get("listKind"):
-        errors.invalid(f"{path}.listKind", wanted["listKind"], "kind and listKind may not be the same")
-    _check_labels(wanted.get("categories"), f"{path}.categories", errors)
+    _check_labels(spec_names.get("shortNames"), f"{path}.shortNames", errors)
+    if spec_names.get("kind") and spec_names["kind"] == spec_names.get("listKind"):
+        errors.invalid(f"{path}.listKind", spec_names["listKind"], "kind and listKind may not be the same")
+    _check_labels(spec_names.get("categories"), f"{path}.categories", errors)
 
 
 def _check_labels(values: list[str] | None, path: str, errors: Errors) -> None:
@@ -134,7 +134,7 @@ def _check_version(version: Obj, shared: frozenset[str], path: str, errors: Erro
     if wrong := names.dns1035_label(version.get("name", "")):
         errors.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
     _check_deprecation(version, path, errors)
-    own = {field: said for field, said in version.items() if field not in shared}
+    own = {field: value for field, value in version.items() if field not in shared}
     _check_content(own, version, path, f"{path}.schema", errors)
     # Fields are looked up in the schema that stands beside them, and not where all versions share one.
     if own.get(internal.SELECTABLE) and not (own.get(internal.SCHEMA) or {}).get("openAPIV3Schema"):
@@ -144,22 +144,22 @@ def _check_version(version: Obj, shared: frozenset[str], path: str, errors: Erro
 
 def _check_shared(versions: list[Obj], shared: frozenset[str], errors: Errors) -> None:
     first = versions[0]
-    said = {field: first.get(field) for field in shared}
+    shared_fields = {field: first.get(field) for field in shared}
     has_status = {
         "subresources": {"status": next((status for status in map(_status, versions) if status is not None), None)}
     }
-    _check_content(said, first | has_status, "spec", "spec.validation", errors)
-    if said.get(internal.SELECTABLE) and not said.get(internal.SCHEMA):
+    _check_content(shared_fields, first | has_status, "spec", "spec.validation", errors)
+    if shared_fields.get(internal.SELECTABLE) and not shared_fields.get(internal.SCHEMA):
         errors.invalid("spec.selectableFields", "", "may only be set when validations.schema is included")
 
 
-def _check_content(said: Obj, version: Obj, path: str, schema_path: str, errors: Errors) -> None:
-    if schema := (said.get("schema") or {}).get("openAPIV3Schema"):
+def _check_content(content: Obj, version: Obj, path: str, schema_path: str, errors: Errors) -> None:
+    if schema := (content.get("schema") or {}).get("openAPIV3Schema"):
         _check_schema(schema, f"{schema_path}.openAPIV3Schema", _status(version) is not None, errors)
-    _check_scale((said.get("subresources") or {}).get("scale"), f"{path}.subresources.scale", errors)
-    for index, column in enumerate(said.get("additionalPrinterColumns") or ()):
+    _check_scale((content.get("subresources") or {}).get("scale"), f"{path}.subresources.scale", errors)
+    for index, column in enumerate(content.get("additionalPrinterColumns") or ()):
         _check_column(column, f"{path}.additionalPrinterColumns[{index}]", errors)
-    if (fields := said.get("selectableFields")) and said.get("schema"):
+    if (fields := content.get("selectableFields")) and content.get("schema"):
         _check_selectable(fields, _schema(version), f"{path}.selectableFields", errors)
 
 
@@ -205,13 +205,17 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
 
 def _check_root(schema: Obj, path: str, errors: Errors) -> None:
     """With a status subresource, `properties.status` alone must say all there is to say about the status."""
-    said = internal.said(schema)
-    is_early = any(name not in _AT_ROOT.split() for name in said[: said.index("Type")]) if "Type" in said else False
+    given_keys = internal.said(schema)
+    is_early = (
+        any(name not in _AT_ROOT.split() for name in given_keys[: given_keys.index("Type")])
+        if "Type" in given_keys
+        else False
+    )
     if not is_early and schema.get("type") not in (None, "", "object"):
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         errors.invalid(f"{path}.type", schema["type"], text)
         return
-    if any(name not in _AT_ROOT.split() for name in said):
+    if any(name not in _AT_ROOT.split() for name in given_keys):
         text = f"only [{_AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
         errors.invalid(path, internal.spelled_schema(schema), text)
 

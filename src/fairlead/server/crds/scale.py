@@ -24,11 +24,11 @@ class Scale:
 
     def read(self, obj: Obj) -> Obj:
         """The Scale of an object that says how many replicas it wants."""
-        wanted = _at(obj, self.spec_path)
-        if wanted is None:
+        replicas = _at(obj, self.spec_path)
+        if replicas is None:
             raise InternalError(f'Internal error occurred: the spec replicas field "{self.spec_path}" does not exist')
         selector = _at(obj, self.selector_path) if self.selector_path else ""
-        return new_scale(obj, wanted, _at(obj, self.status_path) or 0, selector or "")
+        return new_scale(obj, replicas, _at(obj, self.status_path) or 0, selector or "")
 
     def write(self, obj: Obj, scale: Obj) -> None:
         """Put the replicas of a Scale into the object."""

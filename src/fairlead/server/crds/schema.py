@@ -70,10 +70,10 @@ def each_schema(schema: Obj | None) -> Iterator[Obj]:
     """A raw schema and all schemas in it, in value validations too (SchemaHas); each before what is in it."""
     waiting: list[Any] = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting.extend(schemas_within(one))
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(schemas_within(node))
 
 
 def schemas_within(schema: Obj) -> Iterator[Any]:

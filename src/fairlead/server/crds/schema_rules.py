@@ -66,12 +66,12 @@ def _says_unsupported(schema: Obj) -> bool:
     )
 
 
-def _check(schema: Obj, path: str, place: _Place, errors: Errors, is_root: bool = False) -> None:
-    _check_keywords(schema, path, place, errors)
+def _check(schema: Obj, path: str, context: _Place, errors: Errors, is_root: bool = False) -> None:
+    _check_keywords(schema, path, context, errors)
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         errors.forbidden(f"{path}.uniqueItems", detail)
-    _check_below(schema, path, place, errors, is_root)
+    _check_below(schema, path, context, errors, is_root)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     _check_map_type(schema, path, errors)
@@ -80,15 +80,15 @@ def _check(schema: Obj, path: str, place: _Place, errors: Errors, is_root: bool 
         _check_list_map(schema, path, errors)
     _check_identities(schema, path, errors)
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        _check_rule(rule, schema, place, f"{path}.x-kubernetes-validations[{index}]", errors)
+        _check_rule(rule, schema, context, f"{path}.x-kubernetes-validations[{index}]", errors)
 
 
-def _check_keywords(schema: Obj, path: str, place: _Place, errors: Errors) -> None:
+def _check_keywords(schema: Obj, path: str, context: _Place, errors: Errors) -> None:
     type_ = schema.get("type")
     if type_ and type_ not in _TYPES:
         errors.not_supported(f"{path}.type", type_, _TYPES)
-    if schema.get("default") is not None and not place.allows_default:
-        errors.forbidden(f"{path}.default", f"must not be set {place.why_no_default}".rstrip())
+    if schema.get("default") is not None and not context.allows_default:
+        errors.forbidden(f"{path}.default", f"must not be set {context.why_no_default}".rstrip())
     for key in _UNSUPPORTED:
         if schema.get(key) or (key in _UNSUPPORTED_IF_SET and schema.get(key) is not None):
             errors.forbidden(f"{path}.{key}", f"{key} is not supported")
@@ -96,32 +96,32 @@ def _check_keywords(schema: Obj, path: str, place: _Place, errors: Errors) -> No
         errors.forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
     if isinstance(schema.get("items"), list):
         errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
-    if place.is_inside_meta and schema.get("x-kubernetes-embedded-resource"):
+    if context.is_inside_meta and schema.get("x-kubernetes-embedded-resource"):
         errors.forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
 
 
-def _check_below(schema: Obj, path: str, place: _Place, errors: Errors, is_root: bool) -> None:
+def _check_below(schema: Obj, path: str, context: _Place, errors: Errors, is_root: bool) -> None:
     properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
     if additional is not None and additional is not True and properties:
         errors.forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     if isinstance(additional, dict):
         why = "inside additionalProperties applying to object metadata"
-        below = place.without_defaults(why) if place.is_inside_meta else place
+        below = context.without_defaults(why) if context.is_inside_meta else context
         _check(additional, under(path, ".additionalProperties"), below, errors)
     is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
     for key, child in properties.items():
-        below = place
+        below = context
         if is_resource and key in _META_FIELDS:
-            below = replace(place, is_inside_meta=True)
+            below = replace(context, is_inside_meta=True)
             below = below.without_defaults(f"in top-level {key}") if is_root else below
         _check(child, under(path, f".properties[{key}]"), below, errors)
     if schema.get("not") is not None:
-        _check(schema["not"], under(path, ".not"), place, errors)
-    for word in _CONDITIONS:
-        for index, condition in enumerate(schema.get(word) or ()):
-            _check(condition, under(path, f".{word}[{index}]"), place, errors)
+        _check(schema["not"], under(path, ".not"), context, errors)
+    for keyword in _CONDITIONS:
+        for index, child in enumerate(schema.get(keyword) or ()):
+            _check(child, under(path, f".{keyword}[{index}]"), context, errors)
     if isinstance(schema.get("items"), dict):
-        _check(schema["items"], under(path, ".items"), place, errors)
+        _check(schema["items"], under(path, ".items"), context, errors)
 
 
 def _check_map_type(schema: Obj, path: str, errors: Errors) -> None:
@@ -155,11 +155,11 @@ def _check_list_type(schema: Obj, path: str, errors: Errors) -> None:
             errors.invalid(f"{path}.x-kubernetes-list-type", list_type, detail)
 
 
-def _require_type(type_: str, wanted: str, because: str, path: str, errors: Errors) -> None:
-    detail = f"must be {wanted} if {because} is specified"
+def _require_type(type_: str, required: str, because: str, path: str, errors: Errors) -> None:
+    detail = f"must be {required} if {because} is specified"
     if not type_:
         errors.required(f"{path}.type", detail)
-    elif type_ != wanted:
+    elif type_ != required:
         errors.invalid(f"{path}.type", type_, detail)
 
 
@@ -210,7 +210,7 @@ def _check_identities(schema: Obj, path: str, errors: Errors) -> None:
             errors.forbidden(f"{below}.nullable", f"{named} cannot be nullable")
 
 
-def _check_rule(rule: Obj, schema: Obj, place: _Place, path: str, errors: Errors) -> None:
+def _check_rule(rule: Obj, schema: Obj, context: _Place, path: str, errors: Errors) -> None:
     text, message = rule.get("rule", "").strip(), rule.get("message", "")
     if not text:
         errors.required(f"{path}.rule", "rule is not specified")
@@ -229,7 +229,7 @@ def _check_rule(rule: Obj, schema: Obj, place: _Place, path: str, errors: Errors
         errors.invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
     if _NEW_LINE.search(field):
         errors.invalid(f"{path}.fieldPath", field, "must not contain line breaks")
-    if field and id(schema) not in place.unsupported and not _is_path(field, schema):
+    if field and id(schema) not in context.unsupported and not _is_path(field, schema):
         errors.invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 

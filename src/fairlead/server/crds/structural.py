@@ -125,9 +125,9 @@ def _check_metadata(schema: Obj, path: str, level: str, errors: Errors) -> None:
     below = f"{path}.properties[metadata]"
     if is_resource and metadata.get("type") != "object":
         errors.invalid(f"{below}.type", metadata.get("type", ""), "must be object")
-    said = {key for key, value in metadata.items() if value} - {"type", "default"}
+    keywords = {key for key, value in metadata.items() if value} - {"type", "default"}
     names_only = set(metadata.get("properties") or ()) <= {"name", "generateName"}
-    if level == "root" and said - ({"properties"} if names_only else set()):
+    if level == "root" and keywords - ({"properties"} if names_only else set()):
         detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         errors.forbidden(below, detail)
 

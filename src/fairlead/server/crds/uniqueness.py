@@ -21,12 +21,12 @@ def check_unique(value: Any, node: Node | None, found: Problems, path: str = "")
     if node is None:
         return
     if isinstance(value, dict):
-        for key, child in value.items():
-            if isinstance(child, dict | list):
+        for key, item in value.items():
+            if isinstance(item, dict | list):
                 if (below := node.properties.get(key)) is not None:
-                    check_unique(child, below, found, under(path, f".{key}"))
+                    check_unique(item, below, found, under(path, f".{key}"))
                 elif node.values is not None:
-                    check_unique(child, node.values, found, under(path, f"[{key}]"))
+                    check_unique(item, node.values, found, under(path, f"[{key}]"))
     elif isinstance(value, list):
         if node.list_type == "set":
             _report(value, path, found)

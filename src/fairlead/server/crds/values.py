@@ -88,8 +88,8 @@ class Problems(Causes):
         shown = printed("" if value is None else value) if self.has_room else ""
         self.report("FieldValueInvalid", path, f"Invalid value: {shown}: {text}")
 
-    def wrong_type(self, path: str, value: str, wanted: str) -> None:
-        text = f"{path} in body must be of type {wanted}: {go_quote(value)}"
+    def wrong_type(self, path: str, value: str, type_: str) -> None:
+        text = f"{path} in body must be of type {type_}: {go_quote(value)}"
         self.report("FieldValueTypeInvalid", path, f"Invalid value: {go_quote(value)}: {text}")
 
     def rule(self, text: str) -> None:
@@ -100,12 +100,12 @@ class Problems(Causes):
         noun = "item" if limit == 1 else "items"
         self.report("FieldValueTooMany", path, f"Too many: {actual}: must have at most {limit} {noun}")
 
-    def merge(self, others: Iterable[Cause]) -> None:
-        for error in others:
-            if error not in self._known:
+    def merge(self, causes: Iterable[Cause]) -> None:
+        for cause in causes:
+            if cause not in self._known:
                 if self.has_room:
-                    self._known.add(error)
-                self.append(error)
+                    self._known.add(cause)
+                self.append(cause)
 
 
 class Check:
@@ -219,8 +219,8 @@ class Check:
         if self.enum and (value is None or _identity(value) not in self.enum_members):
             text = ""
             if found.has_room:
-                allowed = (value if isinstance(value, str) else printed(value) for value in self.enum)
-                choices = ", ".join(go_quote(text) for text in allowed)
+                allowed = (choice if isinstance(choice, str) else printed(choice) for choice in self.enum)
+                choices = ", ".join(go_quote(choice) for choice in allowed)
                 text = f"Unsupported value: {printed(value)}: supported values: {choices}"
             found.report("FieldValueNotSupported", path, text)
 
@@ -255,11 +255,11 @@ class Check:
         if self.max_properties is not None and size > self.max_properties:
             found.too_many(path, size, self.max_properties)
         if self.is_closed or self.values is not None:
-            for key, child in value.items():
+            for key, item in value.items():
                 if key in self.properties:
                     continue
                 if self.values is not None:
-                    passed += self.values.run(child, under(path, f".{key}"), found, before.get(key, ABSENT))
+                    passed += self.values.run(item, under(path, f".{key}"), found, before.get(key, ABSENT))
                 else:
                     found.invalid(path, key, f"{path}.{key} in body is a forbidden property")
         for key, check in self.properties.items():
@@ -293,11 +293,11 @@ class _Bounds:
             text = f"{path} in body should be a multiple of {number_text(self.multiple_of)}"
             found.invalid(path, value, text)
         if self.maximum is not None and _exceeds(value, self.maximum, self.excludes_maximum):
-            word = "less than" if self.excludes_maximum else "less than or equal to"
-            found.invalid(path, value, f"{path} in body should be {word} {number_text(self.maximum)}")
+            comparison = "less than" if self.excludes_maximum else "less than or equal to"
+            found.invalid(path, value, f"{path} in body should be {comparison} {number_text(self.maximum)}")
         if self.minimum is not None and _exceeds(-value, -self.minimum, self.excludes_minimum):
-            word = "greater than" if self.excludes_minimum else "greater than or equal to"
-            found.invalid(path, value, f"{path} in body should be {word} {number_text(self.minimum)}")
+            comparison = "greater than" if self.excludes_minimum else "greater than or equal to"
+            found.invalid(path, value, f"{path} in body should be {comparison} {number_text(self.minimum)}")
 
 
 class _Alternatives:
@@ -306,16 +306,16 @@ class _Alternatives:
     KEYS = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.any_of = [Check(branch) for branch in schema.get("anyOf") or ()]
-        self.one_of = [Check(branch) for branch in schema.get("oneOf") or ()]
-        self.all_of = [Check(branch) for branch in schema.get("allOf") or ()]
+        self.any_of = [Check(alternative) for alternative in schema.get("anyOf") or ()]
+        self.one_of = [Check(alternative) for alternative in schema.get("oneOf") or ()]
+        self.all_of = [Check(alternative) for alternative in schema.get("allOf") or ()]
         self.forbidden = Check(schema["not"]) if schema.get("not") is not None else None
 
     def run(self, value: Any, path: str, found: Problems, old: Any) -> int:
         passed = 0
         if self.any_of:
             tried = [_try(check, value, path, found, old) for check in self.any_of]
-            best = next((outcome for outcome in tried if not outcome[1]), None) or _best(tried)
+            best = next((result for result in tried if not result[1]), None) or _best(tried)
             if best[1]:
                 found.rule(f'"{path}" must validate at least one schema (anyOf)')
             found.merge(best[1])
@@ -336,11 +336,11 @@ class _Alternatives:
 
     def _run_one_of(self, value: Any, path: str, found: Problems, old: Any) -> int:
         tried = [_try(check, value, path, found, old) for check in self.one_of]
-        valid = [outcome for outcome in tried if not outcome[1]]
+        valid = [result for result in tried if not result[1]]
         if len(valid) == 1:
             return valid[0][0]
-        said = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
-        found.rule(f'"{path}" must validate one and only one schema (oneOf). {said}')
+        summary = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
+        found.rule(f'"{path}" must validate one and only one schema (oneOf). {summary}')
         if valid:
             return 0
         best = _best(tried)
@@ -356,7 +356,7 @@ def _try(check: Check, value: Any, path: str, found: Problems, old: Any) -> tupl
 
 def _best(tried: Sequence[tuple[int, Problems]]) -> tuple[int, Problems]:
     """The alternative with most passed checks; of equals the first."""
-    return max(tried, key=lambda pair: pair[0])
+    return max(tried, key=lambda result: result[0])
 
 
 def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -383,7 +383,7 @@ _TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 def _identity(value: Any) -> Any:
     """What two JSON values have in common exactly if they are equal: true is not 1, but 1.0 is."""
     if isinstance(value, dict):
-        return frozenset((key, _identity(child)) for key, child in value.items())
+        return frozenset((key, _identity(item)) for key, item in value.items())
     if isinstance(value, list):
         return tuple(map(_identity, value))
     return frozenset((value,)) if isinstance(value, bool) else value

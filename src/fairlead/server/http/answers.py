@@ -99,8 +99,8 @@ class Answer:
     def of_error(cls, error: ApiError, request: Request) -> Answer:
         """The `Status` of a refusal: as JSON or YAML, whatever else was asked for."""
         try:
-            wanted = request.form()
-            form = Form(wanted.media_type, is_pretty=wanted.is_pretty)
+            negotiated = request.form()
+            form = Form(negotiated.media_type, is_pretty=negotiated.is_pretty)
         except NotAcceptable:
             form = request.plain_form()
         return cls.of_status(error, form)
@@ -174,7 +174,7 @@ def _rest_of_list(raws: Sequence[bytes], cut: int) -> Iterator[bytes]:
     for end, raw in enumerate(raws, 1):
         size += len(raw)
         if size >= PIECE_BYTES or end == len(raws):
-            items = [memoryview(one)[cut:] for one in raws[start:end]]
+            items = [memoryview(raw)[cut:] for raw in raws[start:end]]
             yield (b",{" if start else b"{") + b",{".join(items)
             start, size = end, 0
     yield _END
@@ -218,10 +218,10 @@ def warning_headers(texts: Iterable[str]) -> Headers:
     Should they get too long together, each is cut, and what is too much even then is left out (apiserver
     `endpoints/filters/warning.go`).
     """
-    told = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
-    if sum(map(len, told)) > MAX_WARNINGS_LENGTH:
-        told = list(_cut(told))
-    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in told]
+    sendable = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]
+    if sum(map(len, sendable)) > MAX_WARNINGS_LENGTH:
+        sendable = list(_cut(sendable))
+    return [(b"warning", f'299 - "{_quoted(text)}"'.encode()) for text in sendable]
 
 
 def _cut(texts: Iterable[str]) -> Iterator[str]:

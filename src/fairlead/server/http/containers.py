@@ -46,11 +46,11 @@ async def answer(registry: Registry, request: Request) -> Answer:
     raise BadRequest(_NOT_SIMULATED[info.resource, info.subresource])
 
 
-def _check_container(pod: Obj, asked: str) -> None:
+def _check_container(pod: Obj, requested: str) -> None:
     spec, name = pod["spec"], pod["metadata"]["name"]
     kinds = ("initContainers", "containers", "ephemeralContainers")
     names = [container["name"] for kind in kinds for container in spec.get(kind) or ()]
-    if not asked and len(spec["containers"]) > 1:
+    if not requested and len(spec["containers"]) > 1:
         raise BadRequest(f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]")
-    if asked and asked not in names:
-        raise BadRequest(f"container {asked} is not valid for pod {name}")
+    if requested and requested not in names:
+        raise BadRequest(f"container {requested} is not valid for pod {name}")

@@ -80,7 +80,7 @@ def aggregated(rows: Sequence[Resource], *, core: bool, version: str = "v2") -> 
     items = [
         {
             "metadata": {"name": name} if name else {},
-            "versions": [_aggregated_version(rows, name, one) for one in versions],
+            "versions": [_aggregated_version(rows, name, version) for version in versions],
         }
         for name, versions in _versions(rows).items()
         if (name == "") is core

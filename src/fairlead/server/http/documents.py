@@ -61,17 +61,17 @@ class Documents:
         return Answer.not_found()
 
     def _roots(self, request: Request, *, is_core: bool) -> Answer:
-        wanted = wants_aggregated_discovery(request.accept)
+        version = wants_aggregated_discovery(request.accept)
         rows = self._catalogue.rows()
-        if not wanted:
+        if not version:
             make = discovery.core_versions if is_core else None
             return self._of(request, lambda: make(self._address) if make else discovery.group_list(rows))
         body = self._cached(
-            ("aggregated", wanted, str(is_core)), lambda: discovery.aggregated(rows, core=is_core, version=wanted)
+            ("aggregated", version, str(is_core)), lambda: discovery.aggregated(rows, core=is_core, version=version)
         )
         assert body is not None
         body = indented(body) if request.is_pretty else body + b"\n"
-        return Answer(200, body, f"application/json;g=apidiscovery.k8s.io;v={wanted};as=APIGroupDiscoveryList")
+        return Answer(200, body, f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
 
     def _of(self, request: Request, make: Callable[[], Obj | None]) -> Answer:
         body = self._cached((request.path,), make)

@@ -211,7 +211,7 @@ class Listener:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = self._loop.time()
-            for connection in [one for one in self._open if one.deadline < now]:
+            for connection in [connection for connection in self._open if connection.deadline < now]:
                 connection.expire()
 
     async def stop(self) -> None:

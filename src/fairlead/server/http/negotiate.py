@@ -78,11 +78,11 @@ def _clauses(accept: str) -> list[_Clause]:
     """
     found: list[_Clause] = []
     for media_type, parameters in _split(accept):
-        one = _Clause(media_type, parameters, _quality(parameters.pop("q", "1")))
-        place = len(found)
-        while place and _precedes(one, found[place - 1]):
-            place -= 1
-        found.insert(place, one)
+        clause = _Clause(media_type, parameters, _quality(parameters.pop("q", "1")))
+        index = len(found)
+        while index and _precedes(clause, found[index - 1]):
+            index -= 1
+        found.insert(index, clause)
     return found
 
 
@@ -98,9 +98,9 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def _precedes(one: _Clause, other: _Clause) -> bool:
+def _precedes(clause: _Clause, before: _Clause) -> bool:
     """No order in the strict sense: whatever is named precedes what is not, however little it is wanted."""
-    return one.quality > other.quality or one.breadth < other.breadth
+    return clause.quality > before.quality or clause.breadth < before.breadth
 
 
 def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
@@ -141,10 +141,10 @@ def check_stream(form: Form) -> None:
 
 def wants_aggregated_discovery(accept: str) -> str:
     """The version of APIGroupDiscoveryList that an `Accept` header asks for first, or ""."""
-    for media_type, wanted in _split(accept):
-        if wanted.get("as") == "APIGroupDiscoveryList" and wanted.get("g") == "apidiscovery.k8s.io":
-            if wanted.get("v") in ("v2", "v2beta1"):
-                return wanted["v"]
-        elif media_type in (JSON, "*/*") and not wanted:
+    for media_type, parameters in _split(accept):
+        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
+            if parameters.get("v") in ("v2", "v2beta1"):
+                return parameters["v"]
+        elif media_type in (JSON, "*/*") and not parameters:
             return ""
     return ""

@@ -52,10 +52,10 @@ class Request:
 
     def count(self, header: bytes) -> int:
         """How often a header was given."""
-        given = self.scope["headers"]
-        if len(given) == len(self.headers):  # each once, as nearly always
+        headers = self.scope["headers"]
+        if len(headers) == len(self.headers):  # each once, as nearly always
             return int(header in self.headers)
-        return sum(name == header for name, _ in given)
+        return sum(name == header for name, _ in headers)
 
     @property
     def method(self) -> str:
@@ -112,8 +112,8 @@ class Request:
     @property
     def is_pretty(self) -> bool:
         """Whether a person is going to read the answer."""
-        if wish := self.query.get("pretty"):
-            return wish in _TRUE
+        if value := self.query.get("pretty"):
+            return value in _TRUE
         return self.headers.get(b"user-agent", b"").startswith(_HUMAN_AGENTS)
 
     def write_options(self, kind: str) -> WriteOptions:

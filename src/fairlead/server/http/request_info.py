@@ -44,24 +44,24 @@ class RequestInfo:
 
 def request_info(method: str, path: str) -> RequestInfo:
     """What a request is about. Whether a list is a watch by its query, the query says."""
-    other = RequestInfo(method.lower(), path)
+    non_resource = RequestInfo(method.lower(), path)
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
     elif parts[0] == "apis" and len(parts) > 3:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return other
+        return non_resource
     is_watch_path = rest[0] == "watch"
     if is_watch_path:
         rest = rest[1:]
         if not rest:
-            return other
+            return non_resource
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     if not all(rest):
-        return other
+        return non_resource
     resource, name, subresource = rest[0], rest[1] if len(rest) > 1 else "", "/".join(rest[2:])
     on_object, on_collection = VERBS.get(method, (method.lower(), method.lower()))
     verb = "watch" if is_watch_path and method == "GET" else on_object if name else on_collection

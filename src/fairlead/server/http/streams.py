@@ -98,8 +98,8 @@ class Stream:
 
     def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
         """The line of a bookmark, in the form in which objects are shown."""
-        said = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
-        raw = encode(self._transform(said.obj())) if self._transform else said.raw
+        obj = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
+        raw = encode(self._transform(obj.obj())) if self._transform else obj.raw
         return event_line(EventType.BOOKMARK, raw)
 
     async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
@@ -154,13 +154,13 @@ class Stream:
         lines: list[bytes] = []
         size, pending = 0, self._pending
         while pending and size < PIECE_BYTES:
-            told = pending.popleft()
-            if isinstance(told, bytes):
-                line = told
+            event = pending.popleft()
+            if isinstance(event, bytes):
+                line = event
                 self._pending_bytes -= len(line)
             else:
-                line = self._encode(*told)
-                self._pending_bytes -= told[1].size
+                line = self._encode(*event)
+                self._pending_bytes -= event[1].size
             lines.append(line)
             size += len(line)
         return lines[0] if len(lines) == 1 else b"".join(lines)
@@ -213,8 +213,8 @@ class Streams:
 
     def close(self) -> None:
         """End every watch."""
-        for one in self._open:
-            one.ended.set()
+        for stream in self._open:
+            stream.ended.set()
 
     async def run(self, registry: Registry, served: Served, version: Version, request: Request) -> None:
         """Answer a watch request until its time is over, the client goes away or the listener stops."""
@@ -293,11 +293,11 @@ async def _until_over(out: Stream, query: WatchQuery, registry: Registry) -> Non
 
 def _bookmark_pauses(limit: float) -> Iterator[float]:
     """When bookmarks are due: now and then, and shortly before the end, so that the next watch begins there."""
-    left = limit - LAST_BOOKMARK_SECONDS
-    while left > 0:
-        pause = min(BOOKMARK_SECONDS, left)
+    remaining = limit - LAST_BOOKMARK_SECONDS
+    while remaining > 0:
+        pause = min(BOOKMARK_SECONDS, remaining)
         yield pause
-        left -= pause
+        remaining -= pause
 
 
 def _of_one(query: WatchQuery, name: str) -> WatchQuery:

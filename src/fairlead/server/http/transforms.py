@@ -51,7 +51,7 @@ class Presenter:
         return await apart(lambda: self._page(listing), is_long=self._takes_long(listing.items))
 
     def _takes_long(self, objects: Sequence[Encoded]) -> bool:
-        return not self.form.is_json_object and takes_long(self._version.resource, sum(len(one.raw) for one in objects))
+        return not self.form.is_json_object and takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))
 
     def _one(self, found: Encoded, code: int) -> Answer:
         transform = self.form.transform
@@ -126,15 +126,15 @@ class Presenter:
     def _no_object(self) -> ApiError:
         """The refusal to show a list as one object; it names the Go type that upstream holds."""
         row = self._version.resource
-        what = f"{family(row.group)}.{row.kind}List" if self._served.crd is None else "unstructured.UnstructuredList"
-        return NotAcceptable(f"you requested {PARTIAL}, but the requested object is a list (*{what})")
+        go_type = f"{family(row.group)}.{row.kind}List" if self._served.crd is None else "unstructured.UnstructuredList"
+        return NotAcceptable(f"you requested {PARTIAL}, but the requested object is a list (*{go_type})")
 
     def _no_list(self, obj: Obj) -> ApiError:
         """The refusal to show one object as a list."""
         if self._served.crd is not None:
             return Unknown("content is not a list")  # upstream's one type for custom resources could be one
-        what = f"{family(obj['apiVersion'].rpartition('/')[0])}.{obj['kind']}"
-        return NotAcceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{what})")
+        go_type = f"{family(obj['apiVersion'].rpartition('/')[0])}.{obj['kind']}"
+        return NotAcceptable(f"you requested {PARTIAL_LIST}, but the requested object is not a list (*{go_type})")
 
     def _partial_list(self, listing: Listing) -> Answer:
         head = {

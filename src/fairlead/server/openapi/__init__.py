@@ -27,7 +27,7 @@ def document(kinds: Kinds, parts: tuple[str, ...], media_types: Iterable[str]) -
     protobuf as well. Raises NotAcceptable if it takes none of these.
     """
     made = _JSON | _PROTOBUF if parts == ("v2",) else _JSON
-    media_type = next((made[wanted] for wanted in media_types if wanted in made), None)
+    media_type = next((made[media_range] for media_range in media_types if media_range in made), None)
     if media_type is None:
         raise NotAcceptable(f"only the following media types are accepted: {', '.join(dict.fromkeys(made.values()))}")
     match parts:

@@ -61,11 +61,11 @@ def closure(names: Iterable[str], version: str) -> dict[str, Obj]:
 def references(schema: Any, version: str) -> list[str]:
     """The names of all types that a schema refers to."""
     if isinstance(schema, list):
-        return [name for part in schema for name in references(part, version)]
+        return [name for value in schema for name in references(value, version)]
     if not isinstance(schema, dict):
         return []
-    here = [schema["$ref"].removeprefix(PREFIX[version])] if isinstance(schema.get("$ref"), str) else []
-    return here + [name for key, part in schema.items() if key != "description" for name in references(part, version)]
+    own = [schema["$ref"].removeprefix(PREFIX[version])] if isinstance(schema.get("$ref"), str) else []
+    return own + [name for key, value in schema.items() if key != "description" for name in references(value, version)]
 
 
 def reference(name: str, version: str, **more: Any) -> Obj:

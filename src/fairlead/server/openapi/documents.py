@@ -101,10 +101,10 @@ def _sources(kinds: Kinds, path: tuple[str, ...]) -> tuple[_Source, ...]:
 
 
 def _hash(sources: tuple[_Source, ...]) -> str:
-    told = hashlib.sha512(__version__.encode())
+    digest = hashlib.sha512(__version__.encode())
     for row, crd in sources:
-        told.update(f"{row!r}".encode() + crd)
-    return told.hexdigest().upper()
+        digest.update(f"{row!r}".encode() + crd)
+    return digest.hexdigest().upper()
 
 
 @lru_cache(maxsize=256)

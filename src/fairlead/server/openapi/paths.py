@@ -85,13 +85,13 @@ _ON_OBJECT = ("get", "update", "delete", "patch")
 def paths_of(row: Resource, definition: str, version: str) -> dict[str, Obj]:
     """All paths of a kind whose type is called `definition`."""
     root = f"{row.root}/namespaces/{{namespace}}" if row.namespaced else row.root
-    collection, one = f"{root}/{row.plural}", f"{root}/{row.plural}/{{name}}"
+    collection, item = f"{root}/{row.plural}", f"{root}/{row.plural}/{{name}}"
     maker = _Maker(row, definition, version)
-    found = {collection: maker.item(_ON_COLLECTION, row.verbs), one: maker.item(_ON_OBJECT, row.verbs, named=True)}
+    found = {collection: maker.item(_ON_COLLECTION, row.verbs), item: maker.item(_ON_OBJECT, row.verbs, named=True)}
     if row.namespaced and "list" in row.verbs:
         found[f"{row.root}/{row.plural}"] = maker.everywhere()
     for sub in row.subresources.values():
-        found[f"{one}/{sub.name}"] = maker.subresource(sub)
+        found[f"{item}/{sub.name}"] = maker.subresource(sub)
     return {path: item for path, item in found.items() if len(item) > 1}
 
 
@@ -211,8 +211,8 @@ class _Maker:
         return where | self._typed(_TYPES.get(name, "string"))
 
     def _in_path(self, name: str) -> Obj:
-        told = f"name of the {self.row.kind}" if name == "name" else _TEXTS[name]
-        where = {"name": name, "in": "path", "description": told, "required": True, "uniqueItems": True}
+        description = f"name of the {self.row.kind}" if name == "name" else _TEXTS[name]
+        where = {"name": name, "in": "path", "description": description, "required": True, "uniqueItems": True}
         return where | self._typed("string")
 
     def _typed(self, type_: str) -> Obj:
@@ -225,8 +225,8 @@ class _Maker:
 @cache
 def _described(name: str, version: str) -> str:
     """What a parameter of the query means; those of a deletion are described with its options."""
-    if (told := _TEXTS.get(name)) is not None:
-        return told
+    if (description := _TEXTS.get(name)) is not None:
+        return description
     described: str = definition(DELETE_OPTIONS, version)["properties"][name]["description"]
     return described
 

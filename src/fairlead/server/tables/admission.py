@@ -44,9 +44,9 @@ def _go_text(selector: Obj) -> str:
     """A label selector as Go's generated `String` writes it; upstream prints it like that."""
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{term.get('key', '')},Operator:{term.get('operator', '')},"
-        f"Values:[{' '.join(term.get('values') or ())}],}},"
-        for term in selector.get("matchExpressions") or ()
+        f"LabelSelectorRequirement{{Key:{requirement.get('key', '')},Operator:{requirement.get('operator', '')},"
+        f"Values:[{' '.join(requirement.get('values') or ())}],}},"
+        for requirement in selector.get("matchExpressions") or ()
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"

@@ -16,25 +16,25 @@ _NO_QUANTITY: Final = "<nil>"  # Go's text of a quantity that is not there
 _Show: TypeAlias = Callable[[Obj, Obj | None], str]
 
 
-def _per_pod(wanted: Obj, measured: Obj | None) -> str:
-    return f"{_quantity(measured, 'averageValue')}/{wanted['target'].get('averageValue', _NO_QUANTITY)}"
+def _per_pod(spec: Obj, measured: Obj | None) -> str:
+    return f"{_quantity(measured, 'averageValue')}/{spec['target'].get('averageValue', _NO_QUANTITY)}"
 
 
-def _value_or_average(wanted: Obj, measured: Obj | None) -> str:
-    target = wanted["target"]
+def _value_or_average(spec: Obj, measured: Obj | None) -> str:
+    target = spec["target"]
     if "averageValue" in target:
         average = (measured or {}).get("current", {}).get("averageValue", UNKNOWN)
         return f"{average}/{target['averageValue']} (avg)"
     return f"{_quantity(measured, 'value')}/{target.get('value', _NO_QUANTITY)}"
 
 
-def _resource(wanted: Obj, measured: Obj | None) -> str:
-    target = wanted["target"]
+def _resource(spec: Obj, measured: Obj | None) -> str:
+    target = spec["target"]
     if "averageValue" in target:
-        return f"{wanted['name']}: {_per_pod(wanted, measured)}"
+        return f"{spec['name']}: {_per_pod(spec, measured)}"
     used = (measured or {}).get("current", {}).get("averageUtilization")
     limit = target.get("averageUtilization")
-    return f"{wanted['name']}: {UNKNOWN if used is None else f'{used}%'}/{'<auto>' if limit is None else f'{limit}%'}"
+    return f"{spec['name']}: {UNKNOWN if used is None else f'{used}%'}/{'<auto>' if limit is None else f'{limit}%'}"
 
 
 def _quantity(measured: Obj | None, key: str) -> str:
@@ -52,10 +52,10 @@ _SOURCES: Final[dict[str, tuple[str, _Show]]] = {
 
 
 def _targets(autoscaler: Subject) -> str:
-    wanted: Sequence[Obj] = autoscaler.spec.get("metrics") or ()
+    specs: Sequence[Obj] = autoscaler.spec.get("metrics") or ()
     measured: Sequence[Obj] = autoscaler.status.get("currentMetrics") or ()
     texts = []
-    for index, metric in enumerate(wanted):
+    for index, metric in enumerate(specs):
         if (source := _SOURCES.get(metric.get("type", ""))) is None:
             texts.append("<unknown type>")
             continue
@@ -89,10 +89,10 @@ class _V1Subject(Subject):
 
     def __init__(self, obj: Obj, now: float) -> None:
         super().__init__(obj, now)
-        wanted = self.spec.get("targetCPUUtilizationPercentage")
+        target_percent = self.spec.get("targetCPUUtilizationPercentage")
         used = self.status.get("currentCPUUtilizationPercentage")
-        if wanted is not None:
-            target = {"type": "Utilization", "averageUtilization": wanted}
+        if target_percent is not None:
+            target = {"type": "Utilization", "averageUtilization": target_percent}
             self.spec = self.spec | {"metrics": [_cpu_metric("target", target)]}
         if used is not None:
             self.status = self.status | {"currentMetrics": [_cpu_metric("current", {"averageUtilization": used})]}

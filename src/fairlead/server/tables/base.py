@@ -145,7 +145,7 @@ def containers(*pod_template: str, priority: int = 1) -> tuple[Column, Column]:
     find = field(*pod_template, "spec", "containers", default=())
 
     def joined(key: str) -> Callable[[Subject], str]:
-        return lambda it: ",".join(entry.get(key, "") for entry in find(it))
+        return lambda it: ",".join(container.get(key, "") for container in find(it))
 
     return (
         Column("Containers", joined("name"), "Names of the template's containers.", priority=priority),

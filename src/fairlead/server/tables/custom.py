@@ -11,7 +11,7 @@ class CustomPrinter:
     """Prints the objects of one version of a CustomResourceDefinition."""
 
     def __init__(self, crd: Obj, version: str) -> None:
-        served = (one for one in crd["spec"]["versions"] if one["name"] == version)
+        served = (candidate for candidate in crd["spec"]["versions"] if candidate["name"] == version)
         self._columns = Columns(next(served, {}))
 
     @property

@@ -9,13 +9,13 @@ from fairlead.server.tables.base import AGE, NAME, Column, Subject, field, print
 
 def _state(claim: Subject) -> str:
     is_allocated = claim.status.get("allocation") is not None
-    told = (
+    conditions = (
         ("deleted", claim.is_deleted),
         ("pending", not is_allocated and not claim.is_deleted),
         ("allocated", is_allocated),
         ("reserved", is_allocated and bool(claim.status.get("reservedFor"))),
     )
-    return ",".join(word for word, is_so in told if is_so)
+    return ",".join(word for word, is_so in conditions if is_so)
 
 
 DEVICE_CLASSES: Final = printer(NAME, AGE)

@@ -17,9 +17,9 @@ def _number(name: str, description: str, *path: str) -> Column:
     return Column(name, field(*path, default=0), description, type="integer")
 
 
-def _ratio(name: str, description: str, done: str, wanted: str) -> Column:
+def _ratio(name: str, description: str, done: str, target: str) -> Column:
     """How many of the replicas that the spec wants have come so far."""
-    return Column(name, lambda it: f"{it.status.get(done) or 0}/{it.spec.get(wanted) or 0}", description)
+    return Column(name, lambda it: f"{it.status.get(done) or 0}/{it.spec.get(target) or 0}", description)
 
 
 def _selector(value: Callable[[Subject], str]) -> Column:
@@ -108,9 +108,9 @@ def _job_status(job: Subject) -> str:
 
 
 def _completions(job: Subject) -> str:
-    succeeded, wanted = job.status.get("succeeded") or 0, job.spec.get("completions")
-    if wanted is not None:
-        return f"{succeeded}/{wanted}"
+    succeeded, completions = job.status.get("succeeded") or 0, job.spec.get("completions")
+    if completions is not None:
+        return f"{succeeded}/{completions}"
     parallelism = job.spec.get("parallelism") or 0
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
