@@ -171,15 +171,15 @@ def to_v1(v2: Obj) -> Obj:
 
 def _split_cpu(part: Obj, field: str, inner: str, percent_field: str) -> None:
     """Take the one CPU percentage that v1 has a field for out of a list of metrics."""
-    others = []
+    kept = []
     for metric in part.get(field) or ():
         resource = metric.get("resource") or {}
         percent = (resource.get(inner) or {}).get("averageUtilization")
         if resource.get("name") == "cpu" and percent is not None and percent_field not in part:
             part[percent_field] = percent
         else:
-            others.append(metric)
-    part[field] = others
+            kept.append(metric)
+    part[field] = kept
 
 
 def _set_annotations(meta: Obj, annotations: dict[str, str]) -> None:

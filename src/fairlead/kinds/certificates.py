@@ -159,8 +159,8 @@ def _keep_verdicts(obj: Obj, old: Obj) -> None:
     for kind in VERDICTS:
         new, was = _of_type(obj, kind), _of_type(old, kind)
         if len(new) == len(was):
-            for index, other in zip(new, was, strict=True):
-                _conditions(obj)[index] = _conditions(old)[other]
+            for index, old_index in zip(new, was, strict=True):
+                _conditions(obj)[index] = _conditions(old)[old_index]
 
 
 def _date(obj: Obj, old: Obj) -> None:

@@ -46,14 +46,14 @@ class EndpointsStrategy(Strategy):
             self.validate(obj, errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        told = ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+        warnings = ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
         if (metadata(obj).get("labels") or {}).get(_MANAGED_BY) == "endpoint-controller":
-            return told  # it writes addresses as they should be
+            return warnings  # it writes addresses as they should be
         for index, subset in enumerate(obj.get("subsets") or ()):
             for field in ("addresses", "notReadyAddresses"):
                 for number, address in enumerate(subset.get(field) or ()):
-                    told += ip_warnings(address["ip"], f"subsets[{index}].{field}[{number}].ip")
-        return told
+                    warnings += ip_warnings(address["ip"], f"subsets[{index}].{field}[{number}].ip")
+        return warnings
 
 
 def _validate_subset(subset: Obj, path: str, errors: Errors) -> None:
@@ -126,15 +126,15 @@ class EndpointSliceStrategy(Strategy):
         validate_unchanged(obj["addressType"], old["addressType"], "addressType", errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        told = []
+        warnings = []
         if obj["addressType"] == "FQDN":
-            told.append("spec.addressType: FQDN endpoints are deprecated")
+            warnings.append("spec.addressType: FQDN endpoints are deprecated")
         if (metadata(obj).get("labels") or {}).get(_SLICE_MANAGED_BY) in _SLICE_CONTROLLERS:
-            return told
+            return warnings
         for index, endpoint in enumerate(obj.get("endpoints") or ()):
             for number, address in enumerate(endpoint.get("addresses") or ()):
-                told += ip_warnings(address, f"endpoints[{index}].addresses[{number}]")
-        return told
+                warnings += ip_warnings(address, f"endpoints[{index}].addresses[{number}]")
+        return warnings
 
 
 def _validate_endpoint(endpoint: Obj, type_: str, path: str, errors: Errors) -> None:

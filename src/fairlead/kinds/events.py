@@ -162,10 +162,10 @@ class EventStrategy(Strategy):
         validate_change(obj, old, errors)
         if not is_same(obj.get("series"), old.get("series")):
             _validate_series(obj, errors)
-        for ours, told, unset in _FIXED:
-            value = obj.get(ours, unset)
-            if not is_same(value, old.get(ours, unset)):
-                errors.invalid(told, _shown(ours, value), IMMUTABLE)
+        for field, shown_field, unset in _FIXED:
+            value = obj.get(field, unset)
+            if not is_same(value, old.get(field, unset)):
+                errors.invalid(shown_field, _shown(field, value), IMMUTABLE)
 
 
 def _validate_always(event: Obj, controller_field: str, errors: Errors) -> None:

@@ -24,10 +24,10 @@ def first_overlap(completed: str, failed: str, completions: int) -> int | None:
     """The first index that is in both sets; malformed parts are passed over."""
     return next(
         (
-            max(completed_run[0], failed_run[0])
-            for completed_run in _readable(completed, completions)
-            for failed_run in _readable(failed, completions)
-            if completed_run[0] <= failed_run[1] and failed_run[0] <= completed_run[1]
+            max(success[0], failure[0])
+            for success in _readable(completed, completions)
+            for failure in _readable(failed, completions)
+            if success[0] <= failure[1] and failure[0] <= success[1]
         ),
         None,
     )

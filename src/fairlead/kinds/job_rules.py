@@ -69,8 +69,8 @@ def job_warnings(spec: Obj, path: str) -> list[str]:
     """What is odd about the spec of a job, and about its template."""
     completions, parallelism = spec.get("completions") or 0, spec.get("parallelism") or 0
     is_huge = completions > _MANY_COMPLETIONS and parallelism > _MOST_PARALLEL_THEN
-    told = [f"{path}: {_TOO_MANY_TO_TRACK}"] if is_huge and spec.get("completionMode") == INDEXED else []
-    return told + template_warnings(spec["template"], f"{path}.template")
+    warnings = [f"{path}: {_TOO_MANY_TO_TRACK}"] if is_huge and spec.get("completionMode") == INDEXED else []
+    return warnings + template_warnings(spec["template"], f"{path}.template")
 
 
 def _validate_manager(manager: str, path: str, errors: Errors) -> None:

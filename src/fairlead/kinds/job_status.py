@@ -70,9 +70,9 @@ def _validate_uncounted(uncounted: Obj, errors: Errors) -> None:
 
 def _validate_outcome(status: Status, was: Status, errors: Errors) -> None:
     is_complete = has_condition(status, "Complete")
-    for other, told in (("Failed", "Failed=true"), ("FailureTarget", "FailureTarget=true")):
-        if is_complete and has_condition(status, other) and _turned(status, was, "Complete", other):
-            errors.invalid_omitted(_CONDITIONS, f"cannot set Complete=True and {told} conditions")
+    for failure, failure_text in (("Failed", "Failed=true"), ("FailureTarget", "FailureTarget=true")):
+        if is_complete and has_condition(status, failure) and _turned(status, was, "Complete", failure):
+            errors.invalid_omitted(_CONDITIONS, f"cannot set Complete=True and {failure_text} conditions")
 
 
 def _validate_completion_time(status: Status, was: Status, errors: Errors) -> None:
@@ -150,9 +150,9 @@ def _validate_index_set(text: str, completions: int, field: str, errors: Errors)
 
 def _validate_success_criteria(spec: Obj, status: Status, errors: Errors) -> None:
     is_met = has_condition(status, "SuccessCriteriaMet")
-    for other, told in (("Failed", "Failed=true"), ("FailureTarget", "FailureTarget=true")):
-        if is_met and has_condition(status, other):
-            errors.invalid_omitted(_CONDITIONS, f"cannot set SuccessCriteriaMet=True and {told} conditions")
+    for failure, failure_text in (("Failed", "Failed=true"), ("FailureTarget", "FailureTarget=true")):
+        if is_met and has_condition(status, failure):
+            errors.invalid_omitted(_CONDITIONS, f"cannot set SuccessCriteriaMet=True and {failure_text} conditions")
     if spec.get("successPolicy") is not None and not is_met and has_condition(status, "Complete"):
         text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
         errors.invalid_omitted(_CONDITIONS, text)
@@ -169,7 +169,7 @@ def _validate_progress(spec: Obj, status: Status, was: Status, errors: Errors) -
         errors.invalid("status.completionTime", completed, IMMUTABLE)
     _validate_start_time(spec, status, was, errors)
     _validate_kept(status, was, ("SuccessCriteriaMet",), "cannot disable the {}=True condition", errors)
-    was_met, is_met = (has_condition(job_status, "SuccessCriteriaMet") for job_status in (was, status))
+    was_met, is_met = (has_condition(state, "SuccessCriteriaMet") for state in (was, status))
     if has_condition(was, "Complete") and not was_met and is_met:
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         errors.invalid_omitted(_CONDITIONS, text)

@@ -215,7 +215,7 @@ def _is_waiting(job: Obj) -> bool:
 def _frozen(spec: Obj) -> Obj:
     """What even a waiting job may not change."""
     kept = {key: value for key, value in spec.items() if key not in ("nodeSelector", "tolerations", "schedulingGates")}
-    affinity = {key: rules for key, rules in (spec.get("affinity") or {}).items() if key != "nodeAffinity"}
+    affinity = {key: value for key, value in (spec.get("affinity") or {}).items() if key != "nodeAffinity"}
     kept.pop("affinity", None)
     if affinity:
         kept["affinity"] = affinity

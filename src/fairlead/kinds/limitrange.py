@@ -127,7 +127,7 @@ def _validate_ratio(name: str, ratio: Quantity, amounts: dict[str, Quantity], pa
     low, high = amounts.get("min"), amounts.get("max")
     if not low or high is None:
         return
-    if all(quantity.units < _MAX_MILLI for quantity in (ratio, low, high)):
+    if all(amount.units < _MAX_MILLI for amount in (ratio, low, high)):
         allowed, asked = high.milli / low.milli, ratio.milli / 1000
     else:
         allowed, asked = high.units / low.units, float(ratio.units)

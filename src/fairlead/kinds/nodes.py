@@ -96,14 +96,14 @@ class NodeStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         spec = obj["spec"]
-        told = []
+        warnings = []
         if spec.get("configSource") is not None:
-            told.append("spec.configSource: the feature is no longer supported")
+            warnings.append("spec.configSource: the feature is no longer supported")
         if spec.get("externalID"):
-            told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+            warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
         for index, cidr in enumerate(spec.get("podCIDRs") or ()):
-            told += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
-        return told
+            warnings += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
+        return warnings
 
 
 def _drop_dynamic_config(obj: Obj, old: Obj) -> None:

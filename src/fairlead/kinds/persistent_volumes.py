@@ -112,14 +112,16 @@ class PersistentVolumeStrategy(Strategy):
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         spec, annotations = obj["spec"], metadata(obj).get("annotations") or {}
-        told = [f"metadata.annotations[{key}]: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations]
+        warnings = [
+            f"metadata.annotations[{key}]: {text}" for key, text in _OLD_ANNOTATIONS.items() if key in annotations
+        ]
         if spec["persistentVolumeReclaimPolicy"] == "Recycle":
-            told.append(f"spec.persistentVolumeReclaimPolicy: {_RECYCLE_IS_OLD}")
+            warnings.append(f"spec.persistentVolumeReclaimPolicy: {_RECYCLE_IS_OLD}")
         required = (spec.get("nodeAffinity") or {}).get("required") or {}
-        told += node_selector_warnings(required, "spec.nodeAffinity.required")
+        warnings += node_selector_warnings(required, "spec.nodeAffinity.required")
         given = sources_of(spec)
         deprecated = (DEPRECATED_VOLUMES[kind] for kind in _OLD_SOURCES if kind in given)
-        return told + [f"spec.{shown}: {text}" for shown, text in deprecated]
+        return warnings + [f"spec.{shown}: {text}" for shown, text in deprecated]
 
 
 def _validate_spec(spec: Obj, name: str, errors: Errors) -> None:
@@ -209,5 +211,5 @@ def _renamed(old: Any, new: Any) -> Any:
             for key, value in old.items()
         }
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [_renamed(old_element, new_element) for old_element, new_element in zip(old, new, strict=True)]
+        return [_renamed(old_item, new_item) for old_item, new_item in zip(old, new, strict=True)]
     return old

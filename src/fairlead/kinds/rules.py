@@ -48,9 +48,9 @@ def check(errors: Errors, path: str, value: T, rule: Callable[[T], list[str]]) -
         errors.invalid(path, value, text)
 
 
-def is_same(value: Any, other: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Go's semantic equality: nothing, null and empty are all the same."""
-    return value == other or (value in _NOTHING and other in _NOTHING)
+    return left == right or (left in _NOTHING and right in _NOTHING)
 
 
 def validate_unchanged(value: Any, old: Any, path: str, errors: Errors, form: Any = None) -> None:

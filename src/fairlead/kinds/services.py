@@ -80,11 +80,11 @@ class ServiceStrategy(Strategy):
         return service_warnings(obj)
 
     def status_warnings(self, obj: Obj) -> list[str]:
-        told = []
+        warnings = []
         for index, ingress in enumerate((obj["status"].get("loadBalancer") or {}).get("ingress") or ()):
             if ip := ingress.get("ip"):
-                told += ip_warnings(ip, f"status.loadBalancer.ingress[{index}]")
-        return told
+                warnings += ip_warnings(ip, f"status.loadBalancer.ingress[{index}]")
+        return warnings
 
 
 def _default_affinity(spec: Obj) -> None:
@@ -177,37 +177,37 @@ def service_warnings(obj: Obj) -> list[str]:
     spec, annotations = obj["spec"], metadata(obj).get("annotations") or {}
     type_, external_ips = spec["type"], spec.get("externalIPs") or []
     is_bare = type_ == CLUSTER_IP and spec.get("clusterIP") == HEADLESS
-    told = []
+    warnings = []
     if TOPOLOGY_HINTS in annotations:
-        told.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
+        warnings.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
     if spec.get("clusterIP") not in (None, "", HEADLESS):
         for index, ip in enumerate(spec.get("clusterIPs") or ()):
-            told += ip_warnings(ip, f"spec.clusterIPs[{index}]")
+            warnings += ip_warnings(ip, f"spec.clusterIPs[{index}]")
     if is_bare:
-        told += _headless_warnings(spec)
+        warnings += _headless_warnings(spec)
     for index, ip in enumerate(external_ips):
-        told += ip_warnings(ip, f"spec.externalIPs[{index}]")
+        warnings += ip_warnings(ip, f"spec.externalIPs[{index}]")
     if external_ips and not is_bare and type_ != EXTERNAL_NAME:
-        told.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        warnings.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if spec.get("loadBalancerIP"):
-        told += ip_warnings(spec["loadBalancerIP"], "spec.loadBalancerIP")
+        warnings += ip_warnings(spec["loadBalancerIP"], "spec.loadBalancerIP")
     for index, cidr in enumerate(spec.get("loadBalancerSourceRanges") or ()):
-        told += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
+        warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
     if type_ == EXTERNAL_NAME and external_ips:
-        told.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        warnings.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if type_ != EXTERNAL_NAME and spec.get("externalName"):
-        told.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
     if spec.get("trafficDistribution") == "PreferClose":
-        told.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
-    return told
+        warnings.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return warnings
 
 
 def _headless_warnings(spec: Obj) -> list[str]:
-    told = []
+    warnings = []
     if spec.get("loadBalancerIP"):
-        told.append("spec.loadBalancerIP is ignored for headless services")
+        warnings.append("spec.loadBalancerIP is ignored for headless services")
     if spec.get("externalIPs"):
-        told.append("spec.externalIPs is ignored for headless services")
+        warnings.append("spec.externalIPs is ignored for headless services")
     if spec["sessionAffinity"] != "None":
-        told.append("spec.SessionAffinity is ignored for headless services")
-    return told
+        warnings.append("spec.SessionAffinity is ignored for headless services")
+    return warnings

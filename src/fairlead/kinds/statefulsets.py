@@ -123,11 +123,11 @@ class StatefulSetStrategy(Strategy):
         validate_not_decremented(status, old.get("status") or {}, "collisionCount", "status", errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        told = workload_warnings(obj, old, obj["spec"]["template"])
+        warnings = workload_warnings(obj, old, obj["spec"]["template"])
         within = "" if old is None else ".Spec"  # upstream's two paths
         for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
-            told += claim_warnings(claim["spec"], f"spec.volumeClaimTemplates[{index}]{within}")
-        return [*told, _KEEPS_ALL] if obj["spec"]["revisionHistoryLimit"] < 0 else told
+            warnings += claim_warnings(claim["spec"], f"spec.volumeClaimTemplates[{index}]{within}")
+        return [*warnings, _KEEPS_ALL] if obj["spec"]["revisionHistoryLimit"] < 0 else warnings
 
 
 def _default_strategy(strategy: Obj) -> None:

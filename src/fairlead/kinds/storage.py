@@ -64,7 +64,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         self.validate(obj, errors)
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
-        annotation, before = (class_annotation(version) for version in (obj, old))
+        annotation, before = (class_annotation(claim) for claim in (obj, old))
         if (annotation or "") != (before or "") and not _moves_to_the_field(obj, old):
             errors.invalid(f"metadata.annotations.{CLASS_ANNOTATION}", annotation or "", "field is immutable")
         frozen, before_frozen = _frozen(obj, old, spec), _frozen(obj, old, was)
@@ -90,13 +90,13 @@ class PersistentVolumeClaimStrategy(Strategy):
                 validate_basic_amount(amount, f"status.allocatedResources[{name}]", errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        told = []
+        warnings = []
         if CLASS_ANNOTATION in (metadata(obj).get("annotations") or {}):
-            told.append(
+            warnings.append(
                 f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute '
                 "instead"
             )
-        return told + claim_warnings(obj["spec"], "spec")
+        return warnings + claim_warnings(obj["spec"], "spec")
 
 
 def _validate_claimed_name(name: str, path: str, errors: Errors) -> bool:

@@ -114,10 +114,10 @@ def resize_restarts_init(spec: Obj) -> bool:
 
 
 def validate_ephemeral_containers(spec: Obj, path: str, scope: PodScope, errors: Errors) -> None:
-    others = {
+    targets = {
         container.get("name", "") for kind in ("containers", "initContainers") for container in spec.get(kind) or ()
     }
-    names = set(others)
+    names = set(targets)
     for i, container in enumerate(spec.get("ephemeralContainers") or ()):
         here = f"{path}[{i}]"
         _validate_common(container, here, scope, errors)
@@ -127,7 +127,7 @@ def validate_ephemeral_containers(spec: Obj, path: str, scope: PodScope, errors:
             errors.duplicate(f"{here}.name", name)
         names.add(name)
         target = container.get("targetContainerName")
-        if target and target not in others:
+        if target and target not in targets:
             errors.not_found(f"{here}.targetContainerName", target)
         for field in _NOT_FOR_EPHEMERAL:
             if field in container and (container[field] or field != "resources"):  # which are always there

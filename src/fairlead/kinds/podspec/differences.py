@@ -37,5 +37,5 @@ def _is_same_amounts(left: dict[str, str], right: dict[str, str]) -> bool:
 
 def difference(old: Any, new: Any) -> str:
     """A unified diff for people."""
-    before, after = (msgspec.json.format(_encode(version), indent=2).decode().splitlines() for version in (old, new))
+    before, after = (msgspec.json.format(_encode(spec), indent=2).decode().splitlines() for spec in (old, new))
     return "\n".join(list(difflib.unified_diff(before, after, lineterm=""))[2:]) + "\n"

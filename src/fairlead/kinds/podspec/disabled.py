@@ -24,7 +24,7 @@ def drop_disabled(spec: Obj, old: Obj = _NEW) -> None:
             _drop_stop_signal(container)
     for source in _projections(spec):
         for kind in _PROJECTIONS:
-            if kind in source and not any(kind in projection for projection in _projections(old)):
+            if kind in source and not any(kind in old_source for old_source in _projections(old)):
                 del source[kind]
 
 

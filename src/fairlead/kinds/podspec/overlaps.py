@@ -47,7 +47,7 @@ def overlapping(paths: Sequence[str]) -> list[tuple[int, int]]:
     for name, at in sorted((f"{path}/", at) for at, path in enumerate(paths) if path):
         while around and not name.startswith(around[-1][0]):
             around.pop()
-        found += [(max(at, other), min(at, other)) for _, other in around]
+        found += [(max(at, outer), min(at, outer)) for _, outer in around]
         around.append((name, at))
         if len(found) >= MOST_CONFLICTS:
             break

@@ -37,11 +37,11 @@ def keep_only_resize(new: Obj, old: Obj) -> None:
 
 
 def _with_resources_of(containers: list[Obj], old: list[Obj]) -> list[Obj]:
-    if any(container.get("name") != was.get("name") for container, was in zip(containers, old, strict=True)):
+    if any(new.get("name") != before.get("name") for new, before in zip(containers, old, strict=True)):
         return containers
-    merged = [dict(was) for was in old]
-    for container, sent in zip(merged, containers, strict=True):
-        _take(container, sent, _RESIZED)
+    merged = [dict(before) for before in old]
+    for container, new in zip(merged, containers, strict=True):
+        _take(container, new, _RESIZED)
     return merged
 
 

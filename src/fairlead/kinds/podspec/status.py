@@ -159,7 +159,7 @@ def _validate_transitions(status: Obj, old: Obj, spec: Obj, errors: Errors) -> N
     for kind, containers in _STATUSES.items():
         for i, name, exit_code in _revived(status, old, kind):
             container = next(
-                (container for container in spec.get(containers) or () if container.get("name") == name), None
+                (candidate for candidate in spec.get(containers) or () if candidate.get("name") == name), None
             )
             is_restarted = container is not None and should_restart(container, spec, exit_code)
             if not is_restarted and not may_restart_all(spec):

@@ -80,7 +80,7 @@ def _read_old_tolerations(value: Any) -> list[Obj]:
         return []
     if not isinstance(value, list):
         raise ValueError(unmarshal_error(value, "[]core.Toleration"))
-    return [_read_old_toleration(toleration) for toleration in value]
+    return [_read_old_toleration(item) for item in value]
 
 
 def _read_old_toleration(value: Any) -> Obj:

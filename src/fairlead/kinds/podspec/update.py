@@ -73,7 +73,7 @@ def _validate_deadline(seconds: int | None, old: int | None, errors: Errors) -> 
 
 def _validate_tolerations(tolerations: list[Obj], old: list[Obj], errors: Errors) -> None:
     for toleration in old:
-        if not any(_without_seconds(other) == _without_seconds(toleration) for other in tolerations):
+        if not any(_without_seconds(candidate) == _without_seconds(toleration) for candidate in tolerations):
             text = "existing toleration can not be modified except its tolerationSeconds"
             return errors.forbidden("spec.tolerations", text)
     return validate_tolerations(tolerations, "spec.tolerations", errors)

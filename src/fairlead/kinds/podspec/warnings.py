@@ -193,8 +193,8 @@ def _overlaps(files: list[_File], start: str) -> list[tuple[int, str]]:
     """Of each file with those before it, in this source and in others: the later file, and what is said."""
     found = []
     for later, earlier in overlapping([path for path, _ in files]):
-        (path, owner), (other, its_owner) = files[later], files[earlier]
-        text = f"{start}: overlapping paths: {go_quote(path)}{owner} with {go_quote(other)}{its_owner}"
+        (path, owner), (earlier_path, earlier_owner) = files[later], files[earlier]
+        text = f"{start}: overlapping paths: {go_quote(path)}{owner} with {go_quote(earlier_path)}{earlier_owner}"
         found.append((later, text))
     return found
 
@@ -269,7 +269,7 @@ def _about_ports(spec: Obj, path: str) -> Iterator[str]:
             taken = known.setdefault((port.get("containerPort", 0), port.get("protocol", "")), TakenPorts())
             if left > 0:
                 found = taken.conflicts(port)
-                yield from (f"{where}: {text} port definition with {other}" for text, other in found[:left])
+                yield from (f"{where}: {text} port definition with {earlier}" for text, earlier in found[:left])
                 left -= len(found)
             taken.add(port, where)
 

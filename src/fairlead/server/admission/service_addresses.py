@@ -81,7 +81,7 @@ class ServiceAddresses(AdmissionPlugin):
         self._release(self._stored.pop(key, Held()))
         if raw is not None:
             self._stored[key] = held
-            for pending in [entry for held_before in self._pending if held_before.is_part_of(held)]:
+            for pending in [entry for entry in self._pending if entry.is_part_of(held)]:
                 self._forget(pending)
 
     async def admit(self, attributes: Attributes) -> None:

@@ -98,7 +98,7 @@ def path_text(element: str) -> str:
     found = msgspec.json.decode(rest)
     if kind == "v":
         return f"[={_plain(found)}]"
-    return f"[{','.join(f'{name}={_plain(value)}' for name, one in found.items())}]"
+    return f"[{','.join(f'{name}={_plain(value)}' for name, value in found.items())}]"
 
 
 def _plain(item: Any) -> str:
