@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.server.apply.forms import copied, form_of_definition
-from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.managers import FieldManager
 from fairlead.server.apply.ownership import apply, track
 from fairlead.server.apply.resets import reset_of
 from fairlead.server.codec.normalise import normalise
@@ -40,10 +40,10 @@ class World:
         assert self.obj is not None
         return {entry["manager"]: entry["fieldsV1"] for entry in self.obj["metadata"].get("managedFields", ())}
 
-    def _writer(self, manager: str, now: str, subresource: str = "") -> Writer:
+    def _writer(self, manager: str, now: str, subresource: str = "") -> FieldManager:
         form = self._form
         reset = reset_of("", subresource, has_status=True, is_custom=False)
-        return Writer(manager, form, {form.api_version: form}.get, now, subresource, reset)
+        return FieldManager(manager, form, {form.api_version: form}.get, now, subresource, reset)
 
     def _normal(self, obj: Obj) -> Obj:
         normalise(obj, self._definition)

@@ -9,7 +9,8 @@ import pytest
 from fairlead.api.errors import Forbidden
 from fairlead.api.objects import Obj
 from fairlead.server.admission.base import Attributes
-from fairlead.server.admission.limit_ranger import ANNOTATION, LimitRanger
+from fairlead.server.admission.limit_ranger import LIMIT_RANGER_ANNOTATION as ANNOTATION
+from fairlead.server.admission.limit_ranger import LimitRanger
 from tests.server.admission_world import CLAIMS, World, admit, change, container, creation, pod
 
 GUIDE = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead.server.apply.elements import MalformedFields, order
 from fairlead.server.apply.fieldsets import (
+    FieldPath,
     Fields,
-    Path,
     contains,
     difference,
     intersection,
@@ -28,21 +28,21 @@ PATHS = st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4).map(tuple)
 MEMBERS = st.frozensets(PATHS, max_size=12)
 
 
-def members(fields: Fields) -> frozenset[Path]:
+def members(fields: Fields) -> frozenset[FieldPath]:
     found = list(paths(fields))
     assert len(found) == len(set(found))
     return frozenset(found)
 
 
 @given(MEMBERS)
-def test_a_set_holds_what_it_was_made_of_and_nothing_more(some: frozenset[Path]) -> None:
+def test_a_set_holds_what_it_was_made_of_and_nothing_more(some: frozenset[FieldPath]) -> None:
     fields = of_paths(*some)
     assert members(fields) == some
     assert all(contains(fields, path) for path in some)
 
 
 @given(MEMBERS, MEMBERS)
-def test_the_operations_are_those_of_sets_of_paths(some: frozenset[Path], others: frozenset[Path]) -> None:
+def test_the_operations_are_those_of_sets_of_paths(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
     a, b = of_paths(*some), of_paths(*others)
     assert members(union(a, b)) == some | others
     assert members(intersection(a, b)) == some & others
@@ -50,8 +50,8 @@ def test_the_operations_are_those_of_sets_of_paths(some: frozenset[Path], others
 
 
 @given(MEMBERS, MEMBERS)
-def test_without_also_drops_what_lies_below(some: frozenset[Path], others: frozenset[Path]) -> None:
-    def lies_below(path: Path) -> bool:
+def test_without_also_drops_what_lies_below(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
+    def lies_below(path: FieldPath) -> bool:
         return any(path[: len(other)] == other for other in others)
 
     left = without(of_paths(*some), of_paths(*others))
@@ -59,7 +59,7 @@ def test_without_also_drops_what_lies_below(some: frozenset[Path], others: froze
 
 
 @given(MEMBERS, MEMBERS)
-def test_equal_sets_have_one_form(some: frozenset[Path], others: frozenset[Path]) -> None:
+def test_equal_sets_have_one_form(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
     a, b = of_paths(*some), of_paths(*others)
     assert union(a, b) == union(b, a) == of_paths(*some, *others)
     assert difference(union(a, b), b) == difference(a, b)
@@ -67,7 +67,9 @@ def test_equal_sets_have_one_form(some: frozenset[Path], others: frozenset[Path]
 
 
 @given(MEMBERS, MEMBERS)
-def test_an_operation_that_changes_nothing_makes_no_new_set(some: frozenset[Path], others: frozenset[Path]) -> None:
+def test_an_operation_that_changes_nothing_makes_no_new_set(
+    some: frozenset[FieldPath], others: frozenset[FieldPath]
+) -> None:
     a, b = of_paths(*some), of_paths(*others)
     untouched = difference(b, a)
     assert difference(untouched, a) is untouched
@@ -76,12 +78,12 @@ def test_an_operation_that_changes_nothing_makes_no_new_set(some: frozenset[Path
 
 
 @given(MEMBERS)
-def test_what_is_read_back_is_what_was_stored(some: frozenset[Path]) -> None:
+def test_what_is_read_back_is_what_was_stored(some: frozenset[FieldPath]) -> None:
     assert read(of_paths(*some)) == of_paths(*some)
 
 
 @given(MEMBERS)
-def test_a_level_is_told_in_order(some: frozenset[Path]) -> None:
+def test_a_level_is_told_in_order(some: frozenset[FieldPath]) -> None:
     top = [order(path[0]) for path in paths(of_paths(*some)) if len(path) == 1]
     assert all(one < next_ for one, next_ in pairwise(top))
 

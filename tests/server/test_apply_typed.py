@@ -13,7 +13,7 @@ from fairlead.server.apply.fieldsets import of_paths
 from fairlead.server.apply.forms import form_of_definition
 from fairlead.server.apply.merge import merge, remove
 from fairlead.server.apply.reconcile import reconciled
-from fairlead.server.apply.shapes import Atom, Compiler, Unfit
+from fairlead.server.apply.shapes import Atom, Compiler, SchemaMismatch
 from fairlead.server.apply.typed import Changes, compare, field_set
 from fairlead.server.apply.validate import joined, problems_of
 
@@ -189,7 +189,7 @@ def test_a_set_that_fits_its_schema_is_left_alone() -> None:
 
 def test_an_element_without_any_of_its_keys_cannot_be_owned() -> None:
     schema = WIDGET["properties"]["ports"] | {"x-kubernetes-list-map-keys": ["port"]}
-    with pytest.raises(Unfit, match="omits all key fields"):
+    with pytest.raises(SchemaMismatch, match="omits all key fields"):
         field_set({"ports": [{"name": "a"}]}, atom_of({"type": "object", "properties": {"ports": schema}}))
 
 

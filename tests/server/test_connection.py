@@ -16,14 +16,14 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application as ApiServer
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.exchange import Application, Receive, Scope, Send
+from fairlead.server.http.exchange import ASGIApplication, Receive, Scope, Send
 from fairlead.server.http.listener import Limits
 from fairlead.server.http.protocol import (
     HIGH_WATER_BYTES,
-    KNOWN,
     MAX_HEAD_BYTES,
     MAX_HEAD_LINES,
     MAX_URL_BYTES,
+    ON_AUTHENTICATED,
     SLICE_BYTES,
     Connection,
     Patience,
@@ -63,10 +63,10 @@ class Wire(asyncio.Transport):
         self.is_closed = True
 
 
-class House:
+class RecordingHost:
     """Accepts one connection, and counts what it hands out to be answered."""
 
-    def __init__(self, application: Application, patience: Patience | None = None) -> None:
+    def __init__(self, application: ASGIApplication, patience: Patience | None = None) -> None:
         self.application = application
         self.patience = patience or Patience()
         self.tasks: list[asyncio.Task[None]] = []
@@ -74,13 +74,13 @@ class House:
         self.connection = Connection(self)
         self.connection.connection_made(self.wire)
 
-    def known(self, connection: Connection) -> None:
+    def on_authenticated(self, connection: Connection) -> None:
         pass
 
-    def gone(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
         pass
 
-    def working(self, task: asyncio.Task[None]) -> None:
+    def on_task(self, task: asyncio.Task[None]) -> None:
         self.tasks.append(task)
 
     async def receives(self, data: bytes) -> int:
@@ -117,7 +117,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def asleep(scope: Scope, receive: Receive, send: Send) -> None:
-    scope[KNOWN]()
+    scope[ON_AUTHENTICATED]()
     await asyncio.sleep(math.inf)
 
 
@@ -127,20 +127,20 @@ def check(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def test_requests_that_nobody_reads_the_answers_of_are_not_read() -> None:
     async def test() -> None:
-        house = House(ok)
-        house.connection.pause_writing()  # as a transport says when the client does not take what was written
-        assert await house.receives(SHORTEST * 600_000) == READ_BYTES  # of 10 MB
-        assert len(house.tasks) == 1
-        assert house.answers == 0
+        host = RecordingHost(ok)
+        host.connection.pause_writing()  # as a transport says when the client does not take what was written
+        assert await host.receives(SHORTEST * 600_000) == READ_BYTES  # of 10 MB
+        assert len(host.tasks) == 1
+        assert host.answers == 0
 
     check(test)
 
 
 def test_requests_behind_a_long_one_are_not_read() -> None:
     async def test() -> None:
-        house = House(asleep)
-        assert await house.receives(SHORTEST * 600_000) == READ_BYTES
-        assert len(house.tasks) == 1
+        host = RecordingHost(asleep)
+        assert await host.receives(SHORTEST * 600_000) == READ_BYTES
+        assert len(host.tasks) == 1
 
     check(test)
 
@@ -152,12 +152,12 @@ def test_all_of_many_requests_sent_at_once_are_answered_in_their_order() -> None
         await send({"type": "http.response.body", "body": body})
 
     async def test() -> None:
-        house = House(numbered)
-        house.connection.data_received(b"".join(b"GET /%d/ HTTP/1.1\r\n\r\n" % number for number in range(5000)))
-        while house.answers < 5000:
+        host = RecordingHost(numbered)
+        host.connection.data_received(b"".join(b"GET /%d/ HTTP/1.1\r\n\r\n" % number for number in range(5000)))
+        while host.answers < 5000:
             await settle()
-        assert house.wire.reads
-        order = [int(part.split(b"/")[1]) for part in bytes(house.wire.written).split(b"\r\n\r\n")[1:]]
+        assert host.wire.reads
+        order = [int(part.split(b"/")[1]) for part in bytes(host.wire.written).split(b"\r\n\r\n")[1:]]
         assert order == list(range(5000))
 
     check(test)
@@ -182,9 +182,9 @@ def test_what_never_comes_to_an_end_is_cut_off(begin: bytes, more: bytes) -> Non
     """Heads, URLs, empty lines before a head, extensions of a chunk, trailers behind a body."""
 
     async def test() -> None:
-        house = House(asleep)
-        sent = await house.receives(begin + more * (24 << 20 >> 4))
-        assert house.wire.is_closed
+        host = RecordingHost(asleep)
+        sent = await host.receives(begin + more * (24 << 20 >> 4))
+        assert host.wire.is_closed
         assert sent <= MAX_HEAD_BYTES + 2 * READ_BYTES
 
     check(test)
@@ -200,10 +200,10 @@ def test_what_never_comes_to_an_end_is_cut_off(begin: bytes, more: bytes) -> Non
 )
 def test_a_head_that_is_too_large_is_told_so(head: bytes, code: bytes) -> None:
     async def test() -> None:
-        house = House(ok)
-        await house.receives(head + b"\r\n")
-        assert house.wire.written.startswith(b"HTTP/1.1 " + code)
-        assert not house.tasks
+        host = RecordingHost(ok)
+        await host.receives(head + b"\r\n")
+        assert host.wire.written.startswith(b"HTTP/1.1 " + code)
+        assert not host.tasks
 
     check(test)
 
@@ -222,12 +222,12 @@ def test_a_body_that_nobody_could_read_is_refused_at_once(header: bytes, answer:
     """net/http: `parseContentLength` takes 63 bits, `parseTransferEncoding` nothing but chunks."""
 
     async def test() -> None:
-        house = House(echo)
-        await house.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n")
-        assert house.wire.written.startswith(b"HTTP/1.1 " + answer + b"\r\n")
+        host = RecordingHost(echo)
+        await host.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n")
+        assert host.wire.written.startswith(b"HTTP/1.1 " + answer + b"\r\n")
         text = b"Unsupported transfer encoding" if answer.startswith(b"501") else answer
-        assert house.wire.written.endswith(b"\r\n\r\n" + text)
-        assert not house.tasks
+        assert host.wire.written.endswith(b"\r\n\r\n" + text)
+        assert not host.tasks
 
     check(test)
 
@@ -235,58 +235,58 @@ def test_a_body_that_nobody_could_read_is_refused_at_once(header: bytes, answer:
 @pytest.mark.parametrize("header", [b"Content-Length: 5", b"Content-Length: 0005", b"transfer-encoding: Chunked"])
 def test_bodies_of_a_known_length_and_chunks_are_read(header: bytes) -> None:
     async def test() -> None:
-        house = House(echo)
+        host = RecordingHost(echo)
         body = b"5\r\nhello\r\n0\r\n\r\n" if b"hunked" in header else b"hello"
-        await house.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n" + body)
-        assert house.wire.written.endswith(b"hello")
+        await host.receives(b"POST / HTTP/1.1\r\n" + header + b"\r\n\r\n" + body)
+        assert host.wire.written.endswith(b"hello")
 
     check(test)
 
 
 def test_an_answer_says_when_it_was_made() -> None:
     async def test() -> None:
-        house = House(ok)
-        await house.receives(b"GET / HTTP/1.1\r\n\r\n")
-        assert b"\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\n" in house.wire.written
+        host = RecordingHost(ok)
+        await host.receives(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\n" in host.wire.written
 
     check(test)
 
 
 def test_a_large_head_is_no_problem() -> None:
     async def test() -> None:
-        house = House(ok)
-        await house.receives(b"GET / HTTP/1.1\r\na: " + b"x" * (MAX_HEAD_BYTES - SLICE_BYTES) + b"\r\n\r\n")
-        assert house.answers == 1
+        host = RecordingHost(ok)
+        await host.receives(b"GET / HTTP/1.1\r\na: " + b"x" * (MAX_HEAD_BYTES - SLICE_BYTES) + b"\r\n\r\n")
+        assert host.answers == 1
 
     check(test)
 
 
 def test_of_a_body_that_nobody_takes_little_is_held() -> None:
     async def test() -> None:
-        house = House(asleep)
+        host = RecordingHost(asleep)
         body = b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n" + b"x" * (10 << 20)
-        assert await house.receives(body) <= READ_BYTES + HIGH_WATER_BYTES
+        assert await host.receives(body) <= READ_BYTES + HIGH_WATER_BYTES
 
     check(test)
 
 
 def test_lines_after_a_body_are_not_kept() -> None:
     async def test() -> None:
-        house = House(ok)
-        await house.receives(POST + b"0\r\n" + b"host: a\r\nauthorization: b\r\n" * 1000 + b"\r\n" + SHORTEST)
-        assert house.answers == 2
+        host = RecordingHost(ok)
+        await host.receives(POST + b"0\r\n" + b"host: a\r\nauthorization: b\r\n" * 1000 + b"\r\n" + SHORTEST)
+        assert host.answers == 2
 
     check(test)
 
 
 def test_what_was_asked_before_nonsense_is_answered_before_it_ends() -> None:
     async def test() -> None:
-        house = House(ok)
-        house.connection.data_received(SHORTEST * 3 + b"nonsense\r\n\r\n")
+        host = RecordingHost(ok)
+        host.connection.data_received(SHORTEST * 3 + b"nonsense\r\n\r\n")
         await settle()
-        assert house.answers == 3
-        assert house.wire.written.count(b"connection: close") == 1
-        assert house.wire.is_closed
+        assert host.answers == 3
+        assert host.wire.written.count(b"connection: close") == 1
+        assert host.wire.is_closed
 
     check(test)
 
@@ -302,13 +302,13 @@ def test_who_asks_for_another_protocol_gets_this_one_and_its_body_is_read(
     sent = asked + (b"Content-Length: %d\r\n\r\n" % len(body) if body else b"\r\n") + body
 
     async def test() -> None:
-        house = House(echo)
+        host = RecordingHost(echo)
         for start in range(0, len(sent), size):
-            house.connection.data_received(sent[start : start + size])
+            host.connection.data_received(sent[start : start + size])
             await settle()
-        assert house.wire.written.endswith(b"content-length: %d\r\n\r\n%b" % (len(body), body))
-        await house.receives(SHORTEST * 2)
-        assert house.answers == 3
+        assert host.wire.written.endswith(b"content-length: %d\r\n\r\n%b" % (len(body), body))
+        await host.receives(SHORTEST * 2)
+        assert host.answers == 3
 
     check(test)
 
@@ -318,38 +318,38 @@ def test_who_asks_for_another_protocol_gets_this_one_and_its_body_is_read(
     [(ok, b"Content-Length: 5", False), (ok, b"Transfer-Encoding: chunked", False), (ok, b"a: b", True)],
 )
 def test_who_was_not_asked_for_its_body_is_not_heard_again(
-    application: Application, framing: bytes, stays: bool
+    application: ASGIApplication, framing: bytes, stays: bool
 ) -> None:
     """Its next bytes may be that body or another request, and nobody can tell."""
 
     async def test() -> None:
-        house = House(application)
-        await house.receives(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\n" + framing + b"\r\n\r\n")
-        assert house.answers == 1
-        assert (b"connection: close" not in house.wire.written, not house.wire.is_closed) == (stays, stays)
+        host = RecordingHost(application)
+        await host.receives(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\n" + framing + b"\r\n\r\n")
+        assert host.answers == 1
+        assert (b"connection: close" not in host.wire.written, not host.wire.is_closed) == (stays, stays)
 
     check(test)
 
 
 def test_who_speaks_http_1_0_is_not_told_to_continue() -> None:
     async def test() -> None:
-        house = House(echo)
-        await house.receives(b"POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok")
-        assert house.wire.written.startswith(b"HTTP/1.1 200 OK\r\n")
+        host = RecordingHost(echo)
+        await host.receives(b"POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok")
+        assert host.wire.written.startswith(b"HTTP/1.1 200 OK\r\n")
 
     check(test)
 
 
-def watching(version: bytes, test: Callable[[World, House], Coroutine[Any, Any, None]]) -> None:
+def watching(version: bytes, test: Callable[[World, RecordingHost], Coroutine[Any, Any, None]]) -> None:
     """A watch of 10 seconds on the one connection."""
     path = b"/api/v1/namespaces/n/configmaps?watch=1&timeoutSeconds=10"
     request = b"GET " + path + b" HTTP/" + version + b"\r\nHost: localhost\r\n\r\n"
 
     async def main(world: World) -> None:
         documents = Documents(world.registry.catalogue, "127.0.0.1:1")
-        house = House(ApiServer(world.registry, documents, anybody))
-        await house.receives(request)
-        await test(world, house)
+        host = RecordingHost(ApiServer(world.registry, documents, anybody))
+        await host.receives(request)
+        await test(world, host)
 
     registry_world.run(main)
 
@@ -357,31 +357,31 @@ def watching(version: bytes, test: Callable[[World, House], Coroutine[Any, Any, 
 def test_nothing_follows_the_end_of_a_watch_that_its_client_reads_late() -> None:
     """What happened after its time, but before its end had left, came behind that."""
 
-    async def test(world: World, house: House) -> None:
-        house.connection.pause_writing()
+    async def test(world: World, host: RecordingHost) -> None:
+        host.connection.pause_writing()
         await asyncio.sleep(11)
         await world.config("late")
         await settle()
-        house.connection.resume_writing()
+        host.connection.resume_writing()
         await settle()
-        assert house.wire.written.endswith(b"\r\n0\r\n\r\n")
-        await house.receives(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert house.wire.written.endswith(b"\r\n\r\nok")
+        assert host.wire.written.endswith(b"\r\n0\r\n\r\n")
+        await host.receives(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert host.wire.written.endswith(b"\r\n\r\nok")
 
     watching(b"1.1", test)
 
 
 def test_a_watch_over_http_1_0_has_no_chunks_and_ends_with_its_connection() -> None:
-    async def test(world: World, house: House) -> None:
+    async def test(world: World, host: RecordingHost) -> None:
         await world.create(builtin.CONFIG_MAPS, {"metadata": {"name": "m"}})
         await settle()
-        head, _, told = bytes(house.wire.written).partition(b"\r\n\r\n")
+        head, _, told = bytes(host.wire.written).partition(b"\r\n\r\n")
         assert b"chunked" not in head
         events = [json.loads(line) for line in told.splitlines()]
         assert [(one["type"], one["object"]["metadata"]["namespace"]) for one in events] == [("ADDED", NAMESPACE)]
-        assert not house.wire.is_closed
+        assert not host.wire.is_closed
         await asyncio.sleep(11)
-        assert house.wire.is_closed
+        assert host.wire.is_closed
 
     watching(b"1.0", test)
 
@@ -399,34 +399,34 @@ def test_a_stranger_has_so_long(sent: bytes, seconds: int) -> None:
     """As long as it has not shown who it is, it has no more than that for anything."""
 
     async def test() -> None:
-        house = House(ok)
+        host = RecordingHost(ok)
         await asyncio.sleep(5)
-        house.connection.data_received(sent)
+        host.connection.data_received(sent)
         began = 5 if sent else 0
-        assert house.connection.deadline == pytest.approx(began + seconds)
+        assert host.connection.deadline == pytest.approx(began + seconds)
         await asyncio.sleep(5)
-        house.connection.data_received(b"")
-        assert house.connection.deadline == pytest.approx(began + seconds)
+        host.connection.data_received(b"")
+        assert host.connection.deadline == pytest.approx(began + seconds)
 
     check(test)
 
 
 def test_who_is_known_has_its_time_to_think_but_not_for_half_a_head() -> None:
-    async def known(scope: Scope, receive: Receive, send: Send) -> None:
-        scope[KNOWN]()
+    async def on_authenticated(scope: Scope, receive: Receive, send: Send) -> None:
+        scope[ON_AUTHENTICATED]()
         await asyncio.sleep(1000)
         await ok(scope, receive, send)
 
     async def test() -> None:
-        house = House(known)
-        house.connection.data_received(SHORTEST)
+        host = RecordingHost(on_authenticated)
+        host.connection.data_received(SHORTEST)
         await asyncio.sleep(1)
-        assert house.connection.deadline == math.inf  # we work, however long it takes
+        assert host.connection.deadline == math.inf  # we work, however long it takes
         await asyncio.sleep(1000)
-        assert house.answers == 1
-        assert house.connection.deadline == pytest.approx(1000 + 300)
-        house.connection.data_received(b"GET / HT")
-        assert house.connection.deadline == pytest.approx(1001 + 30)
+        assert host.answers == 1
+        assert host.connection.deadline == pytest.approx(1000 + 300)
+        host.connection.data_received(b"GET / HT")
+        assert host.connection.deadline == pytest.approx(1001 + 30)
 
     check(test)
 
@@ -450,8 +450,8 @@ def test_a_target_is_a_path_and_a_query(target: bytes, path: bytes, query: bytes
             seen.append((scope["raw_path"], scope["query_string"]))
             await ok(scope, receive, send)
 
-        house = House(see)
-        await house.receives(b"OPTIONS " + target + b" HTTP/1.1\r\n\r\n")
+        host = RecordingHost(see)
+        await host.receives(b"OPTIONS " + target + b" HTTP/1.1\r\n\r\n")
         assert seen == [(path, query)]
 
     check(test)

@@ -17,7 +17,7 @@ from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.crds.paths import PathError, compile_path
 from fairlead.server.crds.patterns import BadPattern, compile_pattern
 from fairlead.server.crds.pruning import copied, fill_defaults, prune
-from fairlead.server.crds.scale import Scale
+from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.crds.schema import compile_schema
 from fairlead.server.tables.columns import Columns
 from tests.server import crd_samples as samples
@@ -678,7 +678,7 @@ def test_without_a_status_endpoint_a_status_counts_as_a_change() -> None:
 
 
 def test_scale_reads_and_writes_by_path() -> None:
-    scale = Scale({
+    scale = ScalePaths({
         "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".status.selector",
     })  # fmt: skip

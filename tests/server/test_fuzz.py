@@ -98,7 +98,7 @@ class Maker:
             if self._random.random() < share and name not in ("kind", "apiVersion", "resourceVersion")
         }
 
-    def _value(self, shape: wire.Shape, depth: int) -> Any:
+    def _value(self, shape: wire.WireType, depth: int) -> Any:
         random = self._random
         if random.random() < self._wrongness or depth > 7:
             return random.choice([None, "", 0, 1.5, True, [], {}, [None], {"a": None}, [[]], "x"])

@@ -18,7 +18,7 @@ POD = "io.k8s.api.core.v1.Pod"
 SECRET = "io.k8s.api.core.v1.Secret"
 LEASE = "io.k8s.api.coordination.v1.Lease"
 CRD_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-STRUCTS = sorted(name for name in definitions() if wire.is_known(name) and wire.shape_of(name).form == "struct")
+STRUCTS = sorted(name for name in definitions() if wire.is_known(name) and wire.wire_type_of(name).form == "struct")
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

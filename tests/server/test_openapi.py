@@ -15,7 +15,7 @@ from fairlead.api.objects import Obj
 from fairlead.kinds.strategy import Strategy
 from fairlead.server import openapi
 from fairlead.server.codec import protobuf
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.openapi import gnostic
 from fairlead.server.openapi.documents import Kinds
@@ -28,7 +28,7 @@ def catalogue(*crds: Obj) -> Catalogue:
     found = Catalogue()
     for row in RESOURCES:
         if row.plural != "events" or not row.group:
-            version = Version(row, normalise=lambda obj: [])
+            version = ServedVersion(row, normalise=lambda obj: [])
             found.add(Served(row, Strategy(), Cache(row.qualified), {row.api_version: version}))
     for crd in crds:
         kind = custom_kind(crd)

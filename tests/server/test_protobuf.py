@@ -228,7 +228,7 @@ def encoded(obj: dict[str, Any], definition: str) -> bytes:
     return out
 
 
-def occurrences(number: int, value: Any, shape: wire.Shape) -> bytes:
+def occurrences(number: int, value: Any, shape: wire.WireType) -> bytes:
     if shape.wrapped:
         return delimited(number, b"".join(delimited(1, item.encode()) for item in value))
     if shape.form == "list" and shape.element:
@@ -243,7 +243,7 @@ def occurrences(number: int, value: Any, shape: wire.Shape) -> bytes:
     return delimited(number, content_of(value, shape))
 
 
-def content_of(value: Any, shape: wire.Shape) -> bytes:
+def content_of(value: Any, shape: wire.WireType) -> bytes:
     if shape.form == "struct":
         return encoded(value, shape.definition)
     if shape.form == "string":

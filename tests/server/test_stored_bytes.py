@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fairlead.api.encoded import Encoded, stamp
 from fairlead.server.assembly import Server
 from fairlead.server.codec.normalise import zero_object
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.keys import key_of, parts_of, prefix_of
 from fairlead.store.memory import MemoryStore
@@ -26,7 +26,7 @@ SEGMENTS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs
     VERSIONS,
     ids=[version.resource.api_version + version.resource.kind for _, version in VERSIONS],
 )
-def test_an_object_begins_as_the_version_says_that_shows_it(served: Served, version: Version) -> None:
+def test_an_object_begins_as_the_version_says_that_shows_it(served: Served, version: ServedVersion) -> None:
     """Lists cut that beginning off (`http/answers.py`)."""
     obj = zero_object(served.resource.definition) | {"metadata": {"name": "x"}}
     shown = version.shown(Encoded(stamp(served.encode(obj), 7)))

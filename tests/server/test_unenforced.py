@@ -26,7 +26,7 @@ OBJECTS = [
     (
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
         {"spec": {"matchConstraints": MATCHES, "validations": [{"expression": "false"}]}},
-        "POLICIES",
+        "ADMISSION_POLICIES",
     ),
     (
         "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.server.http.answers import Answer
-from fairlead.server.http.negotiate import YAML, Form
+from fairlead.server.http.negotiate import YAML, MediaTypeOptions
 
 TEXTS = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20),
@@ -19,7 +19,7 @@ TEXTS = st.one_of(
 
 
 def written(obj: Obj) -> bytes:
-    return Answer.of_raw(msgspec.json.encode(obj), Form(YAML)).body
+    return Answer.of_raw(msgspec.json.encode(obj), MediaTypeOptions(YAML)).body
 
 
 def plain(obj: Obj) -> bytes:

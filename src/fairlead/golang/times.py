@@ -73,10 +73,10 @@ def written(moment: datetime, precision: str = "seconds") -> str:
 _ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 #: One step of a layout: what Go calls it, what it must look like, and how it names a value out of range.
-_Step = tuple[str, Callable[[str], "re.Match[str] | None"], str, int, int]
+_LayoutElement = tuple[str, Callable[[str], "re.Match[str] | None"], str, int, int]
 
 
-def _step(name: str, pattern: str, field: str = "", least: int = 0, most: int = 0) -> _Step:
+def _step(name: str, pattern: str, field: str = "", least: int = 0, most: int = 0) -> _LayoutElement:
     return name, re.compile(pattern).match, field, least, most
 
 

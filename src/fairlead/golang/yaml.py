@@ -65,7 +65,7 @@ def parse(body: bytes) -> tuple[Any, list[str]]:
 
 def documents(body: bytes) -> Iterator[tuple[Any, list[str]]]:
     """The same of every document, one after the other."""
-    with _told_as_go_does():
+    with _go_messages():
         loader = _Loader(body)
         budget = _Budget()
         while True:
@@ -95,18 +95,18 @@ def warnings_of(problem: str) -> list[str]:
 
 
 @contextmanager
-def _told_as_go_does() -> Iterator[None]:
+def _go_messages() -> Iterator[None]:
     try:
         yield
     except yaml.MarkedYAMLError as error:
-        raise MalformedYaml(_told(error)) from None
+        raise MalformedYaml(_go_message(error)) from None
     except yaml.reader.ReaderError as error:
         raise MalformedYaml(f"yaml: {error.reason}") from None
     except ValueError as error:
         raise MalformedYaml(f"yaml: {error}") from None
 
 
-def _told(error: yaml.MarkedYAMLError) -> str:
+def _go_message(error: yaml.MarkedYAMLError) -> str:
     """go-yaml counts lines from one for what its scanner says, and from zero for its parser (decode.go, `fail`)."""
     mark = error.problem_mark or error.context_mark
     line = (mark.line if mark else 0) + isinstance(error, yaml.scanner.ScannerError)

@@ -15,7 +15,7 @@ from fairlead.api.builtin import EVENTS
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, namespace_of
 from fairlead.kinds.meta import validate_change, validate_meta
-from fairlead.kinds.podspec.structs import Field, as_go
+from fairlead.kinds.podspec.structs import StructField, as_go
 from fairlead.kinds.rules import IMMUTABLE, check, is_same
 from fairlead.kinds.strategy import FieldGetter, Strategy
 
@@ -94,7 +94,7 @@ _SELECTABLE_IN_EVENTS: Final[Mapping[str, FieldGetter]] = {
 
 
 _OBJECT: Final = tuple(
-    Field(go, json, "")
+    StructField(go, json, "")
     for go, json in (
         ("Kind", "kind"),
         ("Namespace", "namespace"),
@@ -105,7 +105,7 @@ _OBJECT: Final = tuple(
         ("FieldPath", "fieldPath"),
     )
 )
-_SOURCE: Final = (Field("Component", "component", ""), Field("Host", "host", ""))
+_SOURCE: Final = (StructField("Component", "component", ""), StructField("Host", "host", ""))
 
 #: What an update of an event may not change: the field, the name it goes by in the text, and what it is when unset.
 _FIXED: Final[tuple[tuple[str, str, Any], ...]] = (
@@ -125,7 +125,7 @@ _FIXED: Final[tuple[tuple[str, str, Any], ...]] = (
     ("reportingInstance", "reportingInstance", ""),
 )
 #: Those that are structs: upstream prints its internal types.
-_STRUCTS: Final[Mapping[str, tuple[Field, ...]]] = {
+_STRUCTS: Final[Mapping[str, tuple[StructField, ...]]] = {
     "involvedObject": _OBJECT,
     "source": _SOURCE,
     "related": _OBJECT,

@@ -13,7 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.kinds.rules import check
 from fairlead.kinds.strategy import Strategy
 
-STRATEGIES: Final = ("OldestEmulationVersion",)
+ELECTION_STRATEGIES: Final = ("OldestEmulationVersion",)
 
 
 class LeaseStrategy(Strategy):
@@ -51,5 +51,5 @@ def _validate_strategy(strategy: str, errors: Errors) -> None:
     """Kubernetes' own names are known; others are qualified."""
     if "/" in strategy:
         check(errors, "spec.strategy.strategy", strategy, names.qualified_name)
-    elif strategy not in STRATEGIES:
-        errors.not_supported("spec.strategy.strategy", strategy, STRATEGIES)
+    elif strategy not in ELECTION_STRATEGIES:
+        errors.not_supported("spec.strategy.strategy", strategy, ELECTION_STRATEGIES)

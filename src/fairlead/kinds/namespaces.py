@@ -19,7 +19,7 @@ from fairlead.kinds.rules import check
 from fairlead.kinds.strategy import MetaCheck, Strategy
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-FINALIZER: Final = "kubernetes"
+NAMESPACE_FINALIZER: Final = "kubernetes"
 
 
 class NamespaceStrategy(Strategy):
@@ -38,8 +38,8 @@ class NamespaceStrategy(Strategy):
         if name := metadata(obj).get("name"):
             metadata(obj).setdefault("labels", {})[NAME_LABEL] = name
         finalizers = obj["spec"].setdefault("finalizers", [])
-        if FINALIZER not in finalizers:
-            finalizers.append(FINALIZER)
+        if NAMESPACE_FINALIZER not in finalizers:
+            finalizers.append(NAMESPACE_FINALIZER)
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         _keep_finalizers(obj, old)

@@ -14,7 +14,7 @@ from fairlead.kinds.service_kinds import EXTERNAL_NAME, HEADLESS, is_headless
 
 FAMILIES: Final = (IPV4, IPV6)
 SINGLE, PREFER_DUAL, REQUIRE_DUAL = "SingleStack", "PreferDualStack", "RequireDualStack"
-POLICIES: Final = (PREFER_DUAL, REQUIRE_DUAL, SINGLE)
+IP_FAMILY_POLICIES: Final = (PREFER_DUAL, REQUIRE_DUAL, SINGLE)
 
 _ONCE_SET: Final = "may not change once set"
 
@@ -34,8 +34,8 @@ def validate_address_fields(spec: Spec, old: Spec, errors: Errors) -> None:
             errors.duplicate(f"spec.ipFamilies[{index}]", family)
         seen.add(family)
     policy = spec.get("ipFamilyPolicy")
-    if policy is not None and policy not in POLICIES:
-        errors.not_supported("spec.ipFamilyPolicy", policy, POLICIES)
+    if policy is not None and policy not in IP_FAMILY_POLICIES:
+        errors.not_supported("spec.ipFamilyPolicy", policy, IP_FAMILY_POLICIES)
     if not _validate_ips(ips, old.get("clusterIPs") or (), errors):
         return
     if len(ips) > 1 and len({family_of(ip) for ip in ips}) < 2:

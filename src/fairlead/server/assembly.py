@@ -17,7 +17,7 @@ from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
 from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
@@ -89,11 +89,11 @@ def builtin_catalogue() -> Catalogue:
     return catalogue
 
 
-def _version(row: Resource, stored: Resource) -> Version:
+def _version(row: Resource, stored: Resource) -> ServedVersion:
     to_stored = from_stored = None
     if row is not stored:
         to_stored, from_stored = CONVERSIONS[(row.qualified, row.version)]
     deprecation = DEPRECATED.get(row.qualified, "")
-    return Version(
+    return ServedVersion(
         row, body_type_of(row).normalise, to_stored, from_stored, beginning(row.kind, row.api_version), deprecation
     )

@@ -15,7 +15,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.golang.yaml import warnings_of
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
     """One write: its inputs beside the object."""
 
     context: RequestContext
-    version: Version
+    version: ServedVersion
     options: WriteOptions
     subresource: str = ""
     patch: Patch | None = None

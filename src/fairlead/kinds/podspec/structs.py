@@ -13,62 +13,66 @@ from typing import Any, NamedTuple
 from fairlead.api.objects import Obj
 
 
-class Field(NamedTuple):
+class StructField(NamedTuple):
     """One field of a Go struct."""
 
     go: str
     json: str
     unset: Any = None
     #: The struct (or the struct of each element) inside.
-    inner: tuple[Field, ...] = ()
+    inner: tuple[StructField, ...] = ()
 
 
-_CAPABILITIES = (Field("Add", "add"), Field("Drop", "drop"))
-_SELINUX = tuple(Field(name.capitalize(), name, "") for name in ("user", "role", "type", "level"))
+_CAPABILITIES = (StructField("Add", "add"), StructField("Drop", "drop"))
+_SELINUX = tuple(StructField(name.capitalize(), name, "") for name in ("user", "role", "type", "level"))
 _WINDOWS = (
-    Field("GMSACredentialSpecName", "gmsaCredentialSpecName"),
-    Field("GMSACredentialSpec", "gmsaCredentialSpec"),
-    Field("RunAsUserName", "runAsUserName"),
-    Field("HostProcess", "hostProcess"),
+    StructField("GMSACredentialSpecName", "gmsaCredentialSpecName"),
+    StructField("GMSACredentialSpec", "gmsaCredentialSpec"),
+    StructField("RunAsUserName", "runAsUserName"),
+    StructField("HostProcess", "hostProcess"),
 )
-PROFILE = (Field("Type", "type", ""), Field("LocalhostProfile", "localhostProfile"))
+PROFILE = (StructField("Type", "type", ""), StructField("LocalhostProfile", "localhostProfile"))
 SECURITY_CONTEXT = (
-    Field("Capabilities", "capabilities", None, _CAPABILITIES),
-    Field("Privileged", "privileged"),
-    Field("SELinuxOptions", "seLinuxOptions", None, _SELINUX),
-    Field("WindowsOptions", "windowsOptions", None, _WINDOWS),
-    Field("RunAsUser", "runAsUser"),
-    Field("RunAsGroup", "runAsGroup"),
-    Field("RunAsNonRoot", "runAsNonRoot"),
-    Field("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
-    Field("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
-    Field("ProcMount", "procMount"),
-    Field("SeccompProfile", "seccompProfile", None, PROFILE),
-    Field("AppArmorProfile", "appArmorProfile", None, PROFILE),
+    StructField("Capabilities", "capabilities", None, _CAPABILITIES),
+    StructField("Privileged", "privileged"),
+    StructField("SELinuxOptions", "seLinuxOptions", None, _SELINUX),
+    StructField("WindowsOptions", "windowsOptions", None, _WINDOWS),
+    StructField("RunAsUser", "runAsUser"),
+    StructField("RunAsGroup", "runAsGroup"),
+    StructField("RunAsNonRoot", "runAsNonRoot"),
+    StructField("ReadOnlyRootFilesystem", "readOnlyRootFilesystem"),
+    StructField("AllowPrivilegeEscalation", "allowPrivilegeEscalation"),
+    StructField("ProcMount", "procMount"),
+    StructField("SeccompProfile", "seccompProfile", None, PROFILE),
+    StructField("AppArmorProfile", "appArmorProfile", None, PROFILE),
 )
 POD_RESOURCE_CLAIM = (
-    Field("Name", "name", ""),
-    Field("ResourceClaimName", "resourceClaimName"),
-    Field("ResourceClaimTemplateName", "resourceClaimTemplateName"),
+    StructField("Name", "name", ""),
+    StructField("ResourceClaimName", "resourceClaimName"),
+    StructField("ResourceClaimTemplateName", "resourceClaimTemplateName"),
 )
-_NODE_REQUIREMENT = (Field("Key", "key", ""), Field("Operator", "operator", ""), Field("Values", "values"))
+_NODE_REQUIREMENT = (
+    StructField("Key", "key", ""),
+    StructField("Operator", "operator", ""),
+    StructField("Values", "values"),
+)
 NODE_SELECTOR_TERM = (
-    Field("MatchExpressions", "matchExpressions", None, _NODE_REQUIREMENT),
-    Field("MatchFields", "matchFields", None, _NODE_REQUIREMENT),
+    StructField("MatchExpressions", "matchExpressions", None, _NODE_REQUIREMENT),
+    StructField("MatchFields", "matchFields", None, _NODE_REQUIREMENT),
 )
-IP = (Field("IP", "ip", ""),)
+IP = (StructField("IP", "ip", ""),)
 
 
-def as_go(value: Obj, fields: Iterable[Field]) -> dict[str, Any]:
+def as_go(value: Obj, fields: Iterable[StructField]) -> dict[str, Any]:
     """The struct under its Go names."""
     return {field.go: _inner(value.get(field.json, field.unset), field.inner) for field in fields}
 
 
-def all_as_go(values: Iterable[Obj], fields: tuple[Field, ...]) -> list[dict[str, Any]]:
+def all_as_go(values: Iterable[Obj], fields: tuple[StructField, ...]) -> list[dict[str, Any]]:
     return [as_go(value, fields) for value in values]
 
 
-def _inner(value: Any, fields: tuple[Field, ...]) -> Any:
+def _inner(value: Any, fields: tuple[StructField, ...]) -> Any:
     if not fields or value is None:
         return value
     return as_go(value, fields) if isinstance(value, dict) else all_as_go(value, fields)

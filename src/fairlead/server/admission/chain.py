@@ -78,9 +78,9 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("AlwaysDeny", _OFF_BY_DEFAULT),
 )
 
-_Step: TypeAlias = Callable[[Attributes], Awaitable[None]]
+_Phase: TypeAlias = Callable[[Attributes], Awaitable[None]]
 #: All `admit`s and all `validate`s of one kind of request.
-_Steps: TypeAlias = tuple[tuple[_Step, ...], tuple[_Step, ...]]
+_Phases: TypeAlias = tuple[tuple[_Phase, ...], tuple[_Phase, ...]]
 
 
 class Chain:
@@ -88,7 +88,7 @@ class Chain:
 
     def __init__(self, plugins: Iterable[AdmissionPlugin]) -> None:
         self.plugins = tuple(plugins)
-        self._steps: dict[tuple[Operation, str, str], _Steps] = {}
+        self._steps: dict[tuple[Operation, str, str], _Phases] = {}
 
     async def admit(self, attributes: Attributes) -> None:
         """Every plugin may change the object, or refuse it."""
@@ -100,14 +100,14 @@ class Chain:
         for validate in self._for(attributes)[1]:
             await validate(attributes)
 
-    def _for(self, attributes: Attributes) -> _Steps:
+    def _for(self, attributes: Attributes) -> _Phases:
         key = (attributes.operation, attributes.resource.qualified, attributes.subresource)
         steps = self._steps.get(key)
         if steps is None:
             steps = self._steps[key] = self._select(*key)
         return steps
 
-    def _select(self, operation: Operation, resource: str, subresource: str) -> _Steps:
+    def _select(self, operation: Operation, resource: str, subresource: str) -> _Phases:
         concerned = [plugin for plugin in self.plugins if plugin.concerns(operation, resource, subresource)]
         return (
             tuple(plugin.admit for plugin in concerned if type(plugin).admit is not AdmissionPlugin.admit),

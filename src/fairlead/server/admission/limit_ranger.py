@@ -19,7 +19,7 @@ from fairlead.api.quantity import MAX_INT64, ZERO, Quantity, parse
 from fairlead.caches import bounded_cache
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
-ANNOTATION = "kubernetes.io/limit-ranger"
+LIMIT_RANGER_ANNOTATION = "kubernetes.io/limit-ranger"
 _PODS, _CLAIMS = "pods", "persistentvolumeclaims"
 
 #: Go compares thousandths only where they fit into an int64.
@@ -126,7 +126,7 @@ def fill_in(pod: Obj, requests: Mapping[str, str], limits: Mapping[str, str]) ->
                     notes.append(f"{', '.join(added)} {kind} for {noun} {container.get('name', '')}")
     if notes:
         annotations: dict[str, Any] = metadata(pod).setdefault("annotations", {})
-        annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
+        annotations[LIMIT_RANGER_ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
 
 
 def _added(container: Obj, kind: str, defaults: Mapping[str, str]) -> list[str]:

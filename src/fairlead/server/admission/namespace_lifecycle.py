@@ -17,12 +17,12 @@ IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
 
 
-class _Status(View):
+class _NamespaceStatus(View):
     phase: str = ""
 
 
 class _Namespace(View):
-    status: _Status = _Status()
+    status: _NamespaceStatus = _NamespaceStatus()
 
 
 class NamespaceLifecycle(AdmissionPlugin):

@@ -19,13 +19,13 @@ from fairlead.server.admission.base import UPDATE_ONLY, AdmissionPlugin, Attribu
 _OS = "kubernetes.io/os"
 
 
-class _Status(View):
+class _NodeStatus(View):
     allocatable: dict[str, str] = {}
     declared_features: tuple[str, ...] = ()
 
 
 class _Node(Object):
-    status: _Status = _Status()
+    status: _NodeStatus = _NodeStatus()
 
 
 class NodeDeclaredFeatureValidator(AdmissionPlugin):

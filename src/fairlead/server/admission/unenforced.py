@@ -16,7 +16,7 @@ from fairlead.api.resources import Resource
 _POD_SECURITY: Final = "pod-security.kubernetes.io/"
 
 AUTHORIZATION: Final = "authorization is not enforced: whoever gets in may do everything"
-POLICIES: Final = "admission policies are not enforced"
+ADMISSION_POLICIES: Final = "admission policies are not enforced"
 WEBHOOKS: Final = "admission webhooks are not called"
 POD_SECURITY: Final = f"Pod Security admission is not enforced: labels {_POD_SECURITY}* have no effect"
 SIGNING: Final = "certificate signing requests are not signed, nor approved by anybody but users"
@@ -41,7 +41,7 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
             for verb in ("Validating", "Mutating")
             for part in ("", "Binding")
         ],
-        POLICIES,
+        ADMISSION_POLICIES,
     ),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,

@@ -18,7 +18,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.golang.yaml import MalformedYaml, parse, warnings_of
-from fairlead.server.apply.forms import Form
+from fairlead.server.apply.forms import VersionForm
 from fairlead.server.apply.validate import joined, problems_of
 
 #: Longer names of managers are refused.
@@ -84,7 +84,7 @@ def _converted(text: str) -> str:
     return f"error converting YAML to JSON: {text}"
 
 
-def check_config(config: Obj, kind: str, form: Form) -> None:
+def check_config(config: Obj, kind: str, form: VersionForm) -> None:
     """Refuse a configuration of another kind, with owners of its own, or that does not fit the schema."""
     sent = _group_version_kind(config)
     if sent != _spelled(form.api_version, kind):

@@ -28,7 +28,7 @@ class ApplyConflict(Exception):
             manager: [spelled(path) for path in paths(self.conflicts[manager])] for manager in sorted(self.conflicts)
         }
         causes = [
-            Cause(_REASON, f"conflict with {_told(manager)}", path)
+            Cause(_REASON, f"conflict with {_manager_text(manager)}", path)
             for manager, fields in lost.items()
             for path in fields
         ]
@@ -38,15 +38,15 @@ class ApplyConflict(Exception):
 def _message(lost: Mapping[Identity, list[str]], count: int) -> str:
     if count == 1:
         ((manager, (path,)),) = lost.items()
-        return f"Apply failed with 1 conflict: conflict with {_told(manager)}: {path}"
+        return f"Apply failed with 1 conflict: conflict with {_manager_text(manager)}: {path}"
     lines = []
     for manager, fields in lost.items():
-        lines.append(f"conflicts with {_told(manager)}:")
+        lines.append(f"conflicts with {_manager_text(manager)}:")
         lines += [f"- {path}" for path in fields]
     return f"Apply failed with {count} conflicts: " + "\n".join(lines)
 
 
-def _told(manager: Identity) -> str:
+def _manager_text(manager: Identity) -> str:
     """`"scaler" with subresource "scale" using apps/v1`."""
     text = go_quote(manager.manager)
     if manager.subresource:

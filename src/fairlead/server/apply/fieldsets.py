@@ -22,7 +22,7 @@ from fairlead.server.apply.elements import MalformedFields, canonical, order, pa
 
 #: A set of fields, or a node of one.
 Fields = Mapping[str, Any]
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 
 #: The sign of membership.
 SELF: Final = "."
@@ -139,7 +139,7 @@ def contains(fields: Fields, path: Iterable[str]) -> bool:
     return is_member(node or LEAF)
 
 
-def of_paths(*paths: Path) -> Fields:
+def of_paths(*paths: FieldPath) -> Fields:
     """The set of these paths."""
     found: Fields = LEAF
     for path in paths:
@@ -150,7 +150,7 @@ def of_paths(*paths: Path) -> Fields:
     return found
 
 
-def graft(fields: dict[str, Any], path: Path, nodes: Fields) -> None:
+def graft(fields: dict[str, Any], path: FieldPath, nodes: Fields) -> None:
     """Add nodes below a path of a set under construction; nobody else may have a part of it yet."""
     if nodes:
         at = fields
@@ -159,7 +159,7 @@ def graft(fields: dict[str, Any], path: Path, nodes: Fields) -> None:
         at.update(nodes)
 
 
-def paths(fields: Fields) -> Iterator[Path]:
+def paths(fields: Fields) -> Iterator[FieldPath]:
     """Every member, in upstream's order: those of a level first, then what lies below."""
     ordered = sorted((key for key in fields if key != SELF), key=order)
     for key in ordered:
@@ -170,7 +170,7 @@ def paths(fields: Fields) -> Iterator[Path]:
             yield (key, *path)
 
 
-def spelled(path: Path) -> str:
+def spelled(path: FieldPath) -> str:
     """`.spec.containers[name="x"].image`."""
     return "".join(map(path_text, path))
 

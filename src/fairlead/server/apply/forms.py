@@ -18,7 +18,7 @@ from fairlead.caches import LruCache
 from fairlead.server.apply.fieldsets import Fields
 from fairlead.server.apply.shapes import Atom, Compiler
 from fairlead.server.codec.normalise import zero_object
-from fairlead.server.codec.versions import Convert, Version
+from fairlead.server.codec.versions import Convert, ServedVersion
 from fairlead.server.openapi import custom
 from fairlead.server.openapi.definitions import V3, definition
 
@@ -27,7 +27,7 @@ _BIRTHS_KEPT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class VersionForm:
     """A kind in one version."""
 
     api_version: str
@@ -41,7 +41,7 @@ class Form:
     #: What creators own, by what decides about that (`managers.py`).
     births: LruCache[bytes, Fields] = field(default_factory=lambda: LruCache(_BIRTHS_KEPT), compare=False)
 
-    def of(self, obj: Obj, source: Form | None = None) -> Obj:
+    def of(self, obj: Obj, source: VersionForm | None = None) -> Obj:
         """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""
         back = source.to_stored if source else None
         if source is self or not (back or self.from_stored):
@@ -53,19 +53,19 @@ class Form:
 
 
 #: Finds the form of an apiVersion; None if it is not served (any more).
-Forms = Callable[[str], Form | None]
+Forms = Callable[[str], VersionForm | None]
 
 _BUILTIN = Compiler(lambda name: definition(name, V3))
 
 
-def forms_of(versions: Mapping[str, Version], stored: str, crd: Obj | None) -> Forms:
+def forms_of(versions: Mapping[str, ServedVersion], stored: str, crd: Obj | None) -> Forms:
     """The forms of a kind, to be kept with it: what is compiled for one request serves the next.
 
     `stored` is the apiVersion in which it is stored, `crd` the definition of a custom kind.
     """
-    found: dict[str, Form] = {}
+    found: dict[str, VersionForm] = {}
 
-    def form(api_version: str) -> Form | None:
+    def form(api_version: str) -> VersionForm | None:
         if api_version not in found and api_version in versions:
             version = versions[api_version]
             found[api_version] = _form(version) if crd is None else _custom_form(version, versions.get(stored), crd)
@@ -74,9 +74,9 @@ def forms_of(versions: Mapping[str, Version], stored: str, crd: Obj | None) -> F
     return form
 
 
-def form_of_definition(api_version: str, name: str) -> Form:
+def form_of_definition(api_version: str, name: str) -> VersionForm:
     """The form of a built-in type that is not stored, as a Scale."""
-    return Form(api_version, _BUILTIN.named(name), lambda: zero_object(name))
+    return VersionForm(api_version, _BUILTIN.named(name), lambda: zero_object(name))
 
 
 def copied(obj: Obj) -> Obj:
@@ -85,10 +85,10 @@ def copied(obj: Obj) -> Obj:
     return found
 
 
-def _form(version: Version) -> Form:
+def _form(version: ServedVersion) -> VersionForm:
     row = version.resource
     to_stored = _normalised(version) if version.to_stored else None
-    return Form(
+    return VersionForm(
         row.api_version,
         _BUILTIN.named(row.definition),
         lambda: zero_object(row.definition),
@@ -97,14 +97,14 @@ def _form(version: Version) -> Form:
     )
 
 
-def _custom_form(version: Version, stored: Version | None, crd: Obj) -> Form:
+def _custom_form(version: ServedVersion, stored: ServedVersion | None, crd: Obj) -> VersionForm:
     row = version.resource
     atom = _BUILTIN.place(custom.definitions(row, crd, V3)[custom.definition_name(row)])
     to_stored = None if stored is None or stored is version else _normalised(stored)
-    return Form(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
+    return VersionForm(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
 
 
-def _normalised(version: Version) -> Convert:
+def _normalised(version: ServedVersion) -> Convert:
     """A conversion that also takes what has just been merged."""
     convert = version.to_stored or copied
 

@@ -17,8 +17,8 @@ from fairlead.api.objects import Obj
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import html_safe
 from fairlead.server.apply.fieldsets import LEAF, Fields, difference
-from fairlead.server.apply.forms import Form, copied
-from fairlead.server.apply.shapes import Unfit
+from fairlead.server.apply.forms import VersionForm, copied
+from fairlead.server.apply.shapes import SchemaMismatch
 from fairlead.server.apply.typed import compare, field_set
 from fairlead.server.apply.validate import problems_of
 
@@ -29,7 +29,7 @@ _MOST_ANNOTATED_BYTES: Final = 256 * 1024
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-def unresolved(conflict: ApplyConflict, live: Obj, form: Form) -> ApplyConflict | None:
+def unresolved(conflict: ApplyConflict, live: Obj, form: VersionForm) -> ApplyConflict | None:
     """What is left of a conflict once the annotation has been heard; None if nothing is."""
     fields = _still_applied(live, form)
     remaining = {manager: difference(lost, fields) for manager, lost in conflict.conflicts.items()}
@@ -37,7 +37,7 @@ def unresolved(conflict: ApplyConflict, live: Obj, form: Form) -> ApplyConflict 
     return ApplyConflict(remaining) if remaining else None
 
 
-def _still_applied(live: Obj, form: Form) -> Fields:
+def _still_applied(live: Obj, form: VersionForm) -> Fields:
     """The fields that client-side apply wrote and nobody has changed since."""
     try:
         last = msgspec.json.decode(_annotations(live).get(_ANNOTATION) or "null")
@@ -45,7 +45,7 @@ def _still_applied(live: Obj, form: Form) -> Fields:
             return LEAF
         changes = compare(last, live, form.atom)
         fields = field_set(last, form.atom)
-    except (msgspec.DecodeError, Unfit):
+    except (msgspec.DecodeError, SchemaMismatch):
         return LEAF
     for changed in (changes.modified, changes.added, changes.removed):
         fields = difference(fields, changed)

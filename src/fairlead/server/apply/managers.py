@@ -28,7 +28,7 @@ from fairlead.server.apply.entries import (
     with_fields,
 )
 from fairlead.server.apply.fieldsets import Fields, difference, intersection, of_paths, union
-from fairlead.server.apply.forms import Form, Forms
+from fairlead.server.apply.forms import Forms, VersionForm
 from fairlead.server.apply.merge import merge, remove, with_named
 from fairlead.server.apply.reconcile import reconciled
 from fairlead.server.apply.resets import Reset
@@ -53,11 +53,11 @@ _LARGEST_BYTES: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FieldManager:
     """Who writes, through which endpoint, in which version, and when."""
 
     manager: str
-    form: Form
+    form: VersionForm
     forms: Forms
     now: str
     subresource: str = ""
@@ -71,7 +71,7 @@ class Writer:
         return self.reset(fields) if self.reset and fields else fields
 
 
-def updated(old: Obj | None, new: Obj, managed: Managed, writer: Writer) -> Managed:
+def updated(old: Obj | None, new: Obj, managed: Managed, writer: FieldManager) -> Managed:
     """The owners after a write that creates `new` or replaces `old` by it, both in their stored form."""
     if old is None and not managed and not writer.form.is_custom:
         fields = _born(new, writer)
@@ -87,13 +87,13 @@ def updated(old: Obj | None, new: Obj, managed: Managed, writer: Writer) -> Mana
     return capped(managed)
 
 
-def _changed(changes: _Comparisons, writer: Writer) -> Fields:
+def _changed(changes: _Comparisons, writer: FieldManager) -> Fields:
     """What a writer changed of what can be owned."""
     own = changes.of(writer.form.api_version) or Changes()
     return difference(writer.counted(union(own.modified, own.added)), _STRIPPED)
 
 
-def _born(new: Obj, writer: Writer) -> Fields:
+def _born(new: Obj, writer: FieldManager) -> Fields:
     """What the creator of an object owns: the same for the thousands of objects that differ in their names alone."""
     meta = {key: _named(value) for key, value in metadata(new).items()}
     key = encode((writer.subresource, {**new, "metadata": meta}))
@@ -111,7 +111,7 @@ def _named(value: Any) -> Any:
     return "" if type(value) is str else list(value) if type(value) is dict else value
 
 
-def applied(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: bool) -> tuple[Obj, Managed]:
+def applied(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:
     """The merged object and its owners, all in the version of the writer. `ApplyConflict` if others stand in the way.
 
     `live` is the zero object where there is none. The merged object is `live` itself if nothing changed, and may share
@@ -135,9 +135,9 @@ def applied(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: 
     return merged if has_changed else live, managed
 
 
-def _before_first_apply(live: Obj, writer: Writer) -> Managed:
+def _before_first_apply(live: Obj, writer: FieldManager) -> Managed:
     """Whatever is there before the first apply belongs to somebody, so that it is not overwritten unnoticed."""
-    first = Writer(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
+    first = FieldManager(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
     changes = compare(writer.form.zero(), live, writer.form.atom)
     fields = difference(first.counted(union(changes.modified, changes.added)), _STRIPPED)
     owner = first.identity(UPDATE)
@@ -147,7 +147,7 @@ def _before_first_apply(live: Obj, writer: Writer) -> Managed:
 class _Comparisons:
     """What changed, in every version that an owner speaks; made when it is asked for."""
 
-    def __init__(self, old: Obj | None, new: Obj, form: Form | None, writer: Writer) -> None:
+    def __init__(self, old: Obj | None, new: Obj, form: VersionForm | None, writer: FieldManager) -> None:
         self._old, self._new, self._form, self._writer = old, new, form, writer
         self._made: dict[str, Changes | None] = {}
 
@@ -192,7 +192,7 @@ def _taken(managed: Managed, changes: _Comparisons, me: Identity | None, *, is_f
     return {owner: entry for owner, entry in remaining.items() if fields_of(entry)}
 
 
-def _reconciled(managed: Managed, writer: Writer) -> Managed:
+def _reconciled(managed: Managed, writer: FieldManager) -> Managed:
     """The owners, with sets that fit the schemas of today; only those of custom kinds ever change."""
     if not writer.form.is_custom:
         return dict(managed)
@@ -208,7 +208,7 @@ def _reconciled(managed: Managed, writer: Writer) -> Managed:
 # --- what an applier no longer names --------------------------------------------------------------------------------
 
 
-def _pruned(merged: Obj, managed: Managed, last: Obj, writer: Writer) -> Obj:
+def _pruned(merged: Obj, managed: Managed, last: Obj, writer: FieldManager) -> Obj:
     """The merged object without what its applier named last time and nobody names or owns now."""
     form = writer.forms(last["apiVersion"])
     if form is None:
@@ -220,7 +220,7 @@ def _pruned(merged: Obj, managed: Managed, last: Obj, writer: Writer) -> Obj:
     return writer.form.of(_with_dangling(converted, remaining, named, form), form)
 
 
-def _with_owned(merged: Obj, remaining: Obj, form: Form, managed: Managed, forms: Forms) -> Obj:
+def _with_owned(merged: Obj, remaining: Obj, form: VersionForm, managed: Managed, forms: Forms) -> Obj:
     """Put back what anybody owns, in whatever version they speak; the version at hand first."""
     owned: dict[str, Fields] = {form.api_version: {}}
     for entry in managed.values():
@@ -241,7 +241,7 @@ def _with_owned(merged: Obj, remaining: Obj, form: Form, managed: Managed, forms
     return form.of(remaining, at)
 
 
-def _with_dangling(merged: Obj, remaining: Obj, named: Fields, form: Form) -> Obj:
+def _with_dangling(merged: Obj, remaining: Obj, named: Fields, form: VersionForm) -> Obj:
     """Put back what the applier never named but what went because it lay below something that it named."""
     before = with_named(field_set(merged, form.atom), form.atom)
     after = with_named(field_set(remaining, form.atom), form.atom)

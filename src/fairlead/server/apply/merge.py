@@ -13,7 +13,7 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.server.apply.fieldsets import SELF, Fields, is_member
-from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
 from fairlead.server.apply.typed import kind_of
 from fairlead.server.crds.schema import ABSENT
 
@@ -131,7 +131,7 @@ def _without(value: Any, fields: Fields, atom: Atom | None) -> Any:
     """What is left of a value, None if nothing is; scalars stay, what is owned as a whole goes."""
     try:
         kind = kind_of(value, atom)
-    except Unfit:
+    except SchemaMismatch:
         return value
     if isinstance(kind, MapShape):
         return _map_without(value, fields, kind) if isinstance(value, dict) and not kind.is_atomic else None

@@ -15,13 +15,13 @@ from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import MalformedFields
 from fairlead.server.apply.entries import Managed, decoded, encoded, received
 from fairlead.server.apply.forms import copied
-from fairlead.server.apply.managers import Writer, applied, updated
-from fairlead.server.apply.shapes import Unfit
+from fairlead.server.apply.managers import FieldManager, applied, updated
+from fairlead.server.apply.shapes import SchemaMismatch
 
 _KEY = "managedFields"
 
 
-def track(new: Obj, old: Obj | None, writer: Writer) -> None:
+def track(new: Obj, old: Obj | None, writer: FieldManager) -> None:
     """Set the owners of an object that is about to be created, or to replace `old`; both in their stored form.
 
     Without `old` the object is new. An object that cannot be understood (it will be refused) keeps the owners it had.
@@ -31,12 +31,12 @@ def track(new: Obj, old: Obj | None, writer: Writer) -> None:
     if managed or not old:
         try:
             managed = updated(old, new, managed, writer)
-        except Unfit:
+        except SchemaMismatch:
             managed = decoded(before)
     _put(new, managed)
 
 
-def apply(live: Obj | None, config: Obj, kind: str, writer: Writer, *, force: bool) -> Obj:
+def apply(live: Obj | None, config: Obj, kind: str, writer: FieldManager, *, force: bool) -> Obj:
     """The object with a configuration merged into it, and its owners; both in the version of the writer.
 
     The result is the caller's to change. What cannot be applied is an `ApiError`: conflicts, and what makes no sense.
@@ -47,7 +47,7 @@ def apply(live: Obj | None, config: Obj, kind: str, writer: Writer, *, force: bo
     bare = live | {"metadata": {key: value for key, value in metadata(live).items() if key != _KEY}}
     try:
         merged, managed = _resolved(bare, config, managed, writer, force=force)
-    except Unfit as error:
+    except SchemaMismatch as error:
         raise Unknown(f"failed to create typed live object ({called(config)}): {error}") from None
     if writer.manager == last_applied.MANAGER:
         merged = last_applied.keep_annotation(merged, config)
@@ -56,7 +56,7 @@ def apply(live: Obj | None, config: Obj, kind: str, writer: Writer, *, force: bo
     return merged
 
 
-def _resolved(live: Obj, config: Obj, managed: Managed, writer: Writer, *, force: bool) -> tuple[Obj, Managed]:
+def _resolved(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:
     try:
         return applied(live, config, managed, writer, force=force)
     except ApplyConflict as conflict:
@@ -92,7 +92,7 @@ def _bare(obj: Obj) -> tuple[Obj, Obj]:
     return meta, {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion", "kind")}
 
 
-def _given(sent: list[Obj] | None, before: list[Obj] | None, writer: Writer) -> Managed:
+def _given(sent: list[Obj] | None, before: list[Obj] | None, writer: FieldManager) -> Managed:
     """The owners that a write starts from: those it came with, if it may say and they make sense."""
     if writer.subresource or sent is None or sent == before:
         return decoded(before)

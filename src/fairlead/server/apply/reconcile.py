@@ -34,5 +34,5 @@ def reconciled(fields: Fields, atom: Atom | None) -> Fields:
 
 def _child(element: str, atom: Atom) -> Atom | None:
     if atom.map is not None:
-        return atom.map.children[element[2:]] if element.startswith("f:") else atom.map.children.other
+        return atom.map.children[element[2:]] if element.startswith("f:") else atom.map.children.undeclared
     return atom.list.items if atom.list is not None and not atom.scalar else None

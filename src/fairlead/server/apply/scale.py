@@ -14,14 +14,14 @@ from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.server.apply.entries import decoded, encoded, fields_of, new_entry, with_fields
-from fairlead.server.apply.fieldsets import Path, contains, difference, of_paths
+from fairlead.server.apply.fieldsets import FieldPath, contains, difference, of_paths
 
 #: Where the replicas are, by apiVersion; None where a version has no scale subresource.
-ReplicaPaths = Mapping[str, Path | None]
+ReplicaPaths = Mapping[str, FieldPath | None]
 
 SCALE_VERSION: Final = "autoscaling/v1"
 SCALE_DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
-_REPLICAS: Final[Path] = ("f:spec", "f:replicas")
+_REPLICAS: Final[FieldPath] = ("f:spec", "f:replicas")
 
 
 def to_scale(entries: Iterable[Obj] | None, paths: ReplicaPaths) -> list[Obj]:
@@ -52,8 +52,8 @@ def to_object(
             del owners[owner]
         elif fields := difference(fields_of(entry), of_paths(path)):
             found[owner] = with_fields(entry, fields)
-    path = paths.get(api_version)
+    replica_path = paths.get(api_version)
     for owner, entry in owners.items():
-        if path and contains(fields_of(entry), _REPLICAS):
-            found[owner] = new_entry(owner, api_version, of_paths(path), None)
+        if replica_path and contains(fields_of(entry), _REPLICAS):
+            found[owner] = new_entry(owner, api_version, of_paths(replica_path), None)
     return encoded(found)

@@ -30,7 +30,7 @@ _RAW: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-class Unfit(ValueError):
+class SchemaMismatch(ValueError):
     """A value does not fit its type, so nothing can be said about who owns it."""
 
 
@@ -59,16 +59,16 @@ class Children(dict[str, "Atom | None"]):
     def __init__(self, declared: Mapping[str, Declared], undeclared: Callable[[], Atom] | None) -> None:
         super().__init__()
         self.declared = declared
-        self._other = undeclared
+        self._undeclared = undeclared
 
     @cached_property
-    def other(self) -> Atom | None:
-        return self._other() if self._other else None
+    def undeclared(self) -> Atom | None:
+        return self._undeclared() if self._undeclared else None
 
     def __missing__(self, key: str) -> Atom | None:
         make = self.declared.get(key)
         if make is None:
-            return self.other  # not remembered: the keys of a map are data
+            return self.undeclared  # not remembered: the keys of a map are data
         self[key] = atom = make()
         return atom
 
@@ -100,7 +100,7 @@ class MapShape:
     @property
     def is_free(self) -> bool:
         """Whether nothing is declared and everything allowed."""
-        undeclared = self.children.other
+        undeclared = self.children.undeclared
         return not self.children.declared and undeclared is not None and undeclared.scalar == "untyped"
 
 
@@ -119,23 +119,23 @@ class ListShape:
     @cached_property
     def element_of(self) -> ElementOf:
         if self._keys is None:
-            raise Unfit("invalid indexing of non-associative list")
+            raise SchemaMismatch("invalid indexing of non-associative list")
         return _by_keys(self._keys, self.items) if self._keys else _by_value
 
 
 def _by_value(item: Any) -> str:
     if isinstance(item, dict):
-        raise Unfit("associative list without keys has an element that's a map type")
+        raise SchemaMismatch("associative list without keys has an element that's a map type")
     if isinstance(item, list):
-        raise Unfit("not supported: associative list with lists as elements")
+        raise SchemaMismatch("not supported: associative list with lists as elements")
     if item is None:
-        raise Unfit("associative list without keys has an element that's an explicit null")
+        raise SchemaMismatch("associative list without keys has an element that's an explicit null")
     return elements.value(item)
 
 
 def _by_keys(keys: Sequence[str], items: Atom) -> ElementOf:
     if items.map is None:
-        raise Unfit("associative list may not have non-map types")
+        raise SchemaMismatch("associative list may not have non-map types")
     declared = items.map.children.declared
     defaults = {key: declared[key].default if key in declared else ABSENT for key in sorted(keys)}
     only_key = next(iter(defaults)) if len(defaults) == 1 else ""
@@ -147,14 +147,14 @@ def _by_keys(keys: Sequence[str], items: Atom) -> ElementOf:
     def element_of(item: Any) -> str:
         if type(item) is not dict:
             kind = "a null element" if item is None else "non-map elements"
-            raise Unfit(f"associative list with keys may not have {kind}")
+            raise SchemaMismatch(f"associative list with keys may not have {kind}")
         if only_key in item and type(item[only_key]) is str:
             return named(item[only_key])
         values = ((key, item.get(key, default)) for key, default in defaults.items())
         pairs = [(key, value) for key, value in values if value is not ABSENT]
         if not pairs:
             all_keys = " ".join(quoted(key) for key in keys)
-            raise Unfit(
+            raise SchemaMismatch(
                 f"associative list with keys has an element that omits all key fields [{all_keys}] (and doesn't have "
                 "default values for any key fields)"
             )
@@ -221,10 +221,10 @@ class Compiler:
 
     def _map(self, schema: Obj) -> MapShape:
         declared = {name: _Lazy(self, below) for name, below in (schema.get("properties") or {}).items()}
-        children = Children(declared, self._others(schema, bool(declared)))
+        children = Children(declared, self._undeclared_values(schema, bool(declared)))
         return MapShape(children, schema.get("x-kubernetes-map-type") == "atomic")
 
-    def _others(self, schema: Obj, has_fields: bool) -> Callable[[], Atom] | None:
+    def _undeclared_values(self, schema: Obj, has_fields: bool) -> Callable[[], Atom] | None:
         additional = schema.get("additionalProperties")
         if additional is None:
             return self._undeclared(has_fields)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.api.objects import Obj
-from fairlead.server.apply.fieldsets import LEAF, SELF, Fields, Path, below, graft, node_of
-from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+from fairlead.server.apply.fieldsets import LEAF, SELF, FieldPath, Fields, below, graft, node_of
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
 
 # --- the fields of an object ----------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def _fields_of_list(value: list[Any], shape: ListShape) -> Fields:
 def kind_of(value: Any, atom: Atom | None) -> MapShape | ListShape | str:
     """As what a value is to be treated: the shape that fits it, else the first one that the place allows."""
     if atom is None:
-        raise Unfit("field not declared in schema")
+        raise SchemaMismatch("field not declared in schema")
     if isinstance(value, dict):
         fitting: MapShape | ListShape | str | None = atom.map
     elif isinstance(value, list):
@@ -97,10 +97,10 @@ class _Comparison:
         self.modified: dict[str, Any] = {}
         self.added: dict[str, Any] = {}
 
-    def values(self, old: Any, new: Any, atom: Atom | None, path: Path) -> None:
+    def values(self, old: Any, new: Any, atom: Atom | None, path: FieldPath) -> None:
         """Compare two values that are both there, though one of them may be null."""
         if atom is None:
-            raise Unfit("field not declared in schema")
+            raise SchemaMismatch("field not declared in schema")
         sample = old if new is None else new
         if isinstance(sample, dict) and isinstance(old, dict | None) and atom.map is not None:
             if not atom.map.is_atomic and (old or new):
@@ -114,7 +114,7 @@ class _Comparison:
             self._changed_kind(old, new, atom, path)
         graft(self.modified, path[:-1], {path[-1]: LEAF})
 
-    def _maps(self, old: Obj, new: Obj, shape: MapShape, path: Path) -> None:
+    def _maps(self, old: Obj, new: Obj, shape: MapShape, path: FieldPath) -> None:
         children, spelled = shape.children, shape.spelled
         added = {}
         for key, value in new.items():
@@ -126,7 +126,7 @@ class _Comparison:
         removed = {spelled[key]: whole(value, children[key]) for key, value in old.items() if key not in new}
         graft(self.removed, path, removed)
 
-    def _lists(self, old: list[Any], new: list[Any], shape: ListShape, path: Path) -> None:
+    def _lists(self, old: list[Any], new: list[Any], shape: ListShape, path: FieldPath) -> None:
         before, after, items = _grouped(old, shape), _grouped(new, shape), shape.items
         for element in {**before, **after}:
             old_items, new_items, place = before.get(element, []), after.get(element, []), (*path, element)
@@ -142,7 +142,7 @@ class _Comparison:
                 self._elements(old_items, [], items, place)
                 graft(self.added, path, {element: LEAF})
 
-    def _elements(self, old_items: list[Any], new_items: list[Any], items: Atom, path: Path) -> None:
+    def _elements(self, old_items: list[Any], new_items: list[Any], items: Atom, path: FieldPath) -> None:
         """Compare an element that is there at most once on either side."""
         if not new_items:
             if old_items:
@@ -152,7 +152,7 @@ class _Comparison:
         elif old_items[0] != new_items[0]:
             self.values(old_items[0], new_items[0], items, path)
 
-    def _changed_kind(self, old: Any, new: Any, atom: Atom, path: Path) -> None:
+    def _changed_kind(self, old: Any, new: Any, atom: Atom, path: FieldPath) -> None:
         """A place without a type held a map and now holds a scalar, or the like: what lay below changed too."""
         for value, collected in ((old, self.removed), (new, self.added)):
             if value and isinstance(value, dict | list):
@@ -177,7 +177,7 @@ def whole(value: Any, atom: Atom | None) -> Fields:
         return LEAF
     shape = None if atom is None else atom.map if kind is dict else atom.list
     if shape is None:
-        raise Unfit("field not declared in schema")
+        raise SchemaMismatch("field not declared in schema")
     if shape.is_atomic:
         return LEAF
     out: dict[str, Fields] = {SELF: LEAF}

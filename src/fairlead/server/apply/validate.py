@@ -13,7 +13,7 @@ from typing import Any
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed, type_of
 from fairlead.server.apply import elements
-from fairlead.server.apply.shapes import Atom, ListShape, MapShape, Unfit
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
 from fairlead.server.apply.typed import kind_of
 
 #: A path, and what is wrong there.
@@ -57,7 +57,7 @@ def _list(value: list[Any], shape: ListShape, path: str) -> list[Problem]:
         if not shape.is_atomic:
             try:
                 element = shape.element_of(item)
-            except Unfit as error:
+            except SchemaMismatch as error:
                 return [*found, (path, f"element {index}: {error}")]
             step = elements.path_text(element)
             if element in seen:

@@ -14,7 +14,7 @@ from fairlead.golang.json import Pairs
 from fairlead.golang.quoting import go_quote
 from fairlead.server.codec import wire
 from fairlead.server.codec.normalise import MOST_STRICT_ERRORS, Path, spelled
-from fairlead.server.codec.wire import Shape
+from fairlead.server.codec.wire import WireType
 
 
 def merged(document: Any, definition: str) -> tuple[Any, list[str]]:
@@ -24,7 +24,7 @@ def merged(document: Any, definition: str) -> tuple[Any, list[str]]:
     normalises the object would tell of them again.
     """
     walk = _Walk()
-    value = walk.value(document, wire.shape_of(definition) if definition else None, None)
+    value = walk.value(document, wire.wire_type_of(definition) if definition else None, None)
     return value, list(walk.errors)
 
 
@@ -34,7 +34,7 @@ class _Walk:
     def __init__(self) -> None:
         self.errors: dict[str, None] = {}
 
-    def value(self, value: Any, shape: Shape | None, path: Path) -> Any:
+    def value(self, value: Any, shape: WireType | None, path: Path) -> Any:
         if isinstance(value, Pairs):
             return self._object(value, shape, path)
         if isinstance(value, list):
@@ -42,28 +42,28 @@ class _Walk:
             return [self.value(item, element, (path, index, "")) for index, item in enumerate(value)]
         return value
 
-    def _object(self, pairs: Pairs, shape: Shape | None, path: Path) -> Obj:
+    def _object(self, pairs: Pairs, shape: WireType | None, path: Path) -> Obj:
         if shape is not None and shape.form not in ("struct", "map"):
             return {key: _plain(item) for key, item in pairs}
         fields = wire.fields(shape.definition) if shape and shape.form == "struct" else None
         obj: Obj = {}
         for key, item in pairs:
             if fields is not None and key not in fields:
-                self._tell("unknown", path, key)
+                self._report("unknown", path, key)
                 continue
             if key in obj:
-                self._tell("duplicate", path, key)
+                self._report("duplicate", path, key)
             below = fields[key].shape if fields is not None else shape and shape.element
             value = self.value(item, below, (path, key, ""))
             obj[key] = _overlaid(obj.get(key), value, below) if fields is not None else value
         return obj
 
-    def _tell(self, problem: str, path: Path, key: str) -> None:
+    def _report(self, problem: str, path: Path, key: str) -> None:
         if len(self.errors) < MOST_STRICT_ERRORS:
             self.errors[f"{problem} field {go_quote(spelled((path, key, '')))}"] = None
 
 
-def _overlaid(old: Any, new: Any, shape: Shape | None) -> Any:
+def _overlaid(old: Any, new: Any, shape: WireType | None) -> Any:
     """What a field holds after a second value was decoded into it. Objects are filled in place: they are ours."""
     if not isinstance(old, dict) or not isinstance(new, dict) or shape is None:
         return old if new is None and shape is not None and not shape.is_nullable else new

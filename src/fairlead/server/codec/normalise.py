@@ -24,18 +24,18 @@ from fairlead.golang import times as timestamps
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import JSON_TYPES
 from fairlead.server.codec import wire
-from fairlead.server.codec.wire import Shape
+from fairlead.server.codec.wire import WireType
 
 #: The link to the value above, then a field name, map key or list index, then the struct that has the field.
 Path: TypeAlias = "tuple[Path, str | int, str] | None"
-Walker: TypeAlias = "Callable[[Any, Path, Report], Any]"
+Walker: TypeAlias = "Callable[[Any, Path, DecodeReport], Any]"
 Zero: TypeAlias = Callable[[], Any]
 
 #: More strict errors than this are not told (kubernetes_patch.go).
 MOST_STRICT_ERRORS: Final = 100
 
 
-class Report:
+class DecodeReport:
     """What was found on the way through one object."""
 
     __slots__ = ("mismatch", "unknown")
@@ -60,7 +60,7 @@ def normalise(obj: Obj, definition: str) -> list[str]:
     Returns what strict decoding objects to (`unknown field "spec.nope"`), in the order of the document. Raises
     BadRequest with Go's text if a value cannot be of the type that its field has.
     """
-    report = Report()
+    report = DecodeReport()
     try:
         walker(definition)(obj, None, report)
     except RecursionError:  # JSON cannot be nested that deeply (gojson), but protobuf can
@@ -72,7 +72,7 @@ def normalise(obj: Obj, definition: str) -> list[str]:
 
 def zero_object(definition: str) -> Obj:
     """The normal form of `{}`."""
-    obj: Obj = zero(wire.shape_of(definition))()
+    obj: Obj = zero(wire.wire_type_of(definition))()
     return obj
 
 
@@ -111,11 +111,11 @@ _Rule: TypeAlias = "tuple[type | None, bool, Walker]"
 @cache
 def walker(definition: str) -> Walker:
     """The walker of a type that has a definition."""
-    shape = wire.shape_of(definition)
+    shape = wire.wire_type_of(definition)
     return _walker(shape) if shape.form != "struct" else _struct(shape)
 
 
-def _struct(shape: Shape) -> Walker:
+def _struct(shape: WireType) -> Walker:
     struct = shape.go.rpartition(".")[2]
     fields = wire.fields(shape.definition)
     always = {name: zero(field.shape) for name, field in fields.items() if field.is_always_written}
@@ -129,7 +129,7 @@ def _struct(shape: Shape) -> Walker:
         rules[key] = rule = (_PLAIN.get(field.shape.form), drops_empty, _walker(field.shape))
         return rule
 
-    def walk(obj: Any, path: Path, report: Report) -> Any:
+    def walk(obj: Any, path: Path, report: DecodeReport) -> Any:
         if type(obj) is not dict:
             report.wrong_type(obj, path, shape.go)
             return {}
@@ -173,7 +173,7 @@ _LEAST, _MOST = wire.INTEGERS["int32"]
 _NEVER_EMPTY: Final = frozenset({"struct", "quantity", "time", "microtime", "intstr", "raw", "json", "fields"})
 
 
-def zero(shape: Shape) -> Zero:
+def zero(shape: WireType) -> Zero:
     """Makes what Go writes for a value that nobody has set."""
     if shape.is_nullable:
         return lambda: None
@@ -197,11 +197,11 @@ def _zero_struct(definition: str) -> Zero:
 # --- lists and maps -------------------------------------------------------------------------------------------------
 
 
-def _list(shape: Shape, element: Shape) -> Walker:
+def _list(shape: WireType, element: WireType) -> Walker:
     look, make = _walker(element), zero(element)
     plain = {_PLAIN.get(element.form, int)} - {int}
 
-    def walk(value: Any, path: Path, report: Report) -> Any:
+    def walk(value: Any, path: Path, report: DecodeReport) -> Any:
         if type(value) is not list:
             report.wrong_type(value, path, shape.go)
             return []
@@ -216,11 +216,11 @@ def _list(shape: Shape, element: Shape) -> Walker:
     return walk
 
 
-def _map(shape: Shape, element: Shape) -> Walker:
+def _map(shape: WireType, element: WireType) -> Walker:
     look, make = _walker(element), zero(element)
     plain = {_PLAIN.get(element.form, int)} - {int}
 
-    def walk(value: Any, path: Path, report: Report) -> Any:
+    def walk(value: Any, path: Path, report: DecodeReport) -> Any:
         if type(value) is not dict:
             report.wrong_type(value, path, shape.go)
             return {}
@@ -238,7 +238,7 @@ def _map(shape: Shape, element: Shape) -> Walker:
 # --- single values --------------------------------------------------------------------------------------------------
 
 
-def _walker(shape: Shape) -> Walker:
+def _walker(shape: WireType) -> Walker:
     if shape.form == "struct":
         return walker(shape.definition)
     if shape.element is not None:
@@ -248,10 +248,10 @@ def _walker(shape: Shape) -> Walker:
     return _FORMS.get(shape.form) or _exactly(shape)
 
 
-def _exactly(shape: Shape) -> Walker:
+def _exactly(shape: WireType) -> Walker:
     accepted = _ACCEPTED[shape.form]
 
-    def walk(value: Any, path: Path, report: Report) -> Any:
+    def walk(value: Any, path: Path, report: DecodeReport) -> Any:
         if type(value) not in accepted:
             report.wrong_type(value, path, shape.go)
         return value
@@ -262,10 +262,10 @@ def _exactly(shape: Shape) -> Walker:
 _ACCEPTED: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "bool": (bool,), "float64": (int, float)}
 
 
-def _integer(shape: Shape) -> Walker:
+def _integer(shape: WireType) -> Walker:
     least, most = wire.INTEGERS[shape.form]
 
-    def walk(value: Any, path: Path, report: Report) -> Any:
+    def walk(value: Any, path: Path, report: DecodeReport) -> Any:
         if type(value) is not int:
             report.wrong_type(value, path, shape.go, f"number {value}" if type(value) is float else "")
         elif not least <= value <= most:
@@ -275,14 +275,14 @@ def _integer(shape: Shape) -> Walker:
     return walk
 
 
-def _quantity(value: Any, path: Path, report: Report) -> Any:
+def _quantity(value: Any, path: Path, report: DecodeReport) -> Any:
     try:
         return from_json(value)
     except QuantityError as error:
         raise BadRequest(str(error)) from None
 
 
-def _int_or_string(value: Any, path: Path, report: Report) -> Any:
+def _int_or_string(value: Any, path: Path, report: DecodeReport) -> Any:
     if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
         return value
     json_type = f"number {value}" if type(value) in (int, float) else ""
@@ -290,7 +290,7 @@ def _int_or_string(value: Any, path: Path, report: Report) -> Any:
 
 
 def _moment(read: Callable[[str], str | None]) -> Walker:
-    def walk(value: Any, path: Path, report: Report) -> Any:
+    def walk(value: Any, path: Path, report: DecodeReport) -> Any:
         if type(value) is not str:
             raise BadRequest(type_error(value, path, "string"))
         try:
@@ -301,11 +301,11 @@ def _moment(read: Callable[[str], str | None]) -> Walker:
     return walk
 
 
-def _as_it_is(value: Any, path: Path, report: Report) -> Any:
+def _as_it_is(value: Any, path: Path, report: DecodeReport) -> Any:
     return value
 
 
-def _bytes(value: Any, path: Path, report: Report) -> Any:
+def _bytes(value: Any, path: Path, report: DecodeReport) -> Any:
     if type(value) is str:
         try:
             return gobase64.canonical(value)
@@ -323,16 +323,16 @@ def _bytes(value: Any, path: Path, report: Report) -> Any:
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
-def _schema(value: Any, path: Path, report: Report) -> Any:
+def _schema(value: Any, path: Path, report: DecodeReport) -> Any:
     """A schema inside of one of the unions below: Go reads it apart, and not strictly."""
-    inner = Report()
+    inner = DecodeReport()
     normal = walker(_SCHEMA)(value, None, inner)
     if inner.mismatch:
         raise BadRequest(inner.mismatch)
     return normal
 
 
-def _schema_or_bool(value: Any, path: Path, report: Report) -> Any:
+def _schema_or_bool(value: Any, path: Path, report: DecodeReport) -> Any:
     if type(value) is dict:
         return _schema(value, path, report)
     if type(value) is not bool:
@@ -340,7 +340,7 @@ def _schema_or_bool(value: Any, path: Path, report: Report) -> Any:
     return value
 
 
-def _schema_or_array(value: Any, path: Path, report: Report) -> Any:
+def _schema_or_array(value: Any, path: Path, report: DecodeReport) -> Any:
     if type(value) is dict:
         return _schema(value, path, report)
     if type(value) is list and value:
@@ -348,7 +348,7 @@ def _schema_or_array(value: Any, path: Path, report: Report) -> Any:
     return None
 
 
-def _schema_or_strings(value: Any, path: Path, report: Report) -> Any:
+def _schema_or_strings(value: Any, path: Path, report: DecodeReport) -> Any:
     if type(value) is dict:
         return _schema(value, path, report)
     if type(value) is not list or not value:

@@ -19,7 +19,7 @@ from fairlead.golang import base64 as gobase64
 from fairlead.golang import times as timestamps
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.server.codec import wire
-from fairlead.server.codec.wire import Field, Shape
+from fairlead.server.codec.wire import WireField, WireType
 
 MAGIC: Final = b"k8s\x00"
 
@@ -145,7 +145,7 @@ def _adders(definition: str) -> dict[int, _Adder]:
     return {field.number: _adder(field) for field in wire.declared(definition) if field.number}
 
 
-def _adder(field: Field) -> _Adder:
+def _adder(field: WireField) -> _Adder:
     name, shape = field.name, field.shape
     if shape.element is not None and not shape.wrapped:
         return _list_adder(name, shape.element) if shape.form == "list" else _map_adder(name, shape.element)
@@ -160,7 +160,7 @@ def _adder(field: Field) -> _Adder:
     return add if name else add_inlined
 
 
-def _list_adder(name: str, element: Shape) -> _Adder:
+def _list_adder(name: str, element: WireType) -> _Adder:
     read_value = _reader(element)
     is_number = element.form in wire.INTEGERS
 
@@ -181,7 +181,7 @@ def _packed(buffer: bytes, read_value: _Reader) -> Iterator[Any]:
         yield read_value(_VARINT, value)
 
 
-def _map_adder(name: str, element: Shape) -> _Adder:
+def _map_adder(name: str, element: WireType) -> _Adder:
     """A map is a list of messages with the key in field 1 and the value in field 2."""
     read_value = _reader(element)
 
@@ -200,7 +200,7 @@ def _map_adder(name: str, element: Shape) -> _Adder:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def _reader(shape: Shape) -> _Reader:
+def _reader(shape: WireType) -> _Reader:
     if shape.wrapped:
         return lambda kind, raw: _texts(_as_bytes(kind, raw), 1)
     if shape.form == "struct":

@@ -15,7 +15,7 @@ Normalise = Callable[[Obj], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ServedVersion:
     """One group-version in which a kind is served."""
 
     resource: Resource

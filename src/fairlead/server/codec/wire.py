@@ -25,7 +25,7 @@ BASIC: Final = frozenset({"string", "bool", "float64", *INTEGERS})
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WireType:
     """A Go type, looked at through its names: a named string is a string.
 
     `form` is a basic type, `bytes`, `list`, `map`, `struct`, or the special form of a type that writes its own JSON
@@ -36,7 +36,7 @@ class Shape:
     go: str  # as Go's error texts spell it: int32, []v1.Container
     pointer: bool = False
     definition: str = ""  # of a struct or a special form
-    element: Shape | None = None  # of a list or a map
+    element: WireType | None = None  # of a list or a map
     wrapped: bool = False  # protobuf puts the list into a message of its own
 
     @property
@@ -51,12 +51,12 @@ _NULL_WHEN_ZERO: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """A field of a struct. An inlined struct has no name: JSON shows its fields among those of the outer one."""
 
     name: str
     number: int
-    shape: Shape
+    shape: WireType
     omit_empty: bool = False
     omit_zero: bool = False
 
@@ -78,16 +78,16 @@ def is_known(definition: str) -> bool:
 
 
 @cache
-def declared(definition: str) -> tuple[Field, ...]:
+def declared(definition: str) -> tuple[WireField, ...]:
     """The fields of a struct as Go declares them, inlined structs included as such."""
-    package, _, line = _line(shape_of(definition).definition)
+    package, _, line = _line(wire_type_of(definition).definition)
     return tuple(_field(word, package) for word in line.removeprefix(":").split(",") if word.strip())
 
 
 @cache
-def fields(definition: str) -> dict[str, Field]:
+def fields(definition: str) -> dict[str, WireField]:
     """The fields of a struct as JSON shows them, by name."""
-    found: dict[str, Field] = {}
+    found: dict[str, WireField] = {}
     for field in declared(definition):
         if field.name:
             found[field.name] = field
@@ -97,15 +97,15 @@ def fields(definition: str) -> dict[str, Field]:
 
 
 @cache
-def shape_of(definition: str) -> Shape:
+def wire_type_of(definition: str) -> WireType:
     """The type that a definition names."""
     package, _name, line = _line(definition)
     kind, rest = line[0], line[1:].strip()
     spelled = ".".join(definition.rsplit(".", 2)[-2:])
     if kind == ":":
-        return Shape("struct", spelled, definition=definition)
+        return WireType("struct", spelled, definition=definition)
     if kind == "!":
-        return Shape(rest, spelled, definition=definition)
+        return WireType(rest, spelled, definition=definition)
     return replace(_shape(rest, package), go=spelled, wrapped=kind == "~")
 
 
@@ -114,35 +114,35 @@ def _line(definition: str) -> tuple[str, str, str]:
     return package, name, _table()[package][name]
 
 
-def _field(text: str, package: str) -> Field:
+def _field(text: str, package: str) -> WireField:
     parts = text.split()
     if parts[0] == "^meta":
-        return Field("", 0, shape_of(f"{META}.TypeMeta"))
+        return WireField("", 0, wire_type_of(f"{META}.TypeMeta"))
     flags = parts[3] if len(parts) > 3 else ""
     name = parts[0].removeprefix("^")
-    return Field(name, int(parts[1]), _shape(parts[2], package), "e" in flags, "z" in flags)
+    return WireField(name, int(parts[1]), _shape(parts[2], package), "e" in flags, "z" in flags)
 
 
-def _shape(text: str, package: str) -> Shape:
+def _shape(text: str, package: str) -> WireType:
     if text.startswith("*"):
         return replace(_shape(text[1:], package), pointer=True)
     if text == "[]byte":
-        return Shape("bytes", "[]uint8")
+        return WireType("bytes", "[]uint8")
     if text.startswith("[]"):
         element = _shape(text[2:], package)
-        return Shape("list", f"[]{_spelled(element)}", element=element)
+        return WireType("list", f"[]{_spelled(element)}", element=element)
     if text.startswith("map["):
         key, _, value = text[4:].partition("]")
         element = _shape(value, package)
-        return Shape("map", f"map[{_shape(key, package).go}]{_spelled(element)}", element=element)
+        return WireType("map", f"map[{_shape(key, package).go}]{_spelled(element)}", element=element)
     if text in BASIC:
-        return Shape(text, text)
+        return WireType(text, text)
     if text.startswith("meta."):
-        return shape_of(f"{META}.{text[5:]}")
-    return shape_of(text if "." in text else f"{package}.{text}")
+        return wire_type_of(f"{META}.{text[5:]}")
+    return wire_type_of(text if "." in text else f"{package}.{text}")
 
 
-def _spelled(shape: Shape) -> str:
+def _spelled(shape: WireType) -> str:
     return f"*{shape.go}" if shape.pointer else shape.go
 
 

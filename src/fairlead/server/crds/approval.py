@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 
-ANNOTATION = "api-approved.kubernetes.io"
+APPROVAL_ANNOTATION = "api-approved.kubernetes.io"
 _PROTECTED = ("k8s.io", "kubernetes.io")
 _MORE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
@@ -31,9 +31,9 @@ def is_protected(group: str) -> bool:
 
 def state(crd: Obj) -> tuple[Approval, str]:
     """What the annotation says, and the text about it."""
-    value: str = (crd["metadata"].get("annotations") or {}).get(ANNOTATION, "")
+    value: str = (crd["metadata"].get("annotations") or {}).get(APPROVAL_ANNOTATION, "")
     if not value:
-        return Approval.MISSING, f'protected groups must have approval annotation "{ANNOTATION}", {_MORE}'
+        return Approval.MISSING, f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}", {_MORE}'
     if value.startswith("unapproved"):
         return Approval.BYPASSED, f'not approved: "{value}"'
     try:
@@ -43,7 +43,7 @@ def state(crd: Obj) -> tuple[Approval, str]:
     if url.scheme and url.netloc:
         return Approval.APPROVED, f"approved in {value}"
     form = 'with either a URL or a reason starting with "unapproved"'
-    return Approval.INVALID, f'protected groups must have approval annotation "{ANNOTATION}" {form}, {_MORE}'
+    return Approval.INVALID, f'protected groups must have approval annotation "{APPROVAL_ANNOTATION}" {form}, {_MORE}'
 
 
 def check(crd: Obj, old: Obj | None, errors: Errors) -> None:
@@ -53,11 +53,11 @@ def check(crd: Obj, old: Obj | None, errors: Errors) -> None:
     found, text = state(crd)
     if old is not None and state(old)[0] is found:
         return
-    path = f"metadata.annotations[{ANNOTATION}]"
+    path = f"metadata.annotations[{APPROVAL_ANNOTATION}]"
     if found is Approval.MISSING:
         errors.required(path, text)
     elif found is Approval.INVALID:
-        errors.invalid(path, crd["metadata"]["annotations"][ANNOTATION], text)
+        errors.invalid(path, crd["metadata"]["annotations"][APPROVAL_ANNOTATION], text)
 
 
 def condition(crd: Obj) -> Obj | None:

@@ -22,18 +22,18 @@ from fairlead.api.versions import by_preference
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
 from fairlead.server.codec.body_types import BodyType
-from fairlead.server.codec.normalise import Report, walker
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.normalise import DecodeReport, walker
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
 from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
 from fairlead.server.crds.pruning import drop_nulls, fill_defaults, prune
-from fairlead.server.crds.scale import Scale
+from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.crds.schema import ABSENT, compile_schema, each_schema
 from fairlead.server.crds.uniqueness import check_unique
-from fairlead.server.crds.values import Check, Problems, number_text, validate
+from fairlead.server.crds.values import Problems, ValueCheck, number_text, validate
 
 _STATUS_VERBS = ("get", "patch", "update")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -56,7 +56,7 @@ class CustomKind:
 
     resource: Resource  # in the stored version, which need not be served
     strategy: CustomStrategy
-    versions: dict[str, Version]  # the served ones, by apiVersion
+    versions: dict[str, ServedVersion]  # the served ones, by apiVersion
 
 
 def custom_kind(crd: Obj) -> CustomKind:
@@ -67,7 +67,7 @@ def custom_kind(crd: Obj) -> CustomKind:
     for schema in schemas.values():
         schema.deprecation = _deprecation(schema, best)
     served = {
-        schema.resource.api_version: Version(
+        schema.resource.api_version: ServedVersion(
             schema.resource,
             normalise=schema.normalise,
             from_stored=None if schema.is_storage else schema.shown,
@@ -99,20 +99,20 @@ class VersionSchema:
         self.is_deprecated = bool(version.get("deprecated"))
         self.deprecation_text: str | None = version.get("deprecationWarning")
         self.node = compile_schema(schema)
-        self.check = Check(schema)
-        self.status_check = Check((schema.get("properties") or {}).get("status") or {})
+        self.check = ValueCheck(schema)
+        self.status_check = ValueCheck((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
         self.has_rules = any(node.get("x-kubernetes-validations") for node in each_schema(schema))
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
-        self.scale = Scale(subresources["scale"]) if subresources.get("scale") else None
+        self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None
         paths = [field["jsonPath"] for field in version.get("selectableFields") or ()]
         self.selectable: Mapping[str, FieldGetter] = {path.removeprefix("."): _getter(path) for path in paths}
         self.deprecation = ""  # the warning that every request to this version gets
 
     def normalise(self, obj: Obj) -> list[str]:
         """Make a received object normal; what strict decoding objects to."""
-        report = Report()
+        report = DecodeReport()
         meta = obj.get("metadata")
         if meta is not None:
             walker(OBJECT_META)(meta, None, report)

@@ -64,7 +64,7 @@ class CustomResourceDefinitionStrategy(Strategy):
     def holds_deletion(self, obj: Obj) -> bool:
         """A CRD waits for its objects; the finalizer that says so comes with the first DELETE."""
         meta = obj["metadata"]
-        return "deletionTimestamp" not in meta or naming.FINALIZER in meta.get("finalizers", ())
+        return "deletionTimestamp" not in meta or naming.CRD_FINALIZER in meta.get("finalizers", ())
 
 
 STRATEGY = CustomResourceDefinitionStrategy()

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from fairlead.api import names
 from fairlead.api.fields import quoted, under
 from fairlead.golang.values import unmarshal_error
-from fairlead.server.codec.normalise import Report, walker
+from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.wire import OBJECT_META
-from fairlead.server.crds.schema import Node
+from fairlead.server.crds.schema import SchemaNode
 from fairlead.server.crds.values import Problems
 
 #: Adds what is wrong with the metadata of the object at a path. Whoever has the rules hands them in: they stand beside
@@ -18,14 +18,14 @@ from fairlead.server.crds.values import Problems
 MetaRules: TypeAlias = Callable[[dict[str, Any], str, Problems], None]
 
 
-def has_embedded(node: Node) -> bool:
+def has_embedded(node: SchemaNode) -> bool:
     """Whether objects of this schema can hold others, so that most schemas cost no second walk."""
     below = [*node.properties.values(), node.items, node.values]
     return node.is_embedded or any(has_embedded(child) for child in below if child is not None)
 
 
 def check_embedded(
-    value: Any, node: Node | None, found: Problems, path: str = "", *, rules: MetaRules | None = None
+    value: Any, node: SchemaNode | None, found: Problems, path: str = "", *, rules: MetaRules | None = None
 ) -> None:
     if node is None:
         return
@@ -42,14 +42,14 @@ def check_embedded(
             check_embedded(item, node.items, found, under(path, f"[{index}]"), rules=rules)
 
 
-def coerce_embedded(value: Any, node: Node | None, unknown: list[str], path: str = "") -> str:
+def coerce_embedded(value: Any, node: SchemaNode | None, unknown: list[str], path: str = "") -> str:
     """Give the metadata of embedded objects its form; the first thing that cannot have it, if any.
 
     What is dropped is added to `unknown`. Source: pkg/apiserver/schema/objectmeta/{algorithm,coerce}.go.
     """
     if node is None:
         return ""
-    below: list[tuple[Any, Node | None, str]] = []
+    below: list[tuple[Any, SchemaNode | None, str]] = []
     if isinstance(value, dict):
         if node.is_embedded and (wrong := _coerce_resource(value, unknown, path)):
             return wrong
@@ -73,7 +73,7 @@ def _coerce_resource(value: dict[str, Any], unknown: list[str], path: str) -> st
         return ""
     if not isinstance(meta, dict):
         return f"{where}.metadata: Invalid value: {quoted(meta)}: {unmarshal_error(meta, 'v1.ObjectMeta')}"
-    report = Report()
+    report = DecodeReport()
     sent = quoted(meta)
     walker(OBJECT_META)(meta, None, report)
     unknown += [f"{where}.metadata.{name}" for name in report.unknown]

@@ -9,7 +9,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors
 from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta
-from fairlead.server.codec.normalise import Report, walker
+from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds.pruning import copied
 from fairlead.server.crds.values import Problems
@@ -20,7 +20,7 @@ _ANY = Resource(group="", version="v1", plural="embedded", kind="")
 
 def check_metadata(meta: dict[str, Any], path: str, found: Problems) -> None:
     """Add what is wrong with it; a name may be missing (`validateEmbeddedResource` in schema/objectmeta)."""
-    report = Report()
+    report = DecodeReport()
     meta = copied(meta)
     walker(OBJECT_META)(meta, None, report)
     if report.mismatch:

@@ -112,7 +112,7 @@ def spelled_schema(schema: Obj) -> Obj:
     return {go: _spelled_value(go, schema.get(json, zero)) for go, json, zero in _SCHEMA_FIELDS}
 
 
-def said(schema: Obj) -> list[str]:
+def set_keywords(schema: Obj) -> list[str]:
     """The fields that a schema sets, in the order of the struct: zero counts where a pointer holds it."""
     return [go for go, json, zero in _SCHEMA_FIELDS if schema.get(json, zero) not in (None, zero)]
 

@@ -17,7 +17,7 @@ from fairlead.api.objects import Obj
 from fairlead.server.crds import approval
 
 #: Keeps a CRD alive until its objects are gone.
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 #: Names of kinds are apart from those under which they are served.
 _RESOURCE, _KIND = "resource", "kind"
@@ -113,8 +113,8 @@ def _establish(status: Obj, stamp: str) -> None:
 def begin_deletion(crd: Obj, stamp: str) -> None:
     """What a DELETE writes into a CRD beside the deletion timestamp."""
     finalizers = crd["metadata"].setdefault("finalizers", [])
-    if FINALIZER not in finalizers:
-        finalizers.append(FINALIZER)
+    if CRD_FINALIZER not in finalizers:
+        finalizers.append(CRD_FINALIZER)
     set_condition(crd["status"], "Terminating", True, "InstanceDeletionPending", _PENDING, stamp)
 
 
@@ -132,7 +132,7 @@ def finish_deletion(crd: Obj, stamp: str) -> None:
         reason, text = "NeverEstablished", "resource was never established"
     set_condition(crd["status"], "Terminating", False, reason, text, stamp)
     meta = crd["metadata"]
-    meta["finalizers"] = [finalizer for finalizer in meta.get("finalizers") or () if finalizer != FINALIZER]
+    meta["finalizers"] = [finalizer for finalizer in meta.get("finalizers") or () if finalizer != CRD_FINALIZER]
     if not meta["finalizers"]:
         del meta["finalizers"]
 

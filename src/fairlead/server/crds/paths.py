@@ -14,7 +14,7 @@ from fairlead.api.objects import Obj
 from fairlead.caches import bounded_cache
 from fairlead.golang.numbers import atoi
 
-Step: TypeAlias = Callable[[Any], Iterator[Any]]
+PathStep: TypeAlias = Callable[[Any], Iterator[Any]]
 Finder: TypeAlias = Callable[[Any], list[Any]]
 
 _TOKEN = re.compile(
@@ -108,7 +108,7 @@ def _below(schema: Any, key: str) -> Any:
     return found
 
 
-def _steps(path: str) -> Iterator[Step]:
+def _steps(path: str) -> Iterator[PathStep]:
     at = 0
     while at < len(path) and path != ".":
         found = _TOKEN.match(path, at)
@@ -118,7 +118,7 @@ def _steps(path: str) -> Iterator[Step]:
         yield _step(found)
 
 
-def _step(found: re.Match[str]) -> Step:
+def _step(found: re.Match[str]) -> PathStep:
     if (name := found["field"] or found["key"]) is not None:
         return _field(_ESCAPE.sub(r"\1", name))
     if found["index"] is not None:
@@ -131,7 +131,7 @@ def _step(found: re.Match[str]) -> Step:
     return _filter(found["filter"].strip())
 
 
-def _field(name: str) -> Step:
+def _field(name: str) -> PathStep:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, dict) and name in value:
             yield value[name]
@@ -139,11 +139,11 @@ def _field(name: str) -> Step:
     return step
 
 
-def _slice_of(index: int) -> Step:
+def _slice_of(index: int) -> PathStep:
     return _slice(slice(index, index + 1 or None))
 
 
-def _slice(which: slice) -> Step:
+def _slice(which: slice) -> PathStep:
     def step(value: Any) -> Iterator[Any]:
         if isinstance(value, list):
             yield from value[which]
@@ -158,7 +158,7 @@ def _all(value: Any) -> Iterator[Any]:
         yield from (value[key] for key in sorted(value))
 
 
-def _filter(text: str) -> Step:
+def _filter(text: str) -> PathStep:
     found = _FILTER.fullmatch(text)
     if found is None:
         raise PathError(f"unrecognized filter {text!r}")

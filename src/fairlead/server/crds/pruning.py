@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.api.errors import MOST_STORED, MOST_TOLD, TooLargeToStore
 from fairlead.api.fields import under
-from fairlead.server.crds.schema import ABSENT, Node
+from fairlead.server.crds.schema import ABSENT, SchemaNode
 
 _META = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -27,7 +27,7 @@ class _Dropped(list[str]):
             super().append(path)
 
 
-def prune(obj: Any, node: Node, *, is_resource: bool = True) -> list[str]:
+def prune(obj: Any, node: SchemaNode, *, is_resource: bool = True) -> list[str]:
     """Drop unknown fields in place; the paths of what was dropped, sorted. A resource keeps its type and metadata."""
     dropped = _Dropped()
     if isinstance(obj, dict | list):
@@ -36,7 +36,7 @@ def prune(obj: Any, node: Node, *, is_resource: bool = True) -> list[str]:
     return sorted(path.removeprefix(".") for path in dropped if path.removeprefix(".") not in _META)
 
 
-def drop_nulls(value: Any, node: Node | None) -> None:
+def drop_nulls(value: Any, node: SchemaNode | None) -> None:
     """Drop the nulls that the schema does not allow and for which it has no default to offer."""
     if isinstance(value, dict):
         for key in list(value):
@@ -56,7 +56,7 @@ class _Room:
     def __init__(self) -> None:
         self._left = MOST_STORED
 
-    def default_of(self, node: Node) -> Any:
+    def default_of(self, node: SchemaNode) -> Any:
         """The default of a place. Raises `TooLargeToStore`."""
         self._left -= node.default_bytes
         if self._left < 0:
@@ -64,7 +64,7 @@ class _Room:
         return copied(node.default)
 
 
-def fill_defaults(value: Any, node: Node) -> None:
+def fill_defaults(value: Any, node: SchemaNode) -> None:
     """Fill in the defaults of the schema, in what defaults brought as well.
 
     Raises `TooLargeToStore` where that would make too large an object, with as many filled in as there is room for.
@@ -72,7 +72,7 @@ def fill_defaults(value: Any, node: Node) -> None:
     _fill(value, node, _Room())
 
 
-def _fill(value: Any, node: Node, room: _Room) -> None:
+def _fill(value: Any, node: SchemaNode, room: _Room) -> None:
     if isinstance(value, dict):
         for key, below in node.defaulted.items():
             if key not in value or _is_forbidden_null(value[key], below):
@@ -95,7 +95,7 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _defaulted(value: Any, node: Node, room: _Room) -> Any:
+def _defaulted(value: Any, node: SchemaNode, room: _Room) -> Any:
     if _is_forbidden_null(value, node) and node.default is not ABSENT:
         value = room.default_of(node)
     if isinstance(value, dict | list):
@@ -103,12 +103,12 @@ def _defaulted(value: Any, node: Node, room: _Room) -> Any:
     return value
 
 
-def _is_forbidden_null(value: Any, node: Node) -> bool:
+def _is_forbidden_null(value: Any, node: SchemaNode) -> bool:
     return value is None and not node.is_nullable
 
 
 def _prune(
-    value: Any, node: Node | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool = False
+    value: Any, node: SchemaNode | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool = False
 ) -> None:
     """Drop what `node` does not know.
 
@@ -128,7 +128,7 @@ def _prune(
 
 
 def _prune_fields(
-    value: dict[str, Any], node: Node | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool
+    value: dict[str, Any], node: SchemaNode | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool
 ) -> None:
     for key in list(value):
         if is_resource and key in _META:

@@ -55,8 +55,8 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
     fixed.append(("group", spec.get("group"), before.get("group")))
     fixed.append(("names.plural", spec["names"].get("plural"), before["names"].get("plural")))
     _check_spec(spec, errors)
-    for field, value, before in fixed:
-        if value != before:
+    for field, value, old_value in fixed:
+        if value != old_value:
             errors.invalid(f"spec.{field}", value, "field is immutable")
     _check_status(crd, errors)
     approval.check(crd, old, errors)
@@ -205,7 +205,7 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
 
 def _check_root(schema: Obj, path: str, errors: Errors) -> None:
     """With a status subresource, `properties.status` alone must say all there is to say about the status."""
-    given_keys = internal.said(schema)
+    given_keys = internal.set_keywords(schema)
     is_early = (
         any(name not in _AT_ROOT.split() for name in given_keys[: given_keys.index("Type")])
         if "Type" in given_keys

@@ -14,7 +14,7 @@ from fairlead.server.crds.values import Problems
 _INT32_MAX = 2**31 - 1
 
 
-class Scale:
+class ScalePaths:
     """Reads and writes replicas by the paths of `spec.versions[*].subresources.scale`."""
 
     def __init__(self, paths: Obj) -> None:

@@ -1,6 +1,6 @@
 """A structural schema, compiled once per version so that no write walks raw JSON Schema.
 
-A `Node` holds what decides about *fields*: which exist, which are kept although unknown, what fills them in.
+A `SchemaNode` holds what decides about *fields*: which exist, which are kept although unknown, what fills them in.
 What decides about *values* is compiled beside it in `values.py`.
 """
 
@@ -23,33 +23,33 @@ ABSENT: Final = Absent()
 
 
 @dataclass(slots=True)
-class Node:
+class SchemaNode:
     """One place in an object."""
 
     type: str = ""
-    properties: dict[str, Node] = field(default_factory=dict)
-    items: Node | None = None
+    properties: dict[str, SchemaNode] = field(default_factory=dict)
+    items: SchemaNode | None = None
     is_map: bool = False  # has additionalProperties, whatever they say
-    values: Node | None = None  # their schema, if they have one
+    values: SchemaNode | None = None  # their schema, if they have one
     preserves_unknown: bool = False
     is_embedded: bool = False
     is_nullable: bool = False
     default: Any = ABSENT
     default_bytes: int = 0
-    defaulted: dict[str, Node] = field(default_factory=dict)  # those of the properties that have a default
+    defaulted: dict[str, SchemaNode] = field(default_factory=dict)  # those of the properties that have a default
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
 
-    def child(self, key: str) -> Node | None:
+    def child(self, key: str) -> SchemaNode | None:
         return self.properties.get(key) or self.values
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Node:
+def compile_schema(schema: Mapping[str, Any]) -> SchemaNode:
     """The node of a schema and everything below it."""
     additional = schema.get("additionalProperties")
     items, default = schema.get("items"), schema.get("default")
     properties = {key: compile_schema(below) for key, below in (schema.get("properties") or {}).items()}
-    return Node(
+    return SchemaNode(
         type=schema.get("type", ""),
         properties=properties,
         items=compile_schema(items) if isinstance(items, dict) else None,

@@ -12,8 +12,8 @@ from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
 from fairlead.server.crds.embedded import check_embedded
 from fairlead.server.crds.pruning import copied, prune
-from fairlead.server.crds.schema import ABSENT, Node, compile_schema, each_schema
-from fairlead.server.crds.values import Check, Problems, pattern_error, printed, validate
+from fairlead.server.crds.schema import ABSENT, SchemaNode, compile_schema, each_schema
+from fairlead.server.crds.values import Problems, ValueCheck, pattern_error, printed, validate
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _MISSING_TYPE = {
@@ -54,7 +54,7 @@ def check_structural(schema: Obj, path: str) -> Errors:
 def check_defaults(schema: Obj, path: str, errors: Errors) -> None:
     """A default must be what the schema would accept, without unknown fields; nothing else could fill it in."""
     if any(node.get("default") is not None for node in each_schema(schema)):
-        _check_defaults(schema, compile_schema(schema), Check(schema), path, errors)
+        _check_defaults(schema, compile_schema(schema), ValueCheck(schema), path, errors)
 
 
 def _check_node(schema: Obj, path: str, level: str, errors: Errors) -> None:
@@ -187,7 +187,7 @@ def _check_named(schema: Obj, structure: Obj | None, where: str, path: str, erro
         _check_named(below, found, under(where, f".properties[{key}]"), under(path, f".properties[{key}]"), errors)
 
 
-def _check_defaults(schema: Obj, node: Node, check: Check, path: str, errors: Errors) -> None:
+def _check_defaults(schema: Obj, node: SchemaNode, check: ValueCheck, path: str, errors: Errors) -> None:
     if node.default is not ABSENT:
         pruned = copied(node.default)
         if prune(pruned, node, is_resource=node.is_embedded):

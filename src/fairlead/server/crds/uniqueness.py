@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from fairlead.api.fields import under
-from fairlead.server.crds.schema import Node
+from fairlead.server.crds.schema import SchemaNode
 from fairlead.server.crds.values import Problems, printed
 
 _sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 
-def check_unique(value: Any, node: Node | None, found: Problems, path: str = "") -> None:
+def check_unique(value: Any, node: SchemaNode | None, found: Problems, path: str = "") -> None:
     """Add every repetition in the lists below, once each."""
     if node is None:
         return

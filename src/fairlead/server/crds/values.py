@@ -52,7 +52,7 @@ class _TooCostlyError(Exception):
     """A validation takes too many steps."""
 
 
-class _Steps:
+class _StepBudget:
     """How many steps a validation may still take."""
 
     __slots__ = ("left",)
@@ -69,10 +69,10 @@ class _Steps:
 class Problems(Causes):
     """What is wrong with a value, each thing once, named by its field."""
 
-    def __init__(self, base: str = "", steps: _Steps | None = None) -> None:
+    def __init__(self, base: str = "", steps: _StepBudget | None = None) -> None:
         super().__init__()
         self.base = base
-        self.steps = steps or _Steps()
+        self.steps = steps or _StepBudget()
         self._known: set[Cause] = set()
 
     def report(self, reason: str, path: str, message: str) -> None:
@@ -108,7 +108,7 @@ class Problems(Causes):
                 self.append(cause)
 
 
-class Check:
+class ValueCheck:
     """The compiled checks of one schema. `run` returns how many of them passed."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -127,15 +127,15 @@ class Check:
         self.max_items: int | None = schema.get("maxItems")
         self.min_items: int | None = schema.get("minItems")
         items = schema.get("items")
-        self.items = Check(items) if isinstance(items, dict) else None
+        self.items = ValueCheck(items) if isinstance(items, dict) else None
         self.key_fields: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
         self.max_properties: int | None = schema.get("maxProperties")
         self.min_properties: int | None = schema.get("minProperties")
         self.required: Sequence[str] = schema.get("required") or ()
-        self.properties = {key: Check(below) for key, below in (schema.get("properties") or {}).items()}
+        self.properties = {key: ValueCheck(below) for key, below in (schema.get("properties") or {}).items()}
         additional = schema.get("additionalProperties")
         self.is_closed = additional is False
-        self.values = Check(additional) if isinstance(additional, dict) else None
+        self.values = ValueCheck(additional) if isinstance(additional, dict) else None
         self.alternatives = _Alternatives(schema) if _Alternatives.KEYS & schema.keys() else None
         self.steps = 1 + len(self.properties) + len(self.required)
 
@@ -306,10 +306,10 @@ class _Alternatives:
     KEYS = frozenset({"anyOf", "oneOf", "allOf", "not"})
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.any_of = [Check(alternative) for alternative in schema.get("anyOf") or ()]
-        self.one_of = [Check(alternative) for alternative in schema.get("oneOf") or ()]
-        self.all_of = [Check(alternative) for alternative in schema.get("allOf") or ()]
-        self.forbidden = Check(schema["not"]) if schema.get("not") is not None else None
+        self.any_of = [ValueCheck(alternative) for alternative in schema.get("anyOf") or ()]
+        self.one_of = [ValueCheck(alternative) for alternative in schema.get("oneOf") or ()]
+        self.all_of = [ValueCheck(alternative) for alternative in schema.get("allOf") or ()]
+        self.forbidden = ValueCheck(schema["not"]) if schema.get("not") is not None else None
 
     def run(self, value: Any, path: str, found: Problems, old: Any) -> int:
         passed = 0
@@ -348,7 +348,7 @@ class _Alternatives:
         return best[0]
 
 
-def _try(check: Check, value: Any, path: str, found: Problems, old: Any) -> tuple[int, Problems]:
+def _try(check: ValueCheck, value: Any, path: str, found: Problems, old: Any) -> tuple[int, Problems]:
     found.steps.take(_STEPS_OF_A_TRY)
     problems = Problems(found.base, found.steps)
     return check.run(value, path, problems, old), problems
@@ -400,7 +400,7 @@ def _is_multiple(value: float, factor: float) -> bool:
     return abs(quotient - round(quotient)) < 1e-9
 
 
-def validate(check: Check, value: Any, base: str = "", old: Any = ABSENT) -> Problems:
+def validate(check: ValueCheck, value: Any, base: str = "", old: Any = ABSENT) -> Problems:
     """Everything wrong with a value. `base` is put before every field, but not into the texts."""
     found = Problems(base)
     try:

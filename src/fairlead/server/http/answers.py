@@ -1,4 +1,4 @@
-"""Answers: a code, a body and how it is written. Everything that leaves the server is made here."""
+"""Answers: code, body and encoding. Every complete answer of the server is made here."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, NotAcceptable
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Listing
-from fairlead.server.codec.versions import Version
-from fairlead.server.http.negotiate import JSON, YAML, Form
+from fairlead.server.codec.versions import ServedVersion
+from fairlead.server.http.negotiate import JSON, YAML, MediaTypeOptions
 from fairlead.server.http.pieces import PIECE_BYTES, pieces
 from fairlead.server.http.request import Request
 
@@ -43,7 +43,7 @@ class Answer:
     body: bytes
     media_type: str = JSON
     headers: Headers = field(default_factory=list)
-    #: What follows the body, piece by piece, and how long it is; None: nobody knows yet.
+    #: What follows the body, piece by piece, and its length; None: unknown yet.
     rest: Iterable[bytes] = ()
     rest_length: int | None = 0
 
@@ -52,26 +52,26 @@ class Answer:
         return None if self.rest_length is None else len(self.body) + self.rest_length
 
     def pieces(self) -> Iterator[bytes]:
-        """All that is to be sent, never much at once."""
+        """The whole answer in pieces of bounded size."""
         body = self.body
         for start in range(0, len(body), PIECE_BYTES):
             yield body[start : start + PIECE_BYTES]
         yield from self.rest
 
     @classmethod
-    def of_raw(cls, raw: bytes, form: Form, code: int = 200) -> Answer:
+    def of_raw(cls, raw: bytes, form: MediaTypeOptions, code: int = 200) -> Answer:
         """JSON bytes in the form that the client asked for: as Go writes it, on a line of its own or indented."""
         if form.media_type == YAML:
             return cls(code, _yaml(Encoded(raw).obj()), YAML)
         return cls(code, indented(raw) if form.is_pretty else raw + b"\n")
 
     @classmethod
-    def of_obj(cls, obj: Obj, form: Form, code: int = 200) -> Answer:
+    def of_obj(cls, obj: Obj, form: MediaTypeOptions, code: int = 200) -> Answer:
         return cls.of_raw(encode(obj), form, code)
 
     @classmethod
     def of_parts(cls, parts: Iterable[bytes], media_type: str) -> Answer:
-        """What is made while it is sent; only what is more than a piece is sent without its length."""
+        """An answer that is made while it is sent; chunked if it is longer than one piece."""
         made = pieces(parts)
         first, second = next(made, b""), next(made, None)
         if second is None:
@@ -79,7 +79,7 @@ class Answer:
         return cls(200, first, media_type, rest=chain([second], made), rest_length=None)
 
     @classmethod
-    def of_items(cls, head: Obj, key: str, items: Iterable[bytes], form: Form) -> Answer:
+    def of_items(cls, head: Obj, key: str, items: Iterable[bytes], form: MediaTypeOptions) -> Answer:
         """The object `head` with a list of encoded objects in it under `key`, which is the last."""
         if form.media_type == YAML:
             return cls.of_parts(_yaml_parts(head, key, items), YAML)
@@ -92,22 +92,22 @@ class Answer:
 
     @classmethod
     def not_found(cls) -> Answer:
-        """Go's answer for a path of nobody."""
+        """Go's answer for an unknown path."""
         return cls.of_text("404 page not found\n", 404)
 
     @classmethod
     def of_error(cls, error: ApiError, request: Request) -> Answer:
-        """The `Status` of a refusal: as JSON or YAML, whatever else was asked for."""
+        """The `Status` of a refusal, as JSON or YAML even if another format was asked for."""
         try:
             negotiated = request.form()
-            form = Form(negotiated.media_type, is_pretty=negotiated.is_pretty)
+            form = MediaTypeOptions(negotiated.media_type, is_pretty=negotiated.is_pretty)
         except NotAcceptable:
             form = request.plain_form()
         return cls.of_status(error, form)
 
     @classmethod
-    def of_status(cls, error: ApiError, form: Form) -> Answer:
-        """The `Status` of a refusal in a form that we know."""
+    def of_status(cls, error: ApiError, form: MediaTypeOptions) -> Answer:
+        """The `Status` of a refusal in a supported format."""
         answer = cls.of_obj(error.status(), form, error.code)
         if error.retry_after_seconds:
             answer.headers.append((b"retry-after", b"%d" % error.retry_after_seconds))
@@ -151,7 +151,7 @@ def list_meta(listing: Listing) -> Obj:
     return meta
 
 
-def of_list(version: Version, listing: Listing, form: Form) -> Answer:
+def of_list(version: ServedVersion, listing: Listing, form: MediaTypeOptions) -> Answer:
     """A list. Its items carry no kind of their own, so their common beginning is cut off."""
     row, cut = version.resource, len(version.prefix)
     head: Obj = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
@@ -213,9 +213,9 @@ def _yaml_parts(head: Obj, key: str, items: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:
-    """RFC 7234 `Warning` headers, each text once; a text with control characters cannot be said in a header.
+    """RFC 7234 `Warning` headers, each text once; texts with control characters are left out.
 
-    Should they get too long together, each is cut, and what is too much even then is left out (apiserver
+    If they are too long together, each is cut, and the rest beyond the limit is left out (apiserver
     `endpoints/filters/warning.go`).
     """
     sendable = [text for text in dict.fromkeys(texts) if text and not _CONTROL.search(text)]

@@ -17,7 +17,7 @@ from fairlead.server.http.health import Health, Progress
 from fairlead.server.http.pieces import PIECE_BYTES, Pace
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
-from fairlead.server.http.resources import Resources
+from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.registry.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Application:
         progress: Progress | None = None,
     ) -> None:
         self._progress = progress or Progress()
-        self._resources = Resources(registry)
+        self._resources = ResourceHandlers(registry)
         health = Health(registry, self._progress)
         self._handle = chained(Services(authenticate, self._resources, documents, health))
 

@@ -1,10 +1,9 @@
-"""The way of every request: one list of steps, each of which lets it pass to the next, or answers itself.
+"""The handler chain of every request: each middleware calls the next, or answers itself.
 
     recover ▸ bound ▸ authenticate ▸ dispatch
 
-Until a request is authenticated nothing of it is looked at but its path and the few headers which that takes. Every
-refusal is an `ApiError` that becomes a `Status` in `recover`; whatever else goes wrong becomes a 500 that tells the
-client nothing but where to look.
+Before authentication nothing of a request is read but its path and the headers that authentication needs. Every
+refusal is an `ApiError` that becomes a `Status` in `recover`; every other exception becomes a 500 without details.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from fairlead.server.http.answers import Answer
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.health import HEALTH_PATHS, Health
-from fairlead.server.http.protocol import KNOWN, TRANSPORT
+from fairlead.server.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.server.http.request import REQUEST_SECONDS, Request
-from fairlead.server.http.resources import Resources
+from fairlead.server.http.resources import ResourceHandlers
 
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
@@ -35,17 +34,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the steps work with."""
+    """What the middleware works with."""
 
     authenticate: Authenticator
-    resources: Resources
+    resources: ResourceHandlers
     documents: Documents
     health: Health
 
 
-#: The rest of the way; None: the answer has been streamed already.
+#: The rest of the chain; None: the answer has been streamed already.
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
-Step: TypeAlias = Callable[[Services, Handler, Request], Awaitable[Answer | None]]
+Middleware: TypeAlias = Callable[[Services, Handler, Request], Awaitable[Answer | None]]
 
 
 class ClientGone(Exception):
@@ -57,12 +56,12 @@ class BodyTimeout(ServerTimeout):
 
 
 async def recover(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Make an answer of whatever the steps behind this one raise."""
+    """Turn every exception of the rest of the chain into an answer."""
     try:
         return await proceed(request)
     except ApiError as error:
         request.warnings.extend(error.warnings)
-        if request.user is None:  # a stranger's `Accept` is not looked at
+        if request.user is None:  # `Accept` of an unauthenticated client is not parsed
             return Answer.of_status(error, request.plain_form())
         answer = Answer.of_error(error, request)
         if isinstance(error, BodyTimeout):
@@ -78,7 +77,7 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
 
 
 async def bound(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """What anybody may send: one `Host`, in Go's words. The connection has bounded the head already (`protocol.py`)."""
+    """Require one `Host` header, with Go's error texts. The connection has bounded the head already (`protocol.py`)."""
     match request.count(b"host"):
         case 1:
             return await proceed(request)
@@ -94,23 +93,23 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 
 
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Let in whoever is known, and nobody else."""
+    """Set the user of the request; 401 without one."""
     if request.count(b"authorization") == 1 or request.count(b"authorization") == 0:
         request.user = await services.authenticate(Credentials(request.headers, request.scope[TRANSPORT]))
     if request.user is None:
         raise Unauthorized("Unauthorized")
-    if KNOWN in request.scope:
-        request.scope[KNOWN]()
+    if ON_AUTHENTICATED in request.scope:
+        request.scope[ON_AUTHENTICATED]()
     return await proceed(request)
 
 
 async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the rest of the request, and hand it to whom it concerns."""
+    """Read query and body, and call the handler of the path."""
     request.read_query()
     info = request.info
     working_on("apiserver", f"{request.method} {info.path}")
     is_watch = request.is_watch or info.is_watch_path
-    seconds = REQUEST_SECONDS if is_watch else request.timeout()  # whoever watches has another parameter for it
+    seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
     if request.method in ("POST", "PUT", "PATCH", "DELETE"):
         request.body = await _body(request.receive, seconds)
     if info.resource:
@@ -122,23 +121,23 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     return await services.documents.answer(request)
 
 
-CHAIN: Final[tuple[Step, ...]] = (recover, bound, authenticate, dispatch)
+CHAIN: Final[tuple[Middleware, ...]] = (recover, bound, authenticate, dispatch)
 
 
 def chained(services: Services) -> Handler:
-    """The steps of `CHAIN`, each before the next."""
-    handler: Handler = _nobody
+    """The middleware of `CHAIN` as one handler."""
+    handler: Handler = _unreachable
     for step in reversed(CHAIN):
         handler = partial(step, services, handler)
     return handler
 
 
-async def _nobody(request: Request) -> Answer | None:
+async def _unreachable(request: Request) -> Answer | None:
     raise AssertionError("the last step answers")
 
 
 async def _body(receive: Receive, seconds: float) -> bytes:
-    """The whole body; a client that goes away half-way has sent nothing."""
+    """The whole body; `ClientGone` if the client disconnects before its end."""
     body, more = bytearray(), True
     try:
         async with asyncio.timeout(seconds):

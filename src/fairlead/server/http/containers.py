@@ -1,7 +1,7 @@
-"""What only a running container or a node agent could answer: logs, exec, attach, port-forward, proxy.
+"""The subresources that need a real container or kubelet: logs, exec, attach, port-forward, proxy.
 
-Simulated containers run nothing. Whatever the API server itself would object to first is answered as there; after that
-stands one honest sentence. Source: pkg/registry/core/pod/strategy.go (1.36).
+Simulated containers run nothing. The checks that the API server itself makes come first, with its errors; then a
+refusal says why there is nothing to show. Source: pkg/registry/core/pod/strategy.go (1.36).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.registry.registry import Registry
 
-#: What needs a real container or a real node, and what is said about it.
+#: The subresources that need a real container or node, and the refusal.
 _NOT_SIMULATED = {
     ("pods", "log"): "simulated containers run nothing, so they have no logs",
     ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
@@ -24,7 +24,7 @@ _NOT_SIMULATED = {
     ("nodes", "proxy"): "simulated nodes have no kubelet to proxy to",
     ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
 }
-#: What is asked of one container of the pod.
+#: The subresources that name a container.
 _OF_A_CONTAINER = frozenset({"log", "exec", "attach"})
 
 
@@ -33,7 +33,7 @@ def is_simulated(info: RequestInfo) -> bool:
 
 
 async def answer(registry: Registry, request: Request) -> Answer:
-    """Say why not. Only the log of a pod that has no node yet is an answer: there is nothing in it."""
+    """Refuse the request, except for the log of a pod without a node, which is empty."""
     info = request.info
     if info.resource == "pods" and info.subresource != "proxy":
         pod = (await registry.get(PODS, info.name, info.namespace)).obj()

@@ -15,7 +15,7 @@ from fairlead.runtime.clock import now
 Scope: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+ASGIApplication: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus}
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def framing(length: int | None, version: str) -> tuple[bytes, bytes]:
-    """The header by which the client knows where the answer ends."""
+    """The header that tells the client where the answer ends."""
     if length is not None:
         return b"content-length", b"%d" % length
     return (b"transfer-encoding", b"chunked") if version == "1.1" else (b"connection", b"close")
@@ -31,7 +31,7 @@ def framing(length: int | None, version: str) -> tuple[bytes, bytes]:
 
 @lru_cache(maxsize=4)
 def _date_line(second: int) -> bytes:
-    """When the answer was made, as every answer of Go says."""
+    """The Date header, which Go sends with every answer."""
     return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
@@ -81,8 +81,8 @@ class Exchange:
         self._head: bytes | None = None
         self._chunked = False
 
-    async def run(self, application: Application) -> None:
-        """Have it answered. An application answers for its errors itself, so one that gets here ends the connection."""
+    async def run(self, application: ASGIApplication) -> None:
+        """Call the application, which answers its own errors: an exception that gets here ends the connection."""
         try:
             await application(self.scope, self.receive, self.send)
         except Exception:
@@ -106,7 +106,7 @@ class Exchange:
         self._arrival.set()
 
     async def receive(self) -> dict[str, Any]:
-        """The next piece of the body, or word that the client has gone (or was answered)."""
+        """The next part of the body, or `http.disconnect` if the client has gone (or was answered)."""
         if self._waits_for_continue and not self._transport.is_closing():
             self._waits_for_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -122,7 +122,7 @@ class Exchange:
     # -- the answer
 
     async def send(self, message: Any) -> None:
-        """A part of the answer, once what was sent before has left or nearly so. The head waits for the first of it."""
+        """Send a part of the answer once the connection is writable. The head goes with the first part of the body."""
         if not self._is_writable.is_set():
             await self._is_writable.wait()
         if self._is_gone:
@@ -130,7 +130,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.has_begun = True
             if self._waits_for_continue and self.expects_more:
-                self.keep_alive = False  # who was not asked for its body may send it or not: nobody can tell
+                self.keep_alive = False  # without 100 Continue the client may send the body or not
             self._waits_for_continue = False
             self._head = self._composed(message["status"], message["headers"])
             return

@@ -1,6 +1,6 @@
-"""`/healthz`, `/livez` and `/readyz`: whether the server works, and with `?verbose` what was looked at.
+"""`/healthz`, `/livez` and `/readyz`: whether the server works, and with `?verbose` the single checks.
 
-Names and words are kube-apiserver's, which scripts search for. `etcd` is our store.
+Names and texts are kube-apiserver's, which scripts search for. `etcd` stands for the store.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from fairlead.golang.quoting import go_quote
 from fairlead.server.http.answers import Answer
 from fairlead.server.registry.registry import Registry
 
-#: What is wrong; nothing is.
-Check = Callable[[], Coroutine[Any, Any, str]]
+#: Returns the problem; empty if there is none.
+HealthCheck = Callable[[], Coroutine[Any, Any, str]]
 
 HEALTH_PATHS = ("healthz", "livez", "readyz")
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far the process is: what only the composition root knows."""
+    """The state of the process, set by the composition root."""
 
     is_ready: bool = True
     is_stopping: bool = False
 
 
 class Health:
-    """Answers from checks, which are made when they are asked for."""
+    """Runs the checks at each request."""
 
     def __init__(self, registry: Registry, progress: Progress) -> None:
         self._registry, self._progress = registry, progress
         always = {"ping": _fine, "log": _fine, "etcd": self._store}
-        self._checks: dict[str, dict[str, Check]] = {
+        self._checks: dict[str, dict[str, HealthCheck]] = {
             "healthz": always,
             "livez": always,
             "readyz": always | {"informer-sync": self._synced, "shutdown": self._staying},
@@ -59,7 +59,7 @@ class Health:
                 lines.append(f"[+]{name} excluded: ok")
             elif await check():
                 failed = True
-                lines.append(f"[-]{name} failed: reason withheld")  # /readyz/NAME tells
+                lines.append(f"[-]{name} failed: reason withheld")  # /readyz/NAME has it
             else:
                 lines.append(f"[+]{name} ok")
         if unknown := sorted(set(excluded) - checks.keys()):

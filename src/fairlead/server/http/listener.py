@@ -1,7 +1,7 @@
-"""Listeners: who may connect, how many of those whom nobody knows, and how long they may take.
+"""Listeners: they accept connections, and limit those of unauthenticated clients in number and time.
 
-We accept connections ourselves, because only then can those be counted that have not finished their TLS handshake, and
-because running out of file descriptors must neither stop the server for good nor go unnoticed.
+The server accepts connections itself, so that those in their TLS handshake can be counted, and so that running out of
+file descriptors neither stops it for good nor goes unnoticed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fairlead.server.http.protocol import Connection, Patience
 LOOPBACK_ADDRESS = "127.0.0.1"
 BACKLOG = 2048
 
-#: What `accept` says when the process or the machine can have no more connections.
+#: The errors of `accept` when the process or the machine has no more descriptors or memory.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _STOP_SECONDS = 1.0
-#: How often at most it is said that there are no descriptors left.
-_SAY_SECONDS = 60.0
+#: The shortest time between two log lines about exhausted descriptors.
+_REPORT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +41,14 @@ def _descriptors() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take of us."""
+    """The limits of one listener."""
 
     patience: Patience = field(default_factory=Patience)
     #: Connections, at most; the rest of the process needs descriptors too.
     connections: int = field(default_factory=lambda: max(_descriptors() - 64, _descriptors() // 2))
-    #: Of these, whose clients have not shown a credential yet.
+    #: Of these, unauthenticated ones.
     strangers: int = field(default_factory=lambda: min(128, _descriptors() // 4))
-    #: How long a stranger may stay when others wait for its place.
+    #: How long an unauthenticated connection may stay when others wait to be accepted.
     stranger_seconds: float = 2.0
 
 
@@ -73,7 +73,7 @@ async def serving(
     """Serve on that socket while the block runs; with `pki` over TLS, without it in the clear."""
     listener = Listener(application, sock, pki.context() if pki else None, limits or Limits())
     accepting = asyncio.create_task(listener.accept(), name="listener")
-    watching = asyncio.create_task(listener.watch_the_clock(), name="listener's clock")
+    watching = asyncio.create_task(listener.enforce_deadlines(), name="listener's clock")
     try:
         yield
     finally:
@@ -95,42 +95,42 @@ class Listener:
         self._sock, self._context, self._limits = sock, context, limits
         self._loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
-        #: Since when they are here, the oldest first; and what greets them, while it does.
+        #: Unauthenticated connections, oldest first, with the time of their accept; and the handshakes under way.
         self._strangers: dict[Connection, float] = {}
-        self._greetings: dict[Connection, asyncio.Task[None]] = {}
+        self._handshakes: dict[Connection, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._left = asyncio.Event()
-        self._said = -_SAY_SECONDS
+        self._changed = asyncio.Event()
+        self._reported_at = -_REPORT_SECONDS
 
-    # -- who comes
+    # -- accepting
 
     async def accept(self) -> None:
-        """Let clients in, until cancelled."""
+        """Accept connections, until cancelled."""
         while True:
-            await self._room()
+            await self._wait_until_free()
             try:
                 sock, _ = await self._loop.sock_accept(self._sock)
             except OSError as error:
                 await self._not_accepted(error)
             else:
-                self._welcome(sock)
+                self._admit(sock)
 
     async def _not_accepted(self, error: OSError) -> None:
         if error.errno in _EXHAUSTED:
-            await self._exhausted(error.strerror or str(error))
-        elif error.errno != errno.ECONNABORTED:  # that one has gone before it was let in
+            await self._wait_without_descriptors(error.strerror or str(error))
+        elif error.errno != errno.ECONNABORTED:  # the client closed it before the accept
             log.error("cannot accept a connection: %s", error)
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
-    def _welcome(self, sock: socket.socket) -> None:
+    def _admit(self, sock: socket.socket) -> None:
         connection = Connection(self)
         self._open.add(connection)
         self._strangers[connection] = self._loop.time()
-        greeting = self._loop.create_task(self._greet(connection, sock))
-        self._greetings[connection] = greeting
-        greeting.add_done_callback(lambda _: self._greetings.pop(connection, None))
+        handshake = self._loop.create_task(self._connect(connection, sock))
+        self._handshakes[connection] = handshake
+        handshake.add_done_callback(lambda _: self._handshakes.pop(connection, None))
 
-    async def _greet(self, connection: Connection, sock: socket.socket) -> None:
+    async def _connect(self, connection: Connection, sock: socket.socket) -> None:
         seconds = self.patience.head if self._context else None
         try:
             await self._loop.connect_accepted_socket(
@@ -138,20 +138,20 @@ class Listener:
             )
         except BaseException as error:
             sock.close()
-            self.gone(connection)
+            self.on_closed(connection)
             if not isinstance(error, OSError):
                 raise
 
-    async def _room(self) -> None:
-        """Wait until one more may come in."""
+    async def _wait_until_free(self) -> None:
+        """Wait until the limits allow one more connection."""
         while len(self._strangers) >= self._limits.strangers:
-            await self._one_less()
+            await self._wait_for_room()
         while len(self._open) >= self._limits.connections:
-            await self._exhausted("as many connections as there are descriptors for")
+            await self._wait_without_descriptors("as many connections as there are descriptors for")
 
-    async def _exhausted(self, why: str) -> None:
-        if self._loop.time() >= self._said + _SAY_SECONDS:
-            self._said = self._loop.time()
+    async def _wait_without_descriptors(self, why: str) -> None:
+        if self._loop.time() >= self._reported_at + _REPORT_SECONDS:
+            self._reported_at = self._loop.time()
             log.error(
                 "no more connections can be taken: %s (%d are open; the limit of descriptors, `ulimit -n`, is %d). "
                 "New ones wait until others end.",
@@ -159,68 +159,68 @@ class Listener:
                 len(self._open),
                 _descriptors(),
             )
-        await self._one_less()
+        await self._wait_for_room()
 
-    async def _one_less(self) -> None:
-        """Wait for a connection to end, for a while; if a stranger has had time enough, it goes."""
-        self._left.clear()
-        pause = _LOOK_SECONDS
+    async def _wait_for_room(self) -> None:
+        """Wait for a connection to end, for a while; drops the oldest unauthenticated one if its time is over."""
+        self._changed.clear()
+        pause = _CHECK_SECONDS
         if self._strangers:
             connection, since = next(iter(self._strangers.items()))
             pause = since + self._limits.stranger_seconds - self._loop.time()
             if pause <= 0:
                 self._drop(connection)
-                pause = _LOOK_SECONDS
+                pause = _CHECK_SECONDS
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await self._left.wait()
+                await self._changed.wait()
 
     def _drop(self, connection: Connection) -> None:
         self._strangers.pop(connection, None)
-        if greeting := self._greetings.get(connection):
-            greeting.cancel()
+        if handshake := self._handshakes.get(connection):
+            handshake.cancel()
         else:
             connection.abort()
 
-    # -- what connections tell
+    # -- called by connections
 
-    def known(self, connection: Connection) -> None:
+    def on_authenticated(self, connection: Connection) -> None:
         self._strangers.pop(connection, None)
-        self._left.set()
+        self._changed.set()
 
-    def gone(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._strangers.pop(connection, None)
-        self._left.set()
+        self._changed.set()
 
-    def working(self, task: asyncio.Task[None]) -> None:
+    def on_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
-        task.add_done_callback(self._worked)
+        task.add_done_callback(self._task_done)
 
-    def _worked(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._left.set()
+        self._changed.set()
 
-    # -- the end
+    # -- deadlines and shutdown
 
-    async def watch_the_clock(self) -> None:
-        """End connections whose clients have had their time, until cancelled.
+    async def enforce_deadlines(self) -> None:
+        """End connections past their deadline, until cancelled.
 
-        Looking at all of them once a second costs less than a timer for each request.
+        A look at all of them once a second costs less than a timer for each request.
         """
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             now = self._loop.time()
             for connection in [connection for connection in self._open if connection.deadline < now]:
                 connection.expire()
 
     async def stop(self) -> None:
-        """Take no more; what is being answered may take a moment."""
+        """Stop accepting; requests under way get a moment to finish."""
         self._sock.close()
         for connection in list(self._open):
             connection.shutdown()
-        for greeting in list(self._greetings.values()):
-            greeting.cancel()
+        for handshake in list(self._handshakes.values()):
+            handshake.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self._emptied()
@@ -234,5 +234,5 @@ class Listener:
 
     async def _emptied(self) -> None:
         while self._tasks or self._open:
-            self._left.clear()
-            await self._left.wait()
+            self._changed.clear()
+            await self._changed.wait()

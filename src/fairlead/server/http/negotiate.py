@@ -36,7 +36,7 @@ _TRANSFORMS = (TABLE, PARTIAL, PARTIAL_LIST)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MediaTypeOptions:
     """The form of an answer: how it is written, and as what."""
 
     media_type: str = JSON
@@ -115,25 +115,25 @@ def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
 
 
 @bounded_cache(maxsize=256)
-def form_of(accept: str, *, is_routed: bool = True, has_rows: bool = True) -> Form:
+def form_of(accept: str, *, is_routed: bool = True, has_rows: bool = True) -> MediaTypeOptions:
     """The form that an `Accept` header asks for; raises `NotAcceptable`.
 
     Upstream a router, which words its refusals differently, stands before all but custom resources (`is_routed`).
     What is answered and never stored, such as a review, cannot be shown as rows of a Table (`has_rows`).
     """
     if not accept:
-        return Form()
+        return MediaTypeOptions()
     clauses = _clauses(accept)
     if is_routed and not any(clause.media_type in _ROUTED for clause in clauses):
         raise NotAcceptable(_NOT_SERVED.format(", ".join(_KNOWN)), shows_details=True)
     for clause in clauses:
         served, transform = _SERVED.get(clause.media_type), _transform(clause.parameters)
         if served is not None and transform is not None and (has_rows or transform[0] != TABLE):
-            return Form(served, *transform, is_pretty=clause.parameters.get("pretty") == "1")
+            return MediaTypeOptions(served, *transform, is_pretty=clause.parameters.get("pretty") == "1")
     raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN)))
 
 
-def check_stream(form: Form) -> None:
+def check_stream(form: MediaTypeOptions) -> None:
     """Refuse a watch in a form in which there are no streams."""
     if form.media_type == YAML:
         raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN_STREAMS)))

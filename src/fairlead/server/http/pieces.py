@@ -1,7 +1,7 @@
-"""What is long leaves in pieces, at the pace of who reads it.
+"""Long answers are sent in pieces, as fast as the client reads.
 
-A client that does not read costs what lies in the buffers of its connection: a piece or two. What has not left yet are
-references to bytes that all clients share. One that takes nothing for long is cut off.
+A client that does not read costs the write buffer of its connection: a piece or two. The rest are references to bytes
+that all clients share. A client that reads nothing for too long is disconnected.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 
-#: How much is handed to a connection at once; beyond that only what cannot be divided.
+#: How much is written to a connection at once; more only of what cannot be divided.
 PIECE_BYTES: Final = 256 << 10
-#: A part that says no more than that making the next ones takes time.
+#: A part without bytes: making the next ones takes time.
 PAUSE: Final = b""
-#: How long a connection may take nothing of what waits for it.
+#: How long a client may read nothing while data waits for it.
 STALL_SECONDS = 60.0
 
 
 def pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, a piece at a time; what there is so far, be it nothing, at each `PAUSE`."""
+    """The same bytes, a piece at a time; at each `PAUSE` what has been gathered, which may be nothing."""
     gathered: list[bytes] = []
     size = 0
     for part in parts:
@@ -36,7 +36,7 @@ def pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Pace:
-    """How fast one connection takes what is written to it."""
+    """The flow control of one connection."""
 
     __slots__ = ("_transport", "_writable")
 
@@ -49,7 +49,7 @@ class Pace:
         return self._writable.is_set()
 
     async def ready(self) -> bool:
-        """Give way to others, and return once the connection takes more; False if it never will."""
+        """Yield to other tasks, then wait until the connection is writable; False if it is closing."""
         await asyncio.sleep(0)
         if not self._writable.is_set():
             try:

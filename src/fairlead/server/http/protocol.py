@@ -1,14 +1,14 @@
-"""HTTP/1.1 on one connection: what arrives becomes requests, one at a time, and answers leave in their order.
+"""HTTP/1.1 on one connection: it parses requests, one at a time, and writes their answers in order.
 
-Nobody has shown a credential when the first bytes arrive, so everything that is held for a client is bounded here:
+The client is not authenticated when the first bytes arrive, so every buffer is bounded here:
 
-- what waits to be parsed: nothing is parsed, and then nothing read, while a request waits for the answer before it;
-- a request's head, in bytes, lines and time; the lines that may follow a chunked body, in bytes;
-- what waits of a body until somebody asks for it; what waits of an answer until the client takes it (by `send`).
+- unparsed bytes: nothing is parsed, and then nothing read, while a request waits for the answer before it;
+- the head of a request, in bytes, lines and time; the trailers of a chunked body, in bytes;
+- the body, until the application asks for it; the answer, until the client takes it (by `send`).
 
-The parser is llhttp, as in Node; the application speaks ASGI, with additions in the scope: the transport and whether it
-takes more, so that watches can be written straight (measured: 6-8 µs a delivery instead of 20-25), and `known`, by
-which it tells that the client has shown who it is. An answer leaves in one piece, head and body: one TLS record.
+The parser is llhttp, as in Node; the application speaks ASGI. The scope has three additions: the transport and whether
+it is writable, so that watches can be written straight (measured: 6-8 µs a delivery instead of 20-25), and
+`ON_AUTHENTICATED`, which the application calls once it knows the user. Head and body are one write: one TLS record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import httptools
 
-from fairlead.server.http.exchange import Application, Exchange
+from fairlead.server.http.exchange import ASGIApplication, Exchange
 
 #: Go's default limit of a request's head (http.DefaultMaxHeaderBytes), which is kube-apiserver's.
 MAX_HEAD_BYTES = 1 << 20
@@ -39,7 +39,7 @@ HIGH_WATER_BYTES = 64 << 10
 #: and the function that tells of a known client.
 TRANSPORT = "fairlead.transport"
 WRITABLE = "fairlead.writable"
-KNOWN = "fairlead.known"
+ON_AUTHENTICATED = "fairlead.known"
 
 _BAD = "400 Bad Request"
 _URL_TOO_LONG = "414 URI Too Long"
@@ -62,24 +62,24 @@ class Patience:
     idle: float = 300.0
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """Who has accepted the connection."""
 
     @property
-    def application(self) -> Application:
+    def application(self) -> ASGIApplication:
         """What answers."""
 
     @property
     def patience(self) -> Patience:
         """How long its clients may take."""
 
-    def known(self, connection: Connection) -> None:
+    def on_authenticated(self, connection: Connection) -> None:
         """The client has shown who it is."""
 
-    def gone(self, connection: Connection) -> None:
+    def on_closed(self, connection: Connection) -> None:
         """The connection is closed."""
 
-    def working(self, task: asyncio.Task[None]) -> None:
+    def on_task(self, task: asyncio.Task[None]) -> None:
         """A request is being answered."""
 
 
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
     ```
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ConnectionHost) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._parser = self._new_parser()
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
                 exchange.disconnect()
         self._waiting.clear()
         self._is_writable.set()
-        self._host.gone(self)
+        self._host.on_closed(self)
 
     def data_received(self, data: bytes) -> None:
         if self._unparsed:
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             "client": self._client,
             TRANSPORT: self.transport,
             WRITABLE: self._is_writable,
-            KNOWN: self.known,
+            ON_AUTHENTICATED: self.on_authenticated,
         }
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
         exchange = Exchange(self.transport, self._is_writable, scope, keep_alive, self._taken, self._answered)
@@ -325,17 +325,17 @@ class Connection(asyncio.Protocol):
 
     # -- what is answered
 
-    def known(self) -> None:
+    def on_authenticated(self) -> None:
         """The client has shown who it is."""
         if not self.is_known:
             self.is_known = True
-            self._host.known(self)
+            self._host.on_authenticated(self)
             if self._stage is _Stage.ANSWER:
                 self._enter(_Stage.ANSWER)
 
     def _start(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._host.working(self._loop.create_task(exchange.run(self._host.application)))
+        self._host.on_task(self._loop.create_task(exchange.run(self._host.application)))
 
     def _taken(self) -> None:
         """Somebody has taken what there was of the body."""

@@ -19,7 +19,7 @@ from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.context import RequestContext
-from fairlead.server.http.negotiate import Form, form_of
+from fairlead.server.http.negotiate import MediaTypeOptions, form_of
 from fairlead.server.http.request_info import RequestInfo, request_info
 
 #: kube-apiserver's --request-timeout.
@@ -100,14 +100,14 @@ class Request:
     def content_type(self) -> str:
         return self.full_content_type.partition(";")[0].strip()
 
-    def form(self, *, is_routed: bool = True, has_rows: bool = True) -> Form:
+    def form(self, *, is_routed: bool = True, has_rows: bool = True) -> MediaTypeOptions:
         """How the client wants an answer; raises `NotAcceptable`."""
         form = form_of(self.accept, is_routed=is_routed, has_rows=has_rows)
         return replace(form, is_pretty=True) if self.is_pretty else form
 
-    def plain_form(self) -> Form:
+    def plain_form(self) -> MediaTypeOptions:
         """JSON, whatever `Accept` says."""
-        return Form(is_pretty=self.is_pretty)
+        return MediaTypeOptions(is_pretty=self.is_pretty)
 
     @property
     def is_pretty(self) -> bool:

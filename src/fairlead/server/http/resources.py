@@ -13,7 +13,7 @@ from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
 from fairlead.runtime.apart import apart
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import decode, decode_options
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
 from fairlead.server.http import containers
 from fairlead.server.http.answers import Answer
@@ -38,7 +38,7 @@ _ON_OBJECTS = frozenset({"PUT", "PATCH"})
 _ON_COLLECTIONS = frozenset({"POST"})
 
 
-class Resources:
+class ResourceHandlers:
     """Answers requests for resource paths."""
 
     def __init__(self, registry: Registry) -> None:
@@ -60,7 +60,7 @@ class Resources:
         if verb == "watch" or (verb == "list" and request.is_watch):
             await self.streams.run(self._registry, served, version, request)
             return None
-        handler: Callable[[Request, Served, Version], Awaitable[Answer]] = getattr(self, f"_{verb}")
+        handler: Callable[[Request, Served, ServedVersion], Awaitable[Answer]] = getattr(self, f"_{verb}")
         return await handler(request, served, version)
 
     def _no_such_path(self, info: RequestInfo) -> Answer:
@@ -70,7 +70,7 @@ class Resources:
             raise NotFound("the server could not find the requested resource", shows_details=True)
         return Answer.not_found()
 
-    async def _get(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _get(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info = request.info
         show = Presenter(served, version, request)
         if not info.subresource and request.flag("export"):
@@ -78,15 +78,15 @@ class Resources:
         await wait_for(self._registry.store, parse_revision(request.query.get("resourceVersion", "")))
         row = version.resource
         found = await self._registry.get(row, info.name, info.namespace, info.subresource)
-        return await show.one(found)
+        return await show.single(found)
 
-    async def _list(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _list(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info = request.info
         show, query = Presenter(served, version, request), _list_query(request)
         listing = await self._registry.list(version.resource, info.namespace, query)
         return await show.page(listing)
 
-    async def _create(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _create(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info, row = request.info, version.resource
         has_rows = "list" in row.verbs and info.subresource not in _NEVER_STORED
         show = Presenter(served, version, request, has_rows=has_rows)
@@ -96,9 +96,9 @@ class Resources:
             context, row, obj, info.namespace, name=info.name, subresource=info.subresource, options=options
         )
         request.warnings.extend(made.warnings)
-        return await show.one(made.object, made.code)
+        return await show.single(made.object, made.code)
 
-    async def _update(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _update(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info = request.info
         _check_named(info)
         show, row = Presenter(served, version, request), version.resource
@@ -107,9 +107,9 @@ class Resources:
         metadata_rules.check_identity(metadata(obj), row, info.name, info.namespace)
         stored = await self._registry.update(context, row, obj, subresource=info.subresource, options=options)
         request.warnings.extend(stored.warnings)
-        return await show.one(stored.object, stored.code)
+        return await show.single(stored.object, stored.code)
 
-    async def _patch(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _patch(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info, type_ = request.info, _patch_type(request, served)
         _check_named(info)
         show = Presenter(served, version, request)
@@ -133,17 +133,17 @@ class Resources:
             options=options,
         )
         request.warnings.extend(patched.warnings)
-        return await show.one(patched.object, patched.code)
+        return await show.single(patched.object, patched.code)
 
-    async def _delete(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _delete(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         info = request.info
         options, orphan = await _delete_options(request, version)
         show = Presenter(served, version, request)
         gone = await self._registry.delete(request.context(), version.resource, info.name, info.namespace, options)
         request.warnings.extend(gone.warnings)
-        return await show.one(gone.object, gone.code if orphan is False else HTTPStatus.OK)
+        return await show.single(gone.object, gone.code if orphan is False else HTTPStatus.OK)
 
-    async def _deletecollection(self, request: Request, served: Served, version: Version) -> Answer:
+    async def _deletecollection(self, request: Request, served: Served, version: ServedVersion) -> Answer:
         show, query = Presenter(served, version, request), _list_query(request)
         options, _ = await _delete_options(request, version)
         row, namespace = version.resource, request.info.namespace
@@ -152,7 +152,7 @@ class Resources:
         return await show.page(gone.object)
 
 
-async def _decoded(request: Request, version: Version) -> tuple[Obj, RequestContext]:
+async def _decoded(request: Request, version: ServedVersion) -> tuple[Obj, RequestContext]:
     """The object in the body, and who sends it in what state."""
     body_type = body_type_of(version.resource, request.info.subresource)
     read = partial(decode, request.body, request.full_content_type, body_type)
@@ -160,7 +160,7 @@ async def _decoded(request: Request, version: Version) -> tuple[Obj, RequestCont
     return obj, request.context(strict_errors)
 
 
-def _is_long_to_read(request: Request, version: Version) -> bool:
+def _is_long_to_read(request: Request, version: ServedVersion) -> bool:
     """YAML takes ten times as long as JSON, and by its aliases it says more than it has bytes."""
     factor = 10 if "yaml" in request.full_content_type.lower() else 1
     return takes_long(version.resource, factor * len(request.body))
@@ -213,7 +213,7 @@ def _verb(request: Request, row: Resource) -> str:
     return "watch" if is_watch else verb
 
 
-async def _delete_options(request: Request, version: Version) -> tuple[DeleteOptions, bool | None]:
+async def _delete_options(request: Request, version: ServedVersion) -> tuple[DeleteOptions, bool | None]:
     """The options, and `orphanDependents` as it was given. The query counts only where there is no body."""
     read = partial(decode_options, request.body, request.full_content_type)
     body = await apart(read, is_long=_is_long_to_read(request, version))

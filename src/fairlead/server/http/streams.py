@@ -1,9 +1,9 @@
 """Watch streams: one encoded line for all watchers, written straight to their connections.
 
-Events of one turn of the event loop (one group commit) are gathered and written to each connection at once, but never
-more than it takes: the rest waits as references to what all watchers share. A client that does not read is cut off when
-its backlog grows too large, as kube-apiserver does; it lists again. What a watch begins with has no such limit, for it
-is made as the client takes it.
+Events of one turn of the event loop (one group commit) are gathered and written to each connection at once, as far as
+it is writable: the rest waits as references to bytes that all watchers share. A client whose backlog grows too large is
+disconnected, as by kube-apiserver; it lists again. The initial events have no such limit: they are made as the client
+reads them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import encode
@@ -22,9 +21,9 @@ from fairlead.api.errors import BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
-from fairlead.server.codec.versions import Version
-from fairlead.server.http.exchange import framing
-from fairlead.server.http.negotiate import TABLE, Form, check_stream
+from fairlead.server.codec.versions import ServedVersion
+from fairlead.server.http.exchange import Receive, Send, framing
+from fairlead.server.http.negotiate import TABLE, MediaTypeOptions, check_stream
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
@@ -43,11 +42,8 @@ MIN_TIMEOUT_SECONDS = 1800.0
 BOOKMARK_SECONDS = 60.0
 #: How long before its end a watch has its last bookmark (`nextBookmarkTime` of apiserver's storage/cacher).
 LAST_BOOKMARK_SECONDS = 2.0
-#: What may wait for a client that does not read. All who do not read share the bytes.
+#: The largest backlog of a client that does not read. Clients share the bytes.
 MAX_BACKLOG_BYTES = 8 << 20
-
-Send: TypeAlias = Callable[[Any], Awaitable[None]]
-Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 _HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
 
@@ -55,7 +51,7 @@ _HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cach
 class Stream:
     """One watch on one connection."""
 
-    def __init__(self, served: Served, version: Version, request: Request) -> None:
+    def __init__(self, served: Served, version: ServedVersion, request: Request) -> None:
         self._version = version
         self._show = Presenter(served, version, request)
         check_stream(self._show.form)
@@ -68,17 +64,17 @@ class Stream:
         self._encode = self._encoder(version)
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
-        #: Events that have not left, and of how many bytes they are about; lines that are no events of the cache.
+        #: Unsent events of the cache, and lines of our own; and about how many bytes they are.
         self._pending: deque[tuple[EventType, CacheEvent] | bytes] = deque()
         self._pending_bytes = 0
-        self._backlog_bytes = 0  # what the connection did not take when it was last tried
+        self._backlog_bytes = 0  # what was left unsent by the last attempt
         self._is_due = False
         self._draining: asyncio.Task[None] | None = None
         self._is_open = False
         self.ended = asyncio.Event()
 
-    def tell(self, type_: EventType, change: CacheEvent) -> None:
-        """The cache's sink. What is told leaves at the end of this turn of the loop."""
+    def notify(self, type_: EventType, change: CacheEvent) -> None:
+        """The sink of the cache. Events are sent at the end of this turn of the loop."""
         self._pending.append((type_, change))
         self._pending_bytes += change.size
         if not self._is_due:
@@ -86,11 +82,11 @@ class Stream:
             self._loop.call_soon(self._turn)
 
     def mark(self, revision: int) -> None:
-        """Tell by a bookmark how far the watch has come."""
+        """Send a bookmark."""
         self.write(self.bookmark(revision))
 
     def write(self, line: bytes) -> None:
-        """A line of our own among the events."""
+        """Send a line that is not an event of the cache."""
         self._pending.append(line)
         self._pending_bytes += len(line)
         if self._is_open:
@@ -103,16 +99,14 @@ class Stream:
         return event_line(EventType.BOOKMARK, raw)
 
     async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
-        """Send what the watch begins with, and the lines that end it, as fast as the client takes them; what happens
-        meanwhile waits.
-        """
+        """Send the initial events and the lines after them, as fast as the client reads; later events wait."""
         try:
             lines = (self._encode(*event) if event else PAUSE for event in beginning)
             for piece in pieces(chain(lines, end)):
                 if piece:
                     self._send(piece)
                 if not await self._pace.ready() or self.ended.is_set():
-                    self._pending.clear()  # it would make no sense without the rest
+                    self._pending.clear()  # useless without the initial events
                     return
         except Exception:
             self._fail()
@@ -120,16 +114,16 @@ class Stream:
         self._flush()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """The cache sends no more events."""
         self.ended.set()
 
     async def finish(self) -> None:
-        """Return when all has left that is going to."""
+        """Wait until everything pending is sent, or the connection closes."""
         while self._pending and await self._pace.ready():
             self._flush()
 
     def _turn(self) -> None:
-        """The end of a turn of the loop in which something was told."""
+        """The end of a turn of the loop in which events came."""
         self._is_due = False
         if self._backlog_bytes > MAX_BACKLOG_BYTES:
             self._cut_off()
@@ -183,12 +177,12 @@ class Stream:
         self._pending_bytes = self._backlog_bytes = 0
         self.ended.set()
 
-    def _transformer(self, form: Form) -> Callable[[Obj], Obj] | None:
+    def _transformer(self, form: MediaTypeOptions) -> Callable[[Obj], Obj] | None:
         if form.transform == TABLE:
             return self._as_table
         return self._show.partial if form.transform else None
 
-    def _encoder(self, version: Version) -> Callable[[EventType, CacheEvent], bytes]:
+    def _encoder(self, version: ServedVersion) -> Callable[[EventType, CacheEvent], bytes]:
         transform = self._transform
         if transform:
             return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
@@ -216,7 +210,7 @@ class Streams:
         for stream in self._open:
             stream.ended.set()
 
-    async def run(self, registry: Registry, served: Served, version: Version, request: Request) -> None:
+    async def run(self, registry: Registry, served: Served, version: ServedVersion, request: Request) -> None:
         """Answer a watch request until its time is over, the client goes away or the listener stops."""
         info, query = request.info, request.watch_query()
         if request.is_watch:
@@ -236,14 +230,20 @@ class Streams:
 
 
 async def _disconnect(receive: Receive, out: Stream) -> None:
-    """Notice that the client has gone, even if nothing happens that would be written to it."""
+    """Notice that the client has disconnected, even if there is nothing to write."""
     while (await receive())["type"] != "http.disconnect":
         pass
     out.ended.set()
 
 
 async def _stream(
-    out: Stream, registry: Registry, served: Served, version: Version, namespace: str, query: WatchQuery, send: Send
+    out: Stream,
+    registry: Registry,
+    served: Served,
+    version: ServedVersion,
+    namespace: str,
+    query: WatchQuery,
+    send: Send,
 ) -> None:
     watcher: Watcher | None = None
     beginning: Beginning = iter(())
@@ -251,7 +251,7 @@ async def _stream(
         try:
             if query.send_initial_events:  # only the beginning has to be as new as it is asked for
                 await wait_for(registry.store, parse_revision(query.resource_version))
-            watcher, beginning = attach(served, version, namespace, query, out.tell, out.end)
+            watcher, beginning = attach(served, version, namespace, query, out.notify, out.end)
         except (Expired, ServerTimeout) as error:
             out.write(event_line(EventType.ERROR, encode(error.status())))
         revision = registry.revision

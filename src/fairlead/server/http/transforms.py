@@ -15,7 +15,7 @@ from fairlead.api.verbs import Listing
 from fairlead.runtime.apart import apart
 from fairlead.runtime.clock import now
 from fairlead.server.codec.body_types import family
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import takes_long
 from fairlead.server.http.answers import Answer, list_meta, of_list
 from fairlead.server.http.negotiate import PARTIAL, PARTIAL_LIST, TABLE
@@ -32,7 +32,7 @@ _SCALES = Resource("autoscaling", "v1", "scales", "Scale")
 class Presenter:
     """Shows the objects of one kind in the form that one request asks for."""
 
-    def __init__(self, served: Served, version: Version, request: Request, *, has_rows: bool = True) -> None:
+    def __init__(self, served: Served, version: ServedVersion, request: Request, *, has_rows: bool = True) -> None:
         self._served, self._version = served, version
         self.form = request.form(is_routed=served.crd is None, has_rows=has_rows)
         self._include = request.query.get("includeObject", "")
@@ -42,9 +42,9 @@ class Presenter:
                 "must be 'Metadata', 'Object', 'None', or empty"
             )
 
-    async def one(self, found: Encoded, code: int = 200) -> Answer:
+    async def single(self, found: Encoded, code: int = 200) -> Answer:
         """One object; a Status stays what it is, whatever was asked for."""
-        return await apart(lambda: self._one(found, code), is_long=self._takes_long([found]))
+        return await apart(lambda: self._single(found, code), is_long=self._takes_long([found]))
 
     async def page(self, listing: Listing) -> Answer:
         """One page of a list."""
@@ -53,7 +53,7 @@ class Presenter:
     def _takes_long(self, objects: Sequence[Encoded]) -> bool:
         return not self.form.is_json_object and takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))
 
-    def _one(self, found: Encoded, code: int) -> Answer:
+    def _single(self, found: Encoded, code: int) -> Answer:
         transform = self.form.transform
         if not transform:
             return Answer.of_raw(found.raw, self.form, code)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairlead.api.objects import Obj
 from fairlead.server.codec import schemas, wire
-from fairlead.server.codec.wire import META, Field
+from fairlead.server.codec.wire import META, WireField
 from fairlead.server.crds.schema import ABSENT
 from fairlead.server.openapi.facts import default_of, enum_of
 
@@ -82,7 +82,7 @@ def type_meta(version: str) -> dict[str, Obj]:
     return {key: properties[key] for key in ("apiVersion", "kind")}
 
 
-def _property(raw: Obj, field: Field | None, struct: str, version: str) -> Obj:
+def _property(raw: Obj, field: WireField | None, struct: str, version: str) -> Obj:
     out = _restored(raw, version)
     out.pop("enum", None)  # the package pins apiVersion and kind; OpenAPI does not
     if field is not None:

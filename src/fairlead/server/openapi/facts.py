@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from fairlead.server.codec import wire
-from fairlead.server.codec.wire import Field, Shape
+from fairlead.server.codec.wire import WireField, WireType
 from fairlead.server.crds.schema import ABSENT
 
 _ZERO: dict[str, Any] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(wire.INTEGERS, 0)}
 
 
-def enum_of(shape: Shape, package: str) -> list[str]:
+def enum_of(shape: WireType, package: str) -> list[str]:
     """The values of a string type, or nothing if it takes any. `package` is where the type is used."""
     if shape.form != "string" or "." not in shape.go:
         return []
@@ -30,7 +30,7 @@ def enum_of(shape: Shape, package: str) -> list[str]:
     return next((values for type_, values in enums.items() if type_.endswith(f".{shape.go}")), [])
 
 
-def default_of(struct: str, field: Field) -> Any:
+def default_of(struct: str, field: WireField) -> Any:
     """The default that OpenAPI shows for a field, or ABSENT."""
     declared = _facts()[1].get(f"{struct}.{field.name}", ABSENT)
     if declared is not ABSENT or field.shape.pointer:

@@ -16,8 +16,8 @@ from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta
 from fairlead.server.admission.base import Operation
 from fairlead.server.admission.unenforced import unenforced
+from fairlead.server.apply.field_managers import field_manager_of
 from fairlead.server.apply.ownership import track
-from fairlead.server.apply.writers import writer_of
 from fairlead.server.context import Result
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.storage import metadata_rules
@@ -62,7 +62,7 @@ def _prepare(attempt: WriteAttempt, namespace: str) -> None:
     metadata_rules.check_not_terminating(served, attempt.meta)
     served.strategy.default(attempt.obj)
     if request.tracks_fields and not request.is_apply:
-        track(attempt.obj, None, writer_of(served, request))
+        track(attempt.obj, None, field_manager_of(served, request))
 
 
 def _check_new(attempt: WriteAttempt) -> None:

@@ -119,7 +119,7 @@ class CustomKinds:
     async def _delete_instances(self, crd: Obj) -> None:
         """Delete the objects of a definition that is being deleted, then its finalizer."""
         name = metadata(crd)["name"]
-        if naming.FINALIZER not in (metadata(crd).get("finalizers") or ()):
+        if naming.CRD_FINALIZER not in (metadata(crd).get("finalizers") or ()):
             return
         served = self._registry.catalogue.stored(name)
         if served is not None and served.cache.count:

@@ -36,7 +36,7 @@ from fairlead.api.verbs import (
 )
 from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import Patch, RequestContext, Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
@@ -50,25 +50,25 @@ from fairlead.server.storage.object_store import ObjectStore
 from fairlead.server.storage.selection import select
 from fairlead.server.storage.watching import events
 from fairlead.server.subresources.action import Action, ActionCall
-from fairlead.server.subresources.endpoint import Endpoints, endpoint_of
+from fairlead.server.subresources.endpoint import EndpointTable, endpoint_of
 from fairlead.store.base import Store, StoreChange
 
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
 #: Called for every committed change of one kind: (namespace, name, the new bytes or None).
-Observer = Callable[[str, str, bytes | None], None]
+ChangeObserver = Callable[[str, str, bytes | None], None]
 
 
 class Registry:
     """All kinds, over one store."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, endpoints: Endpoints, actions: Mapping[tuple[str, str], Action]
+        self, store: Store, catalogue: Catalogue, endpoints: EndpointTable, actions: Mapping[tuple[str, str], Action]
     ) -> None:
         self.store = store
         self.catalogue = catalogue
         self.admission: Admission
-        self.observers: dict[str, Observer] = {}
+        self.observers: dict[str, ChangeObserver] = {}
         self._endpoints, self._actions = endpoints, actions
         self._objects = ObjectStore(store)
 
@@ -99,7 +99,7 @@ class Registry:
         """The `Api` of this user. By default the fields that it writes are not tracked."""
         return UserApi(self, RequestContext(user, tracks_fields=tracks_fields))
 
-    def _served(self, resource: Resource, verb: str, subresource: str = "") -> tuple[Served, Version]:
+    def _served(self, resource: Resource, verb: str, subresource: str = "") -> tuple[Served, ServedVersion]:
         """The kind of a row; a refusal if it is not served, or does not have that verb there."""
         served, version = self.catalogue.of(resource)
         row = version.resource

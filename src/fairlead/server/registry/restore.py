@@ -31,7 +31,7 @@ from fairlead.api.volumes import storage_class_of
 from fairlead.kinds.meta import validate_meta
 from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
 from fairlead.server.registry.registry import Registry
@@ -229,7 +229,7 @@ def _pod_spec_of(obj: Obj) -> Obj:
     return spec if isinstance(spec, dict) else {}
 
 
-def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, Version]:
+def _kind_of(obj: Obj, *catalogues: Catalogue) -> tuple[Served, ServedVersion]:
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
     for catalogue in catalogues:
         if found := catalogue.of_kind(group, version, str(obj.get("kind"))):
@@ -252,7 +252,7 @@ def _drop_missing_owners(obj: Obj, present: set[str]) -> None:
         meta["ownerReferences"] = [owner for owner in owners if owner.get("uid") in present]
 
 
-def _identity(kind: Version, obj: Obj) -> tuple[str, str]:
+def _identity(kind: ServedVersion, obj: Obj) -> tuple[str, str]:
     """Normalise the object; its namespace and name. Raises Unrestorable if they make no valid key."""
     try:
         kind.normalise(obj)

@@ -76,10 +76,10 @@ class UpdateRequest:
     def _applied(self, attempt: WriteAttempt, config: Obj) -> Desired:
         """The function that applies a configuration to the present object (or to none), with field owners."""
         request, options = self._request, self._request.options
-        kind, writer = self._endpoint.kind(request.version), self._endpoint.writer(self._served, request)
+        kind, field_manager = self._endpoint.kind(request.version), self._endpoint.field_manager(self._served, request)
 
         def desired(live: Obj) -> Obj:
-            merged = apply(live or None, config, kind, writer, force=options.force)
+            merged = apply(live or None, config, kind, field_manager, force=options.force)
             judge_repeated(request.context.repeated_keys, options.field_validation, attempt.warnings)
             check_merged(merged, request.version.resource, self._name, self._namespace, is_new=not live)
             return merged
@@ -148,7 +148,7 @@ class UpdateRequest:
         if not request.tracks_fields:
             metadata_rules.keep_managed_fields(attempt.meta, metadata(old))
         elif not request.is_apply:
-            track(sent, endpoint.edited(served, old), endpoint.writer(served, request))
+            track(sent, endpoint.edited(served, old), endpoint.field_manager(served, request))
         attempt.obj = endpoint.merged(served, sent, old)
         keep_unchanged_timestamps(attempt.obj, old)
 

@@ -2,7 +2,7 @@
 
 A built-in kind is a row of `api/builtin.py`; a CustomResourceDefinition adds kinds at run time and takes them away.
 Kinds that several groups or versions show (events, horizontal pod autoscalers) share one stored form and one cache; a
-`Version` converts between that form and the one a client asked for.
+`ServedVersion` converts between that form and the one a client asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.kinds.strategy import Strategy
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.keys import key_of
 
@@ -31,17 +31,17 @@ class Served:
     resource: Resource  # in the stored version
     strategy: Strategy
     cache: Cache
-    versions: dict[str, Version] = field(default_factory=dict)  # by apiVersion
+    versions: dict[str, ServedVersion] = field(default_factory=dict)  # by apiVersion
     crd: Obj | None = None
     #: Whether the definition of a custom kind is being deleted: nothing new may be born.
     is_terminating: bool = False
     #: The status of a new object, where the kind's is never absent.
     zero_status: Obj | None = None
-    #: What field ownership knows of the kind; made when it is first asked (`apply/writers.py`).
+    #: What field ownership knows of the kind; made when it is first asked (`apply/field_managers.py`).
     forms: Forms | None = None
 
     @property
-    def stored_version(self) -> Version:
+    def stored_version(self) -> ServedVersion:
         return self.versions[self.resource.api_version]
 
     def key(self, namespace: str, name: str) -> str:
@@ -73,7 +73,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._by_stored: dict[str, Served] = {}
-        self._by_path: dict[tuple[str, str, str], tuple[Served, Version]] = {}
+        self._by_path: dict[tuple[str, str, str], tuple[Served, ServedVersion]] = {}
         self._rows: list[Resource] | None = None
         #: Counts changes, so that documents made from the rows can be cached.
         self.generation = 0
@@ -95,10 +95,10 @@ class Catalogue:
     def stored(self, qualified: str) -> Served | None:
         return self._by_stored.get(qualified)
 
-    def find(self, group: str, version: str, plural: str) -> tuple[Served, Version] | None:
+    def find(self, group: str, version: str, plural: str) -> tuple[Served, ServedVersion] | None:
         return self._by_path.get((group, version, plural))
 
-    def of_kind(self, group: str, version: str, kind: str) -> tuple[Served, Version] | None:
+    def of_kind(self, group: str, version: str, kind: str) -> tuple[Served, ServedVersion] | None:
         """The kind that manifests of that apiVersion and kind are of."""
         for served, served_version in self._by_path.values():
             row = served_version.resource
@@ -106,7 +106,7 @@ class Catalogue:
                 return served, served_version
         return None
 
-    def of(self, resource: Resource) -> tuple[Served, Version]:
+    def of(self, resource: Resource) -> tuple[Served, ServedVersion]:
         """The kind of a row; `NotFound` if it is not served (any more)."""
         found = self._by_path.get((resource.group, resource.version, resource.plural))
         if found is None:

@@ -20,7 +20,7 @@ from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
-POLICIES = ("Foreground", "Background", "Orphan")
+PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 
 
 class Outcome(Enum):
@@ -168,8 +168,8 @@ def check_options(options: DeleteOptions) -> None:
 
 
 def _check_policy(policy: str | None, errors: Errors) -> None:
-    if policy is not None and policy not in POLICIES:
-        errors.not_supported("propagationPolicy", policy, [*POLICIES, "nil"], sort=False)
+    if policy is not None and policy not in PROPAGATION_POLICIES:
+        errors.not_supported("propagationPolicy", policy, [*PROPAGATION_POLICIES, "nil"], sort=False)
 
 
 def orphan_of(body: Obj, query: dict[str, str]) -> bool | None:

@@ -11,7 +11,7 @@ from fairlead.api import field_selectors, selector_text
 from fairlead.api.encoded import text_bytes
 from fairlead.api.errors import BadRequest
 from fairlead.api.field_selectors import Term
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.watchers import Equal, Matches, Selection
@@ -23,7 +23,7 @@ NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 _MADE_UP: Final = re.compile(r"true|false|-?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
-def select(served: Served, version: Version, namespace: str, labels: str, fields: str) -> Selection:
+def select(served: Served, version: ServedVersion, namespace: str, labels: str, fields: str) -> Selection:
     """What both selectors select in a namespace."""
     checks: list[Matches] = []
     equal: dict[str, Equal] = {}
@@ -58,7 +58,7 @@ def _hint(value: str) -> bytes:
     return b"" if _MADE_UP.fullmatch(value) else text_bytes(value)
 
 
-def _reader(served: Served, version: Version, field: str) -> Callable[[Entry], str]:
+def _reader(served: Served, version: ServedVersion, field: str) -> Callable[[Entry], str]:
     """How a field is read; `BadRequest` if the kind cannot be selected by it."""
     if field == NAME:
         return attrgetter("name")

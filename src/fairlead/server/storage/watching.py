@@ -17,7 +17,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
 from fairlead.server.codec.normalise import zero_object
-from fairlead.server.codec.versions import Version
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.listing import TURN_BYTES, check_watch, parse_revision, wait_for
@@ -34,7 +34,7 @@ Beginning: TypeAlias = Iterator[tuple[EventType, CacheEvent] | None]
 
 
 def attach(
-    served: Served, version: Version, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
+    served: Served, version: ServedVersion, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
 ) -> tuple[Watcher, Beginning]:
     """Call `sink` for every event from now on, until `served.cache.unwatch`.
 
@@ -90,7 +90,7 @@ def bookmark(resource: Resource, revision: int, *, ends_initial_events: bool = F
 
 
 async def events(
-    served: Served, version: Version, namespace: str, query: WatchQuery, store: Store
+    served: Served, version: ServedVersion, namespace: str, query: WatchQuery, store: Store
 ) -> AsyncIterator[WatchEvent]:
     """The watch as an iterator; it ends at its timeout, or when the kind is served differently, or no more."""
     check_watch(query)

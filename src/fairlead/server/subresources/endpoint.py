@@ -13,9 +13,9 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta_update
-from fairlead.server.apply.managers import Writer
-from fairlead.server.apply.writers import writer_of
-from fairlead.server.codec.versions import Normalise, Version
+from fairlead.server.apply.field_managers import field_manager_of
+from fairlead.server.apply.managers import FieldManager
+from fairlead.server.codec.versions import Normalise, ServedVersion
 from fairlead.server.context import WriteRequest
 from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
@@ -29,7 +29,7 @@ class Endpoint:
     #: Whether this endpoint shows the object itself (and not a Scale made from it).
     is_whole = True
 
-    def normalise(self, version: Version) -> Normalise:
+    def normalise(self, version: ServedVersion) -> Normalise:
         """What makes a body sent to this endpoint normal."""
         return version.normalise
 
@@ -37,7 +37,7 @@ class Endpoint:
         """What of a body this endpoint looks at; the rest need not be made normal if nobody wants to hear of it."""
         return sent
 
-    def definition(self, version: Version) -> str:
+    def definition(self, version: ServedVersion) -> str:
         """The OpenAPI definition of what this endpoint shows."""
         return version.resource.definition
 
@@ -49,13 +49,13 @@ class Endpoint:
         """What is shown to a write: the owners of its fields too."""
         return obj
 
-    def kind(self, version: Version) -> str:
+    def kind(self, version: ServedVersion) -> str:
         """The kind of what this endpoint shows."""
         return version.resource.kind
 
-    def writer(self, served: Served, request: WriteRequest) -> Writer:
+    def field_manager(self, served: Served, request: WriteRequest) -> FieldManager:
         """Under whose name a write to this endpoint is recorded."""
-        return writer_of(served, request)
+        return field_manager_of(served, request)
 
     def default(self, served: Served, sent: Obj) -> None:
         """Fill in what the client left out."""
@@ -107,10 +107,10 @@ MAIN = Endpoint()
 STATUS = StatusEndpoint()
 
 #: Endpoints of particular kinds, filled in by `server/subresources/table.py`: (qualified, subresource) -> view.
-Endpoints = Mapping[tuple[str, str], Endpoint]
+EndpointTable = Mapping[tuple[str, str], Endpoint]
 
 
-def endpoint_of(endpoints: Endpoints, resource: Resource, subresource: str) -> Endpoint:
+def endpoint_of(endpoints: EndpointTable, resource: Resource, subresource: str) -> Endpoint:
     """The endpoint of that name; `NotFound` if the kind has none."""
     if not subresource:
         return MAIN

@@ -7,15 +7,15 @@ from fairlead.api.errors import NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.kinds.scale import scale_of, scaled, validate_scale
-from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.field_managers import scale_field_manager_of
+from fairlead.server.apply.managers import FieldManager
 from fairlead.server.apply.scale import SCALE_DEFINITION, ReplicaPaths, to_object, to_scale
-from fairlead.server.apply.writers import scale_writer_of
 from fairlead.server.codec.body_types import body_type_of
-from fairlead.server.codec.versions import Normalise, Version
+from fairlead.server.codec.versions import Normalise, ServedVersion
 from fairlead.server.context import WriteRequest
 from fairlead.server.crds.custom import CustomStrategy
 from fairlead.server.crds.paths import keys_of
-from fairlead.server.crds.scale import Scale
+from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.subresources.endpoint import Endpoint
 
@@ -25,17 +25,17 @@ class ScaleEndpoint(Endpoint):
 
     is_whole = False
 
-    def normalise(self, version: Version) -> Normalise:
+    def normalise(self, version: ServedVersion) -> Normalise:
         return body_type_of(version.resource, "scale").normalise
 
-    def definition(self, version: Version) -> str:
+    def definition(self, version: ServedVersion) -> str:
         return SCALE_DEFINITION
 
-    def kind(self, version: Version) -> str:
+    def kind(self, version: ServedVersion) -> str:
         return "Scale"
 
-    def writer(self, served: Served, write: WriteRequest) -> Writer:
-        return scale_writer_of(write)
+    def field_manager(self, served: Served, write: WriteRequest) -> FieldManager:
+        return scale_field_manager_of(write)
 
     def default(self, served: Served, sent: Obj) -> None:
         """A Scale has no defaults."""
@@ -80,7 +80,7 @@ def _replicas(served: Served) -> ReplicaPaths:
     }
 
 
-def _custom_scale(strategy: CustomStrategy, obj: Obj) -> Scale:
+def _custom_scale(strategy: CustomStrategy, obj: Obj) -> ScalePaths:
     scale = strategy.of(obj).scale
     if scale is None:
         raise NotFound("the server could not find the requested resource")

@@ -5,27 +5,27 @@ from __future__ import annotations
 from functools import cache
 
 from fairlead.runtime.clock import timestamp
-from fairlead.server.apply.forms import Form, Forms, form_of_definition, forms_of
-from fairlead.server.apply.managers import Writer
+from fairlead.server.apply.forms import Forms, VersionForm, form_of_definition, forms_of
+from fairlead.server.apply.managers import FieldManager
 from fairlead.server.apply.resets import Reset, reset_of
 from fairlead.server.apply.scale import SCALE_DEFINITION, SCALE_VERSION
 from fairlead.server.context import WriteRequest
 from fairlead.server.storage.catalogue import Served
 
 
-def writer_of(served: Served, request: WriteRequest) -> Writer:
+def field_manager_of(served: Served, request: WriteRequest) -> FieldManager:
     """The writer of an object or of one of its parts. KeyError if its version is not served."""
     form = _forms(served)(request.version.resource.api_version)
     if form is None:
         raise KeyError(request.version.resource.api_version)
     is_custom = served.crd is not None
     reset = _reset(served.resource.qualified, request.subresource, served.strategy.has_status, is_custom)
-    return Writer(request.options.field_manager, form, _forms(served), timestamp(), request.subresource, reset)
+    return FieldManager(request.options.field_manager, form, _forms(served), timestamp(), request.subresource, reset)
 
 
-def scale_writer_of(request: WriteRequest) -> Writer:
+def scale_field_manager_of(request: WriteRequest) -> FieldManager:
     """The writer of a Scale, whatever it scales."""
-    return Writer(request.options.field_manager, _scale_form(), _scale_forms, timestamp(), request.subresource)
+    return FieldManager(request.options.field_manager, _scale_form(), _scale_forms, timestamp(), request.subresource)
 
 
 def _forms(served: Served) -> Forms:
@@ -40,9 +40,9 @@ def _reset(qualified: str, subresource: str, has_status: bool, is_custom: bool) 
 
 
 @cache
-def _scale_form() -> Form:
+def _scale_form() -> VersionForm:
     return form_of_definition(SCALE_VERSION, SCALE_DEFINITION)
 
 
-def _scale_forms(api_version: str) -> Form | None:
+def _scale_forms(api_version: str) -> VersionForm | None:
     return _scale_form() if api_version == SCALE_VERSION else None
