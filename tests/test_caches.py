@@ -49,3 +49,26 @@ def test_what_was_used_last_is_what_is_kept(maxsize: int, steps: list[tuple[bool
             used = [*(other for other in used if other != key), key][-maxsize:]
         assert len(cache) == len(used)
         assert all((key in cache) is (key in used) for key in range(10))
+
+
+def test_what_another_thread_puts_in_meanwhile_breaks_nobody() -> None:
+    cache: LruCache[object, str] = LruCache(1)
+
+    class Key:
+        """Another thread has its turn when the key is looked up for the second time."""
+
+        lookups = 0
+
+        def __hash__(self) -> int:
+            self.lookups += 1
+            if self.lookups == 2:
+                cache.put("another", "later")
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Key)
+
+    cache.put(Key(), "found")
+    assert cache.get(Key()) == "found"
+    assert "another" in cache
+    assert len(cache) == 1

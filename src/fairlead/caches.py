@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, ItemsView, ValuesView
+from contextlib import suppress
 from functools import lru_cache, wraps
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -41,7 +42,10 @@ def bounded_cache(
 
 
 class LruCache(Generic[K, T]):
-    """A dictionary that forgets what was not used for longest. Whoever puts something in bounds its size."""
+    """A dictionary that forgets what was not used for longest. Whoever puts something in bounds its size.
+
+    Several threads may use it: objects that take long are judged beside the event loop.
+    """
 
     def __init__(self, maxsize: int) -> None:
         #: May be changed; what is too much goes when something is put in.
@@ -57,14 +61,16 @@ class LruCache(Generic[K, T]):
     def get(self, key: K) -> T | None:
         found = self._items.get(key)
         if found is not None:
-            self._items.move_to_end(key)
+            with suppress(KeyError):  # another thread may just have put something in its place
+                self._items.move_to_end(key)
         return found
 
     def put(self, key: K, value: T) -> None:
         self._items[key] = value
-        self._items.move_to_end(key)
-        while len(self._items) > self.maxsize:
-            self._items.popitem(last=False)
+        with suppress(KeyError):
+            self._items.move_to_end(key)
+            while len(self._items) > self.maxsize:
+                self._items.popitem(last=False)
 
     def clear(self) -> None:
         self._items.clear()

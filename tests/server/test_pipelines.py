@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES, PODS
+from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES, PODS, SERVICES
 from fairlead.api.errors import ApiError, Invalid
 from fairlead.api.objects import Obj
 from fairlead.api.users import INTERNAL_USER
@@ -61,6 +63,23 @@ class Witness(AdmissionPlugin):
         self.seen.add((attributes.user.name, verb))
 
 
+class Faster(AdmissionPlugin):
+    """Another writer, who is faster than the first attempt of a user's update."""
+
+    name = "Faster"
+    resources = frozenset({"services"})
+    operations = frozenset({Operation.UPDATE})
+
+    def __init__(self) -> None:
+        """It needs nothing of the server but to write, once it is there."""
+        self.write: Callable[[], Awaitable[object]] | None = None
+
+    async def validate(self, attributes: Attributes) -> None:
+        write, self.write = self.write, None
+        if write is not None:
+            await write()
+
+
 async def opened(*admission: AdmissionPlugin) -> Server:
     server = Server(MemoryStore())
     await server.open(["ServiceAccount"], admission)
@@ -79,6 +98,25 @@ def test_what_admission_hands_back_is_made_normal_and_given_defaults() -> None:
         await server.api.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "n")
         patched = await server.api.patch(CONFIG_MAPS, "a", "n", {"data": {"by": "me"}})
         assert patched.obj()["data"] == {"by": "UPDATE"}
+
+    run_virtual(main())
+
+
+def test_an_update_that_is_tried_again_begins_with_what_was_sent() -> None:
+    async def main() -> None:
+        faster = Faster()
+        server = await opened(faster)
+        service: Obj = {"metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}}
+        await server.api.create(SERVICES, service, "n")
+        sent: Obj = {"metadata": dict(service["metadata"]), "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
+        sent["spec"]["nope"] = 1
+        before = deepcopy(sent)
+        faster.write = lambda: server.api.patch(SERVICES, "s", "n", {"metadata": {"labels": {"a": "b"}}})
+        options = WriteOptions(field_validation="Warn")
+        stored = await server.registry.update(INTERNAL, SERVICES, sent, options=options)
+        assert faster.write is None
+        assert stored.warnings == ['unknown field "spec.nope"']
+        assert sent == before
 
     run_virtual(main())
 

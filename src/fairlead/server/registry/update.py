@@ -12,6 +12,7 @@ from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import AlreadyExists, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.patches.bodies import copied
 from fairlead.api.verbs import PatchType
 from fairlead.runtime.apart import apart
 from fairlead.server.admission.base import Admission, Operation
@@ -68,7 +69,7 @@ class UpdateRequest:
         request, endpoint, body = self._request, self._endpoint, self._body
         if request.patch is None:
             assert body is not None
-            return lambda _: body | {"metadata": dict(metadata(body))}  # each attempt fills in its own
+            return lambda _: copied(body)  # each attempt makes its own normal, and fills it in
         if not request.is_apply:
             return desired_of(endpoint.definition(request.version), request.patch.body, request.patch.type)
         return self._applied(attempt, request.patch.body)
