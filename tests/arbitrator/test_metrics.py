@@ -24,7 +24,7 @@ def outcome(used: int, deserved: int) -> ShareOutcome:
     )
 
 
-def told(metrics: ArbitratorMetrics) -> list[str]:
+def exposed(metrics: ArbitratorMetrics) -> list[str]:
     lines = generate_latest(metrics.registry).decode().splitlines()
     return [line for line in lines if not line.startswith("#") and "_created" not in line]
 
@@ -33,7 +33,7 @@ def test_the_last_cycle_is_told_in_cores_and_bytes() -> None:
     metrics = ArbitratorMetrics()
     metrics.cycle(0.003, {"gone": outcome(1000, 1000)})
     metrics.cycle(0.0005, {"a": outcome(used=2500, deserved=1500)})
-    lines = told(metrics)
+    lines = exposed(metrics)
     for line in (
         'fairlead_arbitrator_request{namespace="a",resource="cpu"} 3.0',
         'fairlead_arbitrator_deserved{namespace="a",resource="cpu"} 1.5',
@@ -56,11 +56,11 @@ def test_evictions_and_proposals_are_counted() -> None:
     metrics.evicted("a", "evicted")
     metrics.evicted("a", "evicted")
     metrics.evicted("a", "blocked")
-    lines = told(metrics)
+    lines = exposed(metrics)
     assert 'fairlead_arbitrator_reclaim_proposals_total{namespace="a"} 1.0' in lines
     assert 'fairlead_arbitrator_evictions_total{namespace="a",result="evicted"} 2.0' in lines
     assert 'fairlead_arbitrator_evictions_total{namespace="a",result="blocked"} 1.0' in lines
 
 
 def test_nothing_is_told_of_namespaces_before_the_first_cycle() -> None:
-    assert not any("namespace=" in line for line in told(ArbitratorMetrics()))
+    assert not any("namespace=" in line for line in exposed(ArbitratorMetrics()))

@@ -15,7 +15,7 @@ from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.review import ReviewContext
-from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener
 from tests.arbitrator.listening import Authority, Client, listening, run
 
 Obj = dict[str, Any]
@@ -312,8 +312,8 @@ def test_what_is_no_address(text: str) -> None:
 
 def test_beyond_this_machine_it_needs_tls() -> None:
     with pytest.raises(ValueError, match=r"every address is not loopback.*--tls-cert-file"):
-        check(ListenAddress("", 9443), None)
-    check(ListenAddress("127.0.0.1", 9443), None)
+        check_listener(ListenAddress("", 9443), None)
+    check_listener(ListenAddress("127.0.0.1", 9443), None)
 
 
 def test_the_extender_and_the_metrics_are_for_those_with_a_certificate(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fairlead.store.directory import DataDirInUse
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
 
 
-def told(*arguments: str) -> Result:
+def invoke(*arguments: str) -> Result:
     found = CliRunner().invoke(main, list(arguments))
     assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
     assert "Traceback" not in found.output
@@ -35,7 +35,7 @@ def told(*arguments: str) -> Result:
     ],
 )
 def test_impossible_options_are_wrong_usage(options: list[str], message: str) -> None:
-    found = told("simulate", *options)
+    found = invoke("simulate", *options)
     assert (found.exit_code, message in found.output) == (2, True), found.output
 
 
@@ -49,7 +49,7 @@ def test_impossible_options_are_wrong_usage(options: list[str], message: str) ->
     ],
 )
 def test_up_knows_its_parts_before_it_starts(options: list[str], message: str) -> None:
-    found = told("up", "--memory", *options)
+    found = invoke("up", "--memory", *options)
     assert (found.exit_code, message in found.output) == (2, True), found.output
 
 
@@ -81,7 +81,7 @@ def test_a_file_that_makes_no_sense_is_told_with_its_object(
 ) -> None:
     path = tmp_path / "input.yaml"
     path.write_text(text)
-    found = told("simulate", option, str(path))
+    found = invoke("simulate", option, str(path))
     assert (found.exit_code, message in found.output) == (2, True), found.output
     assert str(path) in found.output
 
@@ -89,7 +89,7 @@ def test_a_file_that_makes_no_sense_is_told_with_its_object(
 def test_a_kubeconfig_is_not_written_over_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text(POD)
-    found = told("up", "--memory", "--port", "0", "--kubeconfig", str(path))
+    found = invoke("up", "--memory", "--port", "0", "--kubeconfig", str(path))
     assert (found.exit_code, "name another one with --kubeconfig" in found.output) == (2, True), found.output
     assert path.read_text() == POD
 
@@ -120,7 +120,7 @@ def test_a_port_that_is_taken_is_told_by_its_option(option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         options = {"--port": "0"} | {option: str(port)}
-        found = told("up", "--memory", *(word for pair in options.items() for word in pair))
+        found = invoke("up", "--memory", *(word for pair in options.items() for word in pair))
     assert found.exit_code == 1
     assert f"port {port} is taken. Choose another with {option}" in found.output
 
@@ -154,6 +154,6 @@ def test_a_server_that_is_not_there_is_named_at_once(command: list[str], tmp_pat
         server = f"http://127.0.0.1:{sock.getsockname()[1]}"
         config = tmp_path / "config"
         config.write_text(render(server, b"", "token"))
-        found = told(*command, "--kubeconfig", str(config))
+        found = invoke(*command, "--kubeconfig", str(config))
     assert (found.exit_code, f"cannot reach {server}: " in found.output) == (1, True), found.output
     assert "Does it run (fairlead up)?" in found.output

@@ -226,7 +226,7 @@ class Accounting:
             for resource, amount in amounts.items():
                 self.capacity[resource] = self.capacity.get(resource, 0) + sign * amount
         if bool(offered) is not bool(known):
-            self._occupy(total(self._held_on.get(name, {})), 1 if offered else -1)
+            self._occupy(total_requests(self._held_on.get(name, {})), 1 if offered else -1)
         if offered:
             self._offered[name] = offered
         else:
@@ -249,7 +249,7 @@ def _vector(amounts: Mapping[str, Quantity]) -> RequestVector:
     return tuple(sorted((name, amount) for name, amount in counted if amount > 0 and name not in _NOT_SHARED))
 
 
-def total(counts: Mapping[RequestVector, int]) -> dict[str, int]:
+def total_requests(counts: Mapping[RequestVector, int]) -> dict[str, int]:
     """What so many pods of each vector request together."""
     amounts: dict[str, int] = {}
     for vector, count in counts.items():

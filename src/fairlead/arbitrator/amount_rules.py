@@ -75,7 +75,7 @@ def full_name(name: str) -> str:
     return f"requests.{name}" if is_short else name
 
 
-def resource_of(name: str) -> str:
+def node_resource(name: str) -> str:
     """The resource of a node that a full quota name counts; empty for what no node has."""
     return "" if counted_on(name) == CLAIMS else name.removeprefix("requests.").removeprefix("limits.")
 
@@ -94,13 +94,13 @@ def _read(name: str, where: str, text: str, errors: Errors) -> Amount | None:
     except QuantityError as error:
         errors.invalid(where, text, f"{error}, or a percentage such as 50%")
         return None
-    if is_percentage and not resource_of(name):
+    if is_percentage and not node_resource(name):
         errors.invalid(where, text, "must be a quantity: nodes have nothing of it to take a percentage of")
     elif is_percentage and not 0 <= number.nanos <= 100 * _NANOS:
         errors.invalid(where, text, "must be between 0% and 100%")
     elif number.nanos < 0:
         errors.invalid(where, text, _NEGATIVE)
-    elif number.nanos > MAX_INT64 * _NANOS // (1000 if resource_of(name) == "cpu" else 1):
+    elif number.nanos > MAX_INT64 * _NANOS // (1000 if node_resource(name) == "cpu" else 1):
         errors.invalid(where, text, "is more than can be counted")
     else:
         return Amount(where, text, number, is_percentage)

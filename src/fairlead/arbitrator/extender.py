@@ -56,7 +56,7 @@ _names_of = msgspec.json.Decoder(list[str]).decode
 _nodes_of = msgspec.json.Decoder(_NodeList).decode
 
 
-def answer(body: bytes, grants: GrantTable) -> bytes:
+def filter_result(body: bytes, grants: GrantTable) -> bytes:
     """The `ExtenderFilterResult`. Raises msgspec.DecodeError for invalid arguments."""
     args = _args_of(body)
     reason = grants.ask_remotely(args.pod)
@@ -68,7 +68,7 @@ def answer(body: bytes, grants: GrantTable) -> bytes:
     return _result(nodes if nodes == b"null" else _NO_NODES, names if names == b"null" else b"[]", refused)
 
 
-def preemption(body: bytes, grants: GrantTable) -> bytes:
+def preemption_result(body: bytes, grants: GrantTable) -> bytes:
     """The `ExtenderPreemptionResult`: all victims, or none. Raises msgspec.DecodeError for invalid arguments."""
     args = _preemption_of(body)
     victims = bytes(args.node_name_to_meta_victims)

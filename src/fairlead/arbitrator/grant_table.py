@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.scheduling import Pod
-from fairlead.arbitrator.accounting import Accounting, total
+from fairlead.arbitrator.accounting import Accounting, total_requests
 from fairlead.arbitrator.amounts import REQUESTS
 from fairlead.runtime import clock
 
@@ -56,7 +56,7 @@ class GrantTable:
         granted = self._granted.get(namespace)
         if granted is None:
             return f"Allocation {namespace}: not looked at yet"
-        held = total(self.accounting.account(namespace).held)
+        held = total_requests(self.accounting.account(namespace).held)
         lacking = [name for name, amount in vector if name in granted and held.get(name, 0) + amount > granted[name]]
         if not lacking:
             return ""

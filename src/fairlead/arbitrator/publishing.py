@@ -14,7 +14,7 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api, PatchType
-from fairlead.arbitrator.accounting import Accounting, total
+from fairlead.arbitrator.accounting import Accounting, total_requests
 from fairlead.arbitrator.amounts import REQUESTS, format_amounts
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
@@ -229,7 +229,7 @@ class Publisher:
 
     def _reclaiming(self, namespace: str, report: AllocationReport) -> Mapping[str, int]:
         """What victims on notice and terminating pods hold."""
-        amounts = total(self._accounting.account(namespace).leaving)
+        amounts = total_requests(self._accounting.account(namespace).leaving)
         for pod in report.notice.victims if report.notice else ():
             for name, amount in self._accounting.vector(pod):
                 amounts[name] = amounts.get(name, 0) + amount

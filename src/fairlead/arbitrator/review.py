@@ -20,7 +20,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj, name_of, namespace_of
 from fairlead.api.quantity import ZERO, Quantity, parse
 from fairlead.api.quota_scopes import ResourceQuota
-from fairlead.arbitrator.amount_rules import Amount, checked, full_name, resource_of
+from fairlead.arbitrator.amount_rules import Amount, checked, full_name, node_resource
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -121,7 +121,7 @@ class _Subject:
 
     def whole(self, name: str, *amounts: Amount) -> Quantity | None:
         """The cluster's capacity of that resource; looked up only if one of the amounts is a percentage."""
-        return self.capacity.get(resource_of(name)) if any(amount.is_percentage for amount in amounts) else None
+        return self.capacity.get(node_resource(name)) if any(amount.is_percentage for amount in amounts) else None
 
 
 def _review_consumer(subject: _Subject) -> None:
@@ -222,13 +222,13 @@ def _check_quotas(subject: _Subject, hard: Mapping[str, Amount]) -> None:
 def _check_sum(subject: _Subject, reserved: Mapping[str, Amount]) -> None:
     """All guarantees together must fit into the cluster (S2-15). Not checked while it has no nodes."""
     fresh = {
-        name: amount for name, amount in reserved.items() if resource_of(name) and subject.is_new(name, "reserved")
+        name: amount for name, amount in reserved.items() if node_resource(name) and subject.is_new(name, "reserved")
     }
     if not fresh or not subject.context.counts_quotas or not subject.capacity:
         return
     reserved_elsewhere = _reserved_by_others(subject)
     for name, amount in fresh.items():
-        whole = subject.capacity.get(resource_of(name), ZERO)
+        whole = subject.capacity.get(node_resource(name), ZERO)
         total = reserved_elsewhere.get(name, ZERO) + (amount.of(whole) or ZERO)
         if total > whole and amount.number:
             why = f"all Consumers together would have {total} reserved, the cluster has {whole}"
@@ -241,7 +241,7 @@ def _reserved_by_others(subject: _Subject) -> dict[str, Quantity]:
         if consumer.metadata.namespace == namespace_of(subject.obj) or not consumer.spec.reserved:
             continue
         for name, amount in checked(consumer.spec.reserved, "", (), Errors()).items():
-            total[name] = total.get(name, ZERO) + (amount.of(subject.capacity.get(resource_of(name))) or ZERO)
+            total[name] = total.get(name, ZERO) + (amount.of(subject.capacity.get(node_resource(name))) or ZERO)
     return total
 
 

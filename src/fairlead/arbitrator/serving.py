@@ -28,7 +28,7 @@ from fairlead.arbitrator.review import ReviewContext
 from fairlead.runtime.tls import server_context
 
 #: Extender arguments hold all nodes of a large cluster. A review, which any client may send, holds two objects.
-_LARGEST_QUESTION: Final = 256 << 20
+_LARGEST_EXTENDER_REQUEST: Final = 256 << 20
 _LARGEST_REVIEW: Final = 8 << 20
 _BUFFER: Final = 1 << 20
 #: Longer than Go's clients keep an idle connection, so that the client closes first and never writes to a closed one.
@@ -118,7 +118,7 @@ class ListenerState:
     arbitrators: frozenset[str] = frozenset()
 
 
-def check(listen: ListenAddress, tls: Tls | None) -> None:
+def check_listener(listen: ListenAddress, tls: Tls | None) -> None:
     """Raises ValueError for a listener without TLS that is not on loopback."""
     if tls is None and not listen.is_loopback:
         raise ValueError(
@@ -130,7 +130,7 @@ def check(listen: ListenAddress, tls: Tls | None) -> None:
 @asynccontextmanager
 async def listening(listen: ListenAddress, tls: Tls | None, state: ListenerState) -> AsyncIterator[int]:
     """Listen while the block runs; yields the port. Raises ValueError, or OSError for an unusable port or file."""
-    check(listen, tls)
+    check_listener(listen, tls)
     answers = _Answers(state, is_private=not listen.is_loopback)
     application = web.Application(client_max_size=_LARGEST_REVIEW)
     application.add_routes(
@@ -174,11 +174,11 @@ class _Answers:
 
     async def filter(self, request: web.Request) -> web.Response:
         grants = self._grants(request)
-        return await _answered(_large(request), lambda body: extender.answer(body, grants))
+        return await _answered(_large(request), lambda body: extender.filter_result(body, grants))
 
     async def preempt(self, request: web.Request) -> web.Response:
         grants = self._grants(request)
-        return await _answered(_large(request), lambda body: extender.preemption(body, grants))
+        return await _answered(_large(request), lambda body: extender.preemption_result(body, grants))
 
     async def validate(self, request: web.Request) -> web.Response:
         context = self._state.context
@@ -211,7 +211,7 @@ def _not_yet() -> web.HTTPServiceUnavailable:
 
 
 def _large(request: web.Request) -> web.Request:
-    return request.clone(client_max_size=_LARGEST_QUESTION)
+    return request.clone(client_max_size=_LARGEST_EXTENDER_REQUEST)
 
 
 async def _answered(request: web.Request, answer: Callable[[bytes], bytes]) -> web.Response:

@@ -17,10 +17,10 @@ from fairlead.arbitrator.leader_endpoint import take_over
 from fairlead.arbitrator.live_context import own_name, review_context
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.metrics import ArbitratorMetrics
-from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check, listening
+from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener, listening
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.standalone import access_of, candidate, serve
+from fairlead.cli.standalone import access_of, new_election, serve
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
@@ -116,7 +116,7 @@ def _listener(listen: str | None, tls: Tls | None, service: str | None, own_addr
             raise WrongUsage("--tls-cert-file and --extender-service say nothing without --listen")
         return None
     address = ListenAddress.parse(listen)
-    check(address, tls)
+    check_listener(address, tls)
     if service is None:
         return ListenerOptions(address, tls)
     namespace, _, name = service.partition("/")
@@ -128,7 +128,7 @@ def _listener(listen: str | None, tls: Tls | None, service: str | None, own_addr
 
 async def _run(access: Access, terms: Terms | None, listener: ListenerOptions | None) -> None:
     async with HttpApi(access, user_agent="fairlead-arbitrator") as api:
-        election = candidate(api, terms) if terms else None
+        election = new_election(api, terms) if terms else None
         may_act = election.is_leading if election else always
         informers, grants, metrics = Informers(api), GrantTable(Accounting()), ArbitratorMetrics()
 

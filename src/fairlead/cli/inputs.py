@@ -19,7 +19,7 @@ from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival
 
 #: The default number of nodes.
-NODES = 3
+DEFAULT_NODES = 3
 #: How many kinds of a dump are listed by name.
 _LISTED = 6
 
@@ -30,7 +30,7 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, 
         nodes = [obj for obj in imported if obj["kind"] == "Node"]
         if nodes and count is not None:
             raise ValueError(f"--nodes asks for {count}, and what is imported has {len(nodes)}: leave out one of them")
-        return nodes or uniform(NODES if count is None else count, shape)
+        return nodes or uniform(DEFAULT_NODES if count is None else count, shape)
     if count is not None:
         raise ValueError(f"--nodes asks for {count}, and {path} says which there are: leave out one of them")
     if path.suffix == ".csv":
@@ -66,7 +66,7 @@ def imported_objects(paths: Iterable[Path]) -> Iterator[Obj]:
             yield manifests.portable(obj)
 
 
-def restored(found: Restored) -> list[str]:
+def import_summary(found: Restored) -> list[str]:
     """The result of an import in lines of text: what was loaded, and what was skipped."""
     if not found.stored and not found.skipped:
         return []

@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
-from fairlead.cli.standalone import access_of, candidate, serve
+from fairlead.cli.standalone import access_of, new_election, serve
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
@@ -105,7 +105,7 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
                     group.create_task(part)
 
         try:
-            await serve(work, candidate(api, terms) if terms else None)
+            await serve(work, new_election(api, terms) if terms else None)
         finally:
             if listener is not None:
                 await listener.cleanup()

@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, imported_objects, node_objects, restored, scheduling
+from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
@@ -113,7 +113,7 @@ def simulate(
 
 
 def _tell_import(found: Restored) -> None:
-    for line in restored(found):
+    for line in import_summary(found):
         click.echo(f"import: {line}", err=True)
 
 

@@ -26,7 +26,7 @@ def access_of(kubeconfig: Path | None, context: str) -> Access:
         raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig") from None
 
 
-def candidate(api: Api, terms: Terms) -> Election:
+def new_election(api: Api, terms: Terms) -> Election:
     """This process as a candidate in the leader election."""
     return Election(api, f"{socket.gethostname()}_{rng.uid()}", terms)
 

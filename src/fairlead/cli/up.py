@@ -18,7 +18,7 @@ from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli import background
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
-from fairlead.cli.inputs import imported_objects, node_objects, restored, scheduling
+from fairlead.cli.inputs import import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
@@ -123,7 +123,7 @@ def up(
             context=local.context,
             nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
             imported=tuple(imported),
-            on_restored=lambda found: imports.extend(restored(found)),
+            on_restored=lambda found: imports.extend(import_summary(found)),
             components=frozenset(_chosen("component", components, COMPONENTS)),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,

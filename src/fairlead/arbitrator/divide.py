@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from fairlead.arbitrator.accounting import Accounting, RequestVector, total
+from fairlead.arbitrator.accounting import Accounting, RequestVector, total_requests
 from fairlead.arbitrator.granting import Granting
 from fairlead.arbitrator.objects import Consumer, ConsumerGroup, PolicySpec, ShareSpec
 from fairlead.arbitrator.outcomes import Amounts, Division, ShareOutcome
@@ -24,7 +24,7 @@ _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 _NOBODY: Final[Mapping[str, Mapping[RequestVector, int]]] = {}
 
 
-def decide(
+def divide(
     consumers: Iterable[Consumer],
     groups: Iterable[ConsumerGroup],
     policy: PolicySpec,
@@ -54,7 +54,7 @@ class _Cycle:
         shares = {name: found[_NAMESPACE + name] for name in names}
         whole = {resource: _whole(resource, shares) for resource in sorted(inputs.capacity)}
         deserved = {name: {resource: whole[resource][name] for resource in whole} for name in names}
-        used = {name: inputs.counted(total(self._accounting.account(name).held)) for name in names}
+        used = {name: inputs.counted(total_requests(self._accounting.account(name).held)) for name in names}
         granted = Granting(inputs, self._accounting, deserved, used, self._stuck).run()
         namespaces = {
             name: self._outcome(name, shares[name], deserved[name], granted[name], used[name]) for name in names
@@ -102,7 +102,7 @@ class _Cycle:
         asked = self._accounting.account(namespace).asked
         return Claim(
             _NAMESPACE + namespace,
-            total(asked),
+            total_requests(asked),
             max(spec.weight, 0),
             self._inputs.reserved[namespace],
             self._inputs.hard[namespace],
@@ -117,9 +117,9 @@ class _Cycle:
 
     def _outcome(self, name: str, share: Share, deserved: Amounts, granted: Amounts, used: Amounts) -> ShareOutcome:
         account = self._accounting.account(name)
-        leaving = total(account.leaving)
+        leaving = total_requests(account.leaving)
         return ShareOutcome(
-            request=self._inputs.counted(total(account.asked)),
+            request=self._inputs.counted(total_requests(account.asked)),
             deserved=deserved,
             used=used,
             staying={resource: amount - leaving.get(resource, 0) for resource, amount in used.items()},
