@@ -33,7 +33,7 @@ class GrantTable:
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call it whenever somebody may be granted more."""
+        """Call the listener whenever grants may have grown."""
         self._listeners.append(listener)
 
     def publish(

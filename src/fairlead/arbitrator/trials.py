@@ -60,10 +60,10 @@ class _Trial:
 
 
 class Trials:
-    """The pods that evictions were made for, and what came of that."""
+    """The pods that evictions were made for, and whether these helped."""
 
     def __init__(self, vector_of: Callable[[Pod], RequestVector], count: Callable[[str, str], None]) -> None:
-        """`count` is told a namespace and `helped` or `futile` whenever a trial ends."""
+        """`count` is called with the namespace and `helped` or `futile` when a trial ends."""
         self._vector_of, self._count = vector_of, count
         self._open: dict[str, _Trial] = {}  # by uid, the oldest first
         self._back_offs: dict[str, ReclaimBackOff] = {}

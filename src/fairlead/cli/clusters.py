@@ -135,9 +135,9 @@ class LocalCluster:
         return True
 
     def delete(self) -> None:
-        """Remove what a cluster that does not run has left: its files, and its context in the kubeconfig it wrote.
+        """Remove the files of a cluster that does not run, and its context in the kubeconfig that it wrote.
 
-        Nobody starts it meanwhile. Raises DataDirInUse if somebody has.
+        Holds the lock meanwhile, so that it cannot start. Raises DataDirInUse if it runs.
         """
         with directory.held(self.data_dir):
             record = self.record()

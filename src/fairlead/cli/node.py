@@ -25,7 +25,7 @@ from fairlead.node.configuration.value_types import STRING_MAP
 from fairlead.node.plan import NodePlan, class_cgroups, node_plan
 from fairlead.node.reservations import PID
 
-#: What a machine has if nobody says.
+#: The machine's resources by default.
 _DEFAULTS: Final = {EPHEMERAL_STORAGE: "100Gi", PID: "4194304"}
 
 

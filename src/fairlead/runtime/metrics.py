@@ -1,4 +1,4 @@
-"""What the watchdog counted, for whoever serves `/metrics`; imported only by them, for the library takes its time."""
+"""The watchdog's counts as Prometheus metrics. Imported only by what serves `/metrics`: the library is slow to load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS: Final = "For how many seconds these turns held the event loop, by the 
 
 
 class HoldsCollector(Collector):
-    """Told when somebody asks."""
+    """Read on scrape."""
 
     def collect(self) -> Iterator[Metric]:
         for name, text, values in (

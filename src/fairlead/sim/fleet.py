@@ -204,7 +204,7 @@ class Fleet:
         lease = {"metadata": {"name": name}, "spec": spec}
         try:
             await self._api.create(LEASES, lease, LEASE_NAMESPACE)
-        except NotFound:  # somebody deleted the namespace; kube-apiserver would bring it back, too
+        except NotFound:  # the namespace was deleted; kube-apiserver would create it again, too
             with suppress(AlreadyExists):
                 await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
             await self._api.create(LEASES, lease, LEASE_NAMESPACE)

@@ -56,7 +56,7 @@ class NodeShape:
         }
 
 
-def node(name: str, amounts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Obj:
+def node_manifest(name: str, amounts: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Obj:
     """A node manifest with that capacity, all of it allocatable."""
     return {
         "apiVersion": "v1",
@@ -69,7 +69,7 @@ def node(name: str, amounts: Mapping[str, str], labels: Mapping[str, str] | None
 
 def uniform(count: int, shape: NodeShape, prefix: str = "node") -> list[Obj]:
     """`node-1` … `node-N`, all of one shape."""
-    return [node(f"{prefix}-{number}", shape.amounts()) for number in range(1, count + 1)]
+    return [node_manifest(f"{prefix}-{number}", shape.amounts()) for number in range(1, count + 1)]
 
 
 def default_labels(name: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from fairlead.api.names import dns1123_subdomain
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import canonical
 from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS
-from fairlead.sim.nodes import node
+from fairlead.sim.nodes import node_manifest
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def _node(row: dict[str, str]) -> Obj:
     }
     if gpus := int(row["gpu"] or 0):
         amounts[GPU] = _amount(str(1000 * gpus))
-    return node(_name(row["sn"]), amounts, {MODEL_LABEL: row["model"]} if row["model"] else {})
+    return node_manifest(_name(row["sn"]), amounts, {MODEL_LABEL: row["model"]} if row["model"] else {})
 
 
 def _pod(row: dict[str, str]) -> Obj:
