@@ -47,7 +47,7 @@ def born(kind: str, **fields: Any) -> tuple[Obj, list[str]]:
     validate_meta(obj, errors, resource=row)
     strategy.validate(obj, errors)
     strategy.finish_create(obj)
-    return obj, told(errors)
+    return obj, messages(errors)
 
 
 def made(kind: str, **fields: Any) -> Obj:
@@ -65,7 +65,7 @@ def updated(old: Obj, change: Callable[[Obj], Any]) -> tuple[Obj, list[str]]:
     errors = Errors()
     validate_meta_update(obj, old, errors, resource=row, again=strategy.meta_checks)
     strategy.validate_update(obj, old, errors)
-    return obj, told(errors)
+    return obj, messages(errors)
 
 
 def status_refusals(old: Obj, status: Obj) -> list[str]:
@@ -74,7 +74,7 @@ def status_refusals(old: Obj, status: Obj) -> list[str]:
     obj = _changed(old, lambda new: new.update(status=copy.deepcopy(status)), row, strategy)
     errors = Errors()
     strategy.validate_status(obj, old, errors)
-    return told(errors)
+    return messages(errors)
 
 
 def warnings(obj: Obj, old: Obj | None = None) -> list[str]:
@@ -90,5 +90,5 @@ def _changed(old: Obj, change: Callable[[Obj], Any], row: Resource, strategy: St
     return obj
 
 
-def told(errors: Errors) -> list[str]:
+def messages(errors: Errors) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in errors]

@@ -34,7 +34,7 @@ def pod(*volumes: str, mounts: tuple[str, ...] = (), image: str = "nginx") -> Ob
 def found(strategy: PodStrategy, obj: Obj) -> list[str]:
     errors = Errors()
     strategy.validate(obj, errors)
-    return [f"{one.field}: {one.message}" for one in errors]
+    return [f"{error.field}: {error.message}" for error in errors]
 
 
 def test_a_spec_that_was_right_is_right_with_another_token_volume() -> None:
@@ -47,7 +47,8 @@ def test_two_token_volumes_are_not_mistaken_for_one() -> None:
     strategy = PodStrategy()
     assert found(strategy, pod("kube-api-access-bcdfg", "kube-api-access-zzzzz")) == []
     assert any(
-        "Duplicate value" in one for one in found(strategy, pod("kube-api-access-bcdfg", "kube-api-access-bcdfg"))
+        "Duplicate value" in message
+        for message in found(strategy, pod("kube-api-access-bcdfg", "kube-api-access-bcdfg"))
     )
 
 
@@ -55,7 +56,7 @@ def test_a_mount_of_another_volume_is_still_refused() -> None:
     strategy = PodStrategy()
     assert found(strategy, pod("kube-api-access-bcdfg", mounts=("kube-api-access-bcdfg",))) == []
     wrong = found(strategy, pod("kube-api-access-bcdfg", mounts=("kube-api-access-zzzzz",)))
-    assert any("Not found" in one for one in wrong)
+    assert any("Not found" in message for message in wrong)
 
 
 def test_a_mount_without_a_name_is_not_taken_for_that_of_the_token() -> None:
@@ -77,4 +78,4 @@ def test_annotations_that_rules_know_are_judged_in_each_pod_and_others_do_not_ma
     known["metadata"]["annotations"] = {"example.com/team": "a"}
     wrong["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "much"}
     assert found(strategy, plain) == found(strategy, known) == []
-    assert any("32bit" in one for one in found(strategy, wrong))
+    assert any("32bit" in message for message in found(strategy, wrong))

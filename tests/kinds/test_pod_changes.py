@@ -332,8 +332,8 @@ def test_container_comes_back_where_its_policy_says_so(
     kind: str, pod_policy: str, fields: Obj, exit_code: int, is_allowed: bool
 ) -> None:
     """KEP-5307: rules of the container first, then its policy, then that of the pod."""
-    others = {} if kind == "container" else {"containers": [container(name="other")]}
-    old = created(restartPolicy=pod_policy, **{**others, f"{kind}s": [container(**fields)]})
+    main_containers = {} if kind == "container" else {"containers": [container(name="other")]}
+    old = created(restartPolicy=pod_policy, **{**main_containers, f"{kind}s": [container(**fields)]})
     old["status"][f"{kind}Statuses"] = [terminated(exit_code)]
     refused = f"status.{kind}Statuses[0].state: Forbidden: may not be transitioned to non-terminated state"
     assert status_refusals(old, **{f"{kind}Statuses": [running()]}) == ([] if is_allowed else [refused])

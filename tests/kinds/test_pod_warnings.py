@@ -107,9 +107,9 @@ def test_preference_that_no_label_can_meet_is_told_of() -> None:
     expression = {"key": "a", "operator": "In", "values": ["-"]}
     terms = [{"weight": 1, "preference": {"matchExpressions": [expression]}}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
-    (told,) = STRATEGY.warnings(created(affinity=affinity), None)
+    (warning,) = STRATEGY.warnings(created(affinity=affinity), None)
     where = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
-    assert told.startswith(
+    assert warning.startswith(
         f"{where}.matchExpressions[0].values[0]: - is invalid, a valid label must be an empty string"
     )
 
@@ -181,9 +181,11 @@ def test_profile_in_an_annotation_should_be_a_field(spec: dict[str, Any], profil
     assert warned_at_birth(annotations={ANNOTATION: profile}, **spec) == [text] * is_told
 
 
-def _conflict(port: Obj, other: Obj) -> str:
+def _conflict(port: Obj, earlier: Obj) -> str:
     """Two definitions of one container port, compared as upstream does."""
-    ip, host_port, other_ip, other_port = (one.get(key) for one in (port, other) for key in ("hostIP", "hostPort"))
+    ip, host_port, other_ip, other_port = (
+        entry.get(key) for entry in (port, earlier) for key in ("hostIP", "hostPort")
+    )
     if (ip, host_port) == (other_ip, other_port):
         return "duplicate"
     if not host_port or not other_port:
@@ -200,15 +202,15 @@ _PORTS = st.fixed_dictionaries(
 def test_ports_in_conflict_are_those_that_a_comparison_of_each_with_each_finds(ports: list[Obj]) -> None:
     taken = TakenPorts()
     for at, port in enumerate(ports):
-        pairs = ((_conflict(port, other), str(before)) for before, other in enumerate(ports[:at]))
+        pairs = ((_conflict(port, earlier), str(before)) for before, earlier in enumerate(ports[:at]))
         assert taken.conflicts(port) == [pair for pair in pairs if pair[0]]
         taken.add(port, str(at))
 
 
 @given(st.lists(st.text("a/.", max_size=5), max_size=8))
 def test_paths_that_overlap_are_those_that_a_comparison_of_each_with_each_finds(paths: list[str]) -> None:
-    def overlap(path: str, other: str) -> bool:
-        return bool(path and other) and (f"{other}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other}/"))
+    def overlap(path: str, earlier: str) -> bool:
+        return bool(path and earlier) and (f"{earlier}/".startswith(f"{path}/") or f"{path}/".startswith(f"{earlier}/"))
 
     pairs = [(at, before) for at in range(len(paths)) for before in range(at) if overlap(paths[at], paths[before])]
     assert overlapping(paths) == pairs

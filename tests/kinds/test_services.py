@@ -16,7 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.kinds.services import service_warnings
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.admission.service_addresses import ServiceAddresses
-from tests.kinds.kind_world import born, row_of, strategy_of, told, updated
+from tests.kinds.kind_world import born, messages, row_of, strategy_of, updated
 
 PORT: Obj = {"port": 80}
 
@@ -32,7 +32,7 @@ def refusals(**spec: Any) -> list[str]:
     obj = service(ServiceAddresses(), **spec)
     errors = Errors()
     strategy_of("Service").validate(obj, errors)
-    return told(errors)
+    return messages(errors)
 
 
 def stored(obj: Obj) -> bytes:

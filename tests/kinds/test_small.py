@@ -187,8 +187,8 @@ FOREIGN: Obj = {"apiGroup": "x.io", "kind": "X", "name": "y"}
     ],
 )
 def test_claim_ignores_what_cannot_be_its_source(given: Obj, kept: Obj) -> None:
-    def sources(one: Obj) -> Obj:
-        return {key: value for key, value in one["spec"].items() if key.startswith("dataSource")}
+    def sources(claim_: Obj) -> Obj:
+        return {key: value for key, value in claim_["spec"].items() if key.startswith("dataSource")}
 
     assert sources(claim(**given)) == kept
     new, refusals = updated(claim(), lambda obj: obj["spec"].update(given))
@@ -341,8 +341,8 @@ def test_what_is_old_about_a_volume_is_remarked_on() -> None:
 
 
 def test_both_names_of_a_claims_source_say_the_same() -> None:
-    other = SNAPSHOT | {"name": "t"}
-    _, refusals = updated(claim(dataSource=SNAPSHOT), lambda obj: obj["spec"].update(dataSourceRef=other))
+    other_source = SNAPSHOT | {"name": "t"}
+    _, refusals = updated(claim(dataSource=SNAPSHOT), lambda obj: obj["spec"].update(dataSourceRef=other_source))
     assert refusals[:2] == ["spec: Invalid value: {}: must match dataSourceRef"] * 2
     assert refusals[2].startswith("spec: Forbidden: spec is immutable after creation")
 

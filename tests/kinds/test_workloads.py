@@ -132,8 +132,8 @@ def test_daemon_set_counts_the_generations_of_its_template() -> None:
     key = "deprecated.daemonset.template.generation"
     old = made("DaemonSet", spec=SPECS["DaemonSet"])
     same, _ = updated(old, lambda obj: obj["spec"].update(minReadySeconds=1))
-    other, _ = updated(old, lambda obj: obj["spec"]["template"]["spec"].update(nodeName="n"))
-    assert [one["metadata"]["annotations"][key] for one in (old, same, other)] == ["1", "1", "2"]
+    changed, _ = updated(old, lambda obj: obj["spec"]["template"]["spec"].update(nodeName="n"))
+    assert [obj["metadata"]["annotations"][key] for obj in (old, same, changed)] == ["1", "1", "2"]
 
 
 def test_daemon_set_is_warned_of_its_template_alone() -> None:

@@ -24,14 +24,14 @@ class World:
         self._form = form_of_definition(api_version, definition)
         self.obj: Obj | None = None
 
-    def apply(self, manager: str, *, force: bool = False, now: str = STAMP, **said: Any) -> Obj:
-        config = {"apiVersion": self._form.api_version, "kind": self._kind, "metadata": {"name": "x"}, **said}
+    def apply(self, manager: str, *, force: bool = False, now: str = STAMP, **fields: Any) -> Obj:
+        config = {"apiVersion": self._form.api_version, "kind": self._kind, "metadata": {"name": "x"}, **fields}
         merged = apply(self.obj, config, self._kind, self._writer(manager, now), force=force)
         return self._keep(merged)
 
-    def update(self, manager: str, subresource: str = "", now: str = STAMP, **said: Any) -> Obj:
+    def update(self, manager: str, subresource: str = "", now: str = STAMP, **fields: Any) -> Obj:
         base: Obj = copied(self.obj) if self.obj else {"metadata": {"name": "x"}}
-        new = self._normal(base | said)
+        new = self._normal(base | fields)
         track(new, self.obj, self._writer(manager, now, subresource))
         return self._keep(new)
 

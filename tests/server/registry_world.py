@@ -44,7 +44,7 @@ class World:
 
     async def names(self, resource: Resource, **query: Any) -> list[str]:
         listing = await self.api.list(resource, _space(resource), ListQuery(**query))
-        return [one.obj()["metadata"]["name"] for one in listing.items]
+        return [item.obj()["metadata"]["name"] for item in listing.items]
 
     async def config(self, name: str, **meta: Any) -> Obj:
         return await self.create(builtin.CONFIG_MAPS, {"metadata": {"name": name} | meta})
@@ -95,7 +95,7 @@ class Watching:
     def _took(self, event: WatchEvent) -> None:
         self.events.append((event.type, event.object.obj()))
 
-    async def told(self) -> list[tuple[str, str]]:
+    async def seen_events(self) -> list[tuple[str, str]]:
         """(type, name) of everything so far."""
         await asyncio.sleep(0.01)
         return [(type_, obj["metadata"]["name"]) for type_, obj in self.events]

@@ -38,8 +38,8 @@ def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> O
 
 def world(*quotas: Obj) -> World:
     made = World()
-    for one in quotas:
-        made.put("resourcequotas", one)
+    for quota in quotas:
+        made.put("resourcequotas", quota)
     return made
 
 
@@ -167,7 +167,7 @@ def test_two_requests_cannot_both_take_the_last_place() -> None:
         return await asyncio.gather(*tries, return_exceptions=True)
 
     outcomes = run(both())
-    assert sorted(type(one).__name__ for one in outcomes) == ["Forbidden", "NoneType"]
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Forbidden", "NoneType"]
     assert used(there) == {"pods": "1"}
 
 
@@ -265,7 +265,7 @@ def test_scoped_quotas_do_not_count_other_kinds() -> None:
 
 
 def service(kind: str = "ClusterIP", ports: int = 1, **spec: Any) -> Obj:
-    listed = [{"port": 80 + one} for one in range(ports)]
+    listed = [{"port": 80 + offset} for offset in range(ports)]
     return {"metadata": {"name": "s", "namespace": "ns"}, "spec": {"type": kind, "ports": listed, **spec}}
 
 
@@ -286,8 +286,10 @@ def test_services_count_by_type(made: Obj, node_ports: str, balancers: str) -> N
 
 def test_a_service_that_changes_its_type_is_charged_the_difference() -> None:
     there = world(quota({"services": "1", "services.nodeports": "0"}, {"services": "1", "services.nodeports": "0"}))
-    said = refusal(there, change(stored(service()), service("NodePort"), SERVICES))
-    assert said.endswith("requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0")
+    message = refusal(there, change(stored(service()), service("NodePort"), SERVICES))
+    assert message.endswith(
+        "requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"
+    )
 
 
 def test_claims_count_in_all_and_by_storage_class() -> None:
@@ -344,5 +346,5 @@ def test_events_and_plain_updates_are_nobodys_business() -> None:
 
 def test_a_negative_amount_is_refused() -> None:
     there = world(quota({"requests.cpu": "1"}))
-    said = refusal(there, creation(pod(containers=[container("c", {"cpu": "-1"})])))
-    assert said == 'pods "p" is forbidden: quota usage is negative for resource(s): cpu,requests.cpu'
+    message = refusal(there, creation(pod(containers=[container("c", {"cpu": "-1"})])))
+    assert message == 'pods "p" is forbidden: quota usage is negative for resource(s): cpu,requests.cpu'

@@ -35,8 +35,8 @@ def test_a_pod_runs_as_default_and_mounts_a_token() -> None:
         "configMap",
         "downwardAPI",
     ]
-    for one in (*spec["containers"], *spec["initContainers"]):
-        assert one["volumeMounts"] == [{"name": volume["name"], "readOnly": True, "mountPath": TOKEN_PATH}]
+    for container_ in (*spec["containers"], *spec["initContainers"]):
+        assert container_["volumeMounts"] == [{"name": volume["name"], "readOnly": True, "mountPath": TOKEN_PATH}]
 
 
 def test_a_container_with_something_else_in_that_place_keeps_it() -> None:
@@ -49,12 +49,14 @@ def test_a_container_with_something_else_in_that_place_keeps_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("account", "wish", "is_mounted"),
+    ("account", "pod_setting", "is_mounted"),
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
-def test_the_pods_wish_counts_more_than_the_accounts(account: bool | None, wish: bool | None, is_mounted: bool) -> None:
+def test_the_pods_wish_counts_more_than_the_accounts(
+    account: bool | None, pod_setting: bool | None, is_mounted: bool
+) -> None:
     world = accounts() if account is None else accounts(automountServiceAccountToken=account)
-    spec: Obj = {} if wish is None else {"automountServiceAccountToken": wish}
+    spec: Obj = {} if pod_setting is None else {"automountServiceAccountToken": pod_setting}
     assert ("volumes" in admit(ServiceAccount(world.dependencies), creation(pod(**spec)))["spec"]) is is_mounted
 
 
@@ -139,13 +141,13 @@ def test_an_account_may_limit_the_secrets_of_its_pods(spec: Obj, why: str) -> No
         automountServiceAccountToken=False,
     )
     admit(ServiceAccount(world.dependencies), creation(pod(volumes=[{"name": "v", "secret": {"secretName": "ok"}}])))
-    said = refusal(world, creation(pod(**spec)))
-    assert said.startswith(f"{why} is not allowed because service account default does not reference that ")
+    message = refusal(world, creation(pod(**spec)))
+    assert message.startswith(f"{why} is not allowed because service account default does not reference that ")
 
 
 def test_ephemeral_containers_are_limited_too() -> None:
     world = accounts(annotations={"kubernetes.io/enforce-mountable-secrets": "true"})
     debug = {"name": "d", "envFrom": [{"secretRef": {"name": "x"}}]}
     new = pod(serviceAccountName="default", ephemeralContainers=[debug])
-    said = refusal(world, change(pod(), new, subresource="ephemeralcontainers"))
-    assert said.startswith('ephemeral container d with envFrom referencing secret.secretName="x" is not allowed')
+    message = refusal(world, change(pod(), new, subresource="ephemeralcontainers"))
+    assert message.startswith('ephemeral container d with envFrom referencing secret.secretName="x" is not allowed')

@@ -112,7 +112,7 @@ def test_a_new_node_is_tainted_not_ready_once() -> None:
 )
 def test_missing_tolerations_of_silent_nodes_are_added(given: list[Obj], added: list[Obj]) -> None:
     found = admit(DefaultTolerationSeconds(World().dependencies), creation(pod(tolerations=given)))
-    assert found["spec"]["tolerations"] == given + [one | {"tolerationSeconds": 300} for one in added]
+    assert found["spec"]["tolerations"] == given + [toleration | {"tolerationSeconds": 300} for toleration in added]
 
 
 # -- Priority
@@ -124,8 +124,8 @@ def priority_class(name: str, value: int, **rest: Any) -> Obj:
 
 def classes(*listed: Obj) -> Priority:
     world = World()
-    for one in listed:
-        world.put("priorityclasses.scheduling.k8s.io", one)
+    for priority_class in listed:
+        world.put("priorityclasses.scheduling.k8s.io", priority_class)
     return Priority(world.dependencies)
 
 
@@ -252,10 +252,10 @@ def test_merging_tolerations_drops_those_that_others_cover() -> None:
 def slowly_merged(tolerations: list[Obj]) -> list[Obj]:
     """Each compared with each."""
     merged: list[Obj] = []
-    for index, one in enumerate(tolerations):
-        later = (other for other in tolerations[index + 1 :] if other != one)
-        if not any(covers(other, one) for other in [*merged, *later]):
-            merged.append(one)
+    for index, toleration in enumerate(tolerations):
+        later = (candidate for candidate in tolerations[index + 1 :] if candidate != toleration)
+        if not any(covers(candidate, toleration) for candidate in [*merged, *later]):
+            merged.append(toleration)
     return merged
 
 

@@ -99,8 +99,8 @@ def entry(manager: str, operation: str, version: str, *paths: tuple[str, ...], s
 
 def test_whoever_owns_the_replicas_owns_those_of_the_scale() -> None:
     owner = entry("alice", "Apply", "apps/v1", ("f:spec", "f:replicas"), ("f:spec", "f:selector"))
-    other = entry("bob", "Apply", "apps/v1", ("f:spec", "f:selector"))
-    assert to_scale([owner, other], PATHS) == [entry("alice", "Apply", "autoscaling/v1", ("f:spec", "f:replicas"))]
+    bystander = entry("bob", "Apply", "apps/v1", ("f:spec", "f:selector"))
+    assert to_scale([owner, bystander], PATHS) == [entry("alice", "Apply", "autoscaling/v1", ("f:spec", "f:replicas"))]
 
 
 def test_replicas_set_through_the_scale_are_taken_from_their_owner() -> None:

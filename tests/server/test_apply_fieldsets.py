@@ -42,35 +42,35 @@ def test_a_set_holds_what_it_was_made_of_and_nothing_more(some: frozenset[FieldP
 
 
 @given(MEMBERS, MEMBERS)
-def test_the_operations_are_those_of_sets_of_paths(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
-    a, b = of_paths(*some), of_paths(*others)
-    assert members(union(a, b)) == some | others
-    assert members(intersection(a, b)) == some & others
-    assert members(difference(a, b)) == some - others
+def test_the_operations_are_those_of_sets_of_paths(some: frozenset[FieldPath], more: frozenset[FieldPath]) -> None:
+    a, b = of_paths(*some), of_paths(*more)
+    assert members(union(a, b)) == some | more
+    assert members(intersection(a, b)) == some & more
+    assert members(difference(a, b)) == some - more
 
 
 @given(MEMBERS, MEMBERS)
-def test_without_also_drops_what_lies_below(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
+def test_without_also_drops_what_lies_below(some: frozenset[FieldPath], more: frozenset[FieldPath]) -> None:
     def lies_below(path: FieldPath) -> bool:
-        return any(path[: len(other)] == other for other in others)
+        return any(path[: len(prefix)] == prefix for prefix in more)
 
-    left = without(of_paths(*some), of_paths(*others))
+    left = without(of_paths(*some), of_paths(*more))
     assert members(left) == {path for path in some if not lies_below(path)}
 
 
 @given(MEMBERS, MEMBERS)
-def test_equal_sets_have_one_form(some: frozenset[FieldPath], others: frozenset[FieldPath]) -> None:
-    a, b = of_paths(*some), of_paths(*others)
-    assert union(a, b) == union(b, a) == of_paths(*some, *others)
+def test_equal_sets_have_one_form(some: frozenset[FieldPath], more: frozenset[FieldPath]) -> None:
+    a, b = of_paths(*some), of_paths(*more)
+    assert union(a, b) == union(b, a) == of_paths(*some, *more)
     assert difference(union(a, b), b) == difference(a, b)
     assert union(difference(a, b), intersection(a, b)) == a
 
 
 @given(MEMBERS, MEMBERS)
 def test_an_operation_that_changes_nothing_makes_no_new_set(
-    some: frozenset[FieldPath], others: frozenset[FieldPath]
+    some: frozenset[FieldPath], more: frozenset[FieldPath]
 ) -> None:
-    a, b = of_paths(*some), of_paths(*others)
+    a, b = of_paths(*some), of_paths(*more)
     untouched = difference(b, a)
     assert difference(untouched, a) is untouched
     both = union(a, b)
@@ -85,7 +85,7 @@ def test_what_is_read_back_is_what_was_stored(some: frozenset[FieldPath]) -> Non
 @given(MEMBERS)
 def test_a_level_is_told_in_order(some: frozenset[FieldPath]) -> None:
     top = [order(path[0]) for path in paths(of_paths(*some)) if len(path) == 1]
-    assert all(one < next_ for one, next_ in pairwise(top))
+    assert all(element < next_ for element, next_ in pairwise(top))
 
 
 def test_numbers_in_keys_are_ordered_as_numbers() -> None:

@@ -125,8 +125,8 @@ def test_owners_that_make_no_sense_are_ignored(config_map: World) -> None:
 
 def test_the_oldest_updates_beyond_ten_are_merged(config_map: World) -> None:
     for number in range(12):
-        said = {f"k{n:02}": "1" for n in range(number + 1)}
-        config_map.update(f"m{number:02}", now=f"2026-01-01T00:00:{number:02}Z", data=said)
+        data = {f"k{n:02}": "1" for n in range(number + 1)}
+        config_map.update(f"m{number:02}", now=f"2026-01-01T00:00:{number:02}Z", data=data)
     owners = config_map.owners()
     assert len(owners) == 10
     assert owners["ancient-changes"] == {"f:data": {".": {}, "f:k00": {}, "f:k01": {}, "f:k02": {}}}
@@ -151,12 +151,12 @@ def test_kubectl_takes_over_what_it_applied_client_side(config_map: World) -> No
         config_map.apply("kubectl", data={"a": "2", "b": "2"})
     assert [cause.field for cause in refused.value.causes] == [".data.b"]
     merged = config_map.apply("kubectl", data={"a": "2"})
-    (told,) = merged["metadata"]["annotations"].values()
-    assert told == '{"apiVersion":"v1","data":{"a":"2"},"kind":"ConfigMap","metadata":{"name":"x"}}\n'
+    (annotation,) = merged["metadata"]["annotations"].values()
+    assert annotation == '{"apiVersion":"v1","data":{"a":"2"},"kind":"ConfigMap","metadata":{"name":"x"}}\n'
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "text"),
+    ("fields", "kind", "text"),
     [
         ({"kind": "Secret"}, BadRequest, "invalid object type: /v1, Kind=Secret"),
         ({"apiVersion": "a/b/c"}, BadRequest, "invalid object type: /, Kind="),
@@ -170,10 +170,10 @@ def test_kubectl_takes_over_what_it_applied_client_side(config_map: World) -> No
     ],
 )
 def test_a_body_that_makes_no_sense_is_refused(
-    config_map: World, said: dict[str, Any], kind: type[ApiError], text: str
+    config_map: World, fields: dict[str, Any], kind: type[ApiError], text: str
 ) -> None:
     with pytest.raises(kind) as refused:
-        config_map.apply("alice", **said)
+        config_map.apply("alice", **fields)
     assert refused.value.message == text
 
 

@@ -95,7 +95,9 @@ def test_a_body_that_is_no_such_object_is_a_bad_request(unchanged: Server, body:
 
 
 @pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
-@pytest.mark.parametrize("headers", [YAML, PROTOBUF, MERGE, JSON_PATCH, STRATEGIC], ids=lambda one: one["content-type"])
+@pytest.mark.parametrize(
+    "headers", [YAML, PROTOBUF, MERGE, JSON_PATCH, STRATEGIC], ids=lambda headers: headers["content-type"]
+)
 def test_bad_bodies_of_other_types_are_refused_too(unchanged: Server, headers: dict[str, str], body: bytes) -> None:
     """Some of them are good YAML; what matters is that they are judged, in the client's terms."""
     is_patch = "patch" in headers["content-type"]
@@ -427,7 +429,7 @@ _NEWER = 'Unsupported value: "Exact": supported values: "NotOlderThan"'
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "problems"),
     [
         (
             "resourceVersion=1&resourceVersionMatch=Foo",
@@ -446,9 +448,9 @@ _NEWER = 'Unsupported value: "Exact": supported values: "NotOlderThan"'
         ("watch=1&continue=x&resourceVersion=0", _NO_MATCH_WITH_TOKEN),
     ],
 )
-def test_contradictory_options_of_a_list_or_watch_are_all_told(unchanged: Server, query: str, said: str) -> None:
+def test_contradictory_options_of_a_list_or_watch_are_all_told(unchanged: Server, query: str, problems: str) -> None:
     message = check_status(unchanged.ask("GET", f"{CONFIG_MAPS}?{query}"), 422, "Invalid")
-    assert message == f'ListOptions.meta.k8s.io "" is invalid: {said}'
+    assert message == f'ListOptions.meta.k8s.io "" is invalid: {problems}'
 
 
 def test_a_list_of_a_version_that_is_none_is_told_so(unchanged: Server) -> None:
@@ -463,7 +465,7 @@ def test_the_options_of_a_write_are_judged_in_the_order_of_kubernetes(unchanged:
     query = f"dryRun=Some&fieldValidation=foo&force=1&fieldManager={'x' * 129}"
     reply = unchanged.ask("PATCH", f"{CONFIG_MAPS}/kept?{query}", {}, MERGE)
     message = check_status(reply, 422, "Invalid")
-    assert [one["field"] for one in reply.obj["details"]["causes"]] == [
+    assert [cause["field"] for cause in reply.obj["details"]["causes"]] == [
         "force",
         "fieldManager",
         "dryRun",
@@ -476,7 +478,7 @@ def test_the_options_of_a_delete_are_judged_in_the_order_of_kubernetes(unchanged
     options = {"dryRun": ["Some"], "propagationPolicy": "Sideways", "orphanDependents": True}
     reply = unchanged.ask("DELETE", f"{CONFIG_MAPS}/kept", options)
     message = check_status(reply, 422, "Invalid")
-    fields = [one["field"] for one in reply.obj["details"]["causes"]]
+    fields = [cause["field"] for cause in reply.obj["details"]["causes"]]
     assert fields == ["propagationPolicy", "propagationPolicy", "dryRun"]
     assert "cannot be both set" in message
     assert 'Unsupported value: "Sideways"' in message
@@ -570,7 +572,7 @@ def test_a_patch_that_cannot_be_applied_is_refused(
         check_status(reply, code, reply.obj.get("reason", ""))
 
 
-@pytest.mark.parametrize("headers", [JSON_PATCH, MERGE, STRATEGIC], ids=lambda one: one["content-type"])
+@pytest.mark.parametrize("headers", [JSON_PATCH, MERGE, STRATEGIC], ids=lambda headers: headers["content-type"])
 def test_a_broken_patch_of_nothing_finds_nothing(unchanged: Server, headers: dict[str, str]) -> None:
     check_status(unchanged.ask("PATCH", f"{CONFIG_MAPS}/nobody", b"{", headers), 404, "NotFound")
     check_status(unchanged.ask("PATCH", f"{CONFIG_MAPS}/kept", b"{", headers), 400, "BadRequest")
@@ -630,7 +632,7 @@ def test_a_key_that_comes_twice_in_a_patch_is_judged_as_asked(
     path = f"{CONFIG_MAPS}/kept?dryRun=All" + ("&fieldManager=m&force=1" if headers is APPLY else "")
     reply = unchanged.ask("PATCH", path, body, headers)
     assert reply.code == 200, reply.body
-    assert reply.warnings == said(warnings)
+    assert reply.warnings == warning_headers(warnings)
     assert unchanged.ask("PATCH", f"{path}&fieldValidation=Ignore", body, headers).warnings == []
     reply = unchanged.ask("PATCH", f"{path}&fieldValidation=Strict", body, headers)
     code, reason = (400, "BadRequest") if headers is APPLY else (422, "Invalid")
@@ -640,14 +642,14 @@ def test_a_key_that_comes_twice_in_a_patch_is_judged_as_asked(
 def test_keys_that_come_twice_in_yaml_are_warned_of_one_by_one(unchanged: Server) -> None:
     body = _TWICE_YAML.replace(b"kept", b"new")
     reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All", body, YAML)
-    assert (reply.code, reply.warnings) == (201, said(_YAML_LINES))
+    assert (reply.code, reply.warnings) == (201, warning_headers(_YAML_LINES))
     reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All&fieldValidation=Strict", body, YAML)
     assert 'strict decoding error: yaml: unmarshal errors:\n  line 6: key "a"' in check_status(reply, 400, "BadRequest")
 
 
-def said(warnings: list[str]) -> list[str]:
+def warning_headers(warnings: list[str]) -> list[str]:
     """The headers that carry these warnings."""
-    return ['299 - "{}"'.format(one.replace('"', r"\"")) for one in warnings]
+    return ['299 - "{}"'.format(warning.replace('"', r"\"")) for warning in warnings]
 
 
 @pytest.mark.parametrize(
@@ -655,7 +657,7 @@ def said(warnings: list[str]) -> list[str]:
     [("Strict", 400, False), ("Warn", 201, True), ("", 201, True), ("Ignore", 201, False)],
 )
 @pytest.mark.parametrize(
-    ("body", "headers", "said"),
+    ("body", "headers", "problem"),
     [
         (b'{"metadata":{"name":"s"},"data":{},"data":{"k":"v"}}', JSON, 'duplicate field "data"'),
         (b'{"metadata":{"name":"s"},"nonsense":1}', JSON, 'unknown field "nonsense"'),
@@ -663,16 +665,16 @@ def said(warnings: list[str]) -> list[str]:
     ],
 )
 def test_what_a_body_holds_too_much_is_judged_as_asked(
-    unchanged: Server, body: bytes, headers: dict[str, str], said: str, validation: str, code: int, warned: bool
+    unchanged: Server, body: bytes, headers: dict[str, str], problem: str, validation: str, code: int, warned: bool
 ) -> None:
     """X-02."""
     option = f"&fieldValidation={validation}" if validation else ""
     reply = unchanged.ask("POST", f"{CONFIG_MAPS}?dryRun=All{option}", body, headers)
     if code == 400:
-        assert f"strict decoding error: {said}" in check_status(reply, 400, "BadRequest")
+        assert f"strict decoding error: {problem}" in check_status(reply, 400, "BadRequest")
     else:
         assert reply.code == code
-    assert any(said.replace('"', '\\"') in one for one in reply.warnings) is warned
+    assert any(problem.replace('"', '\\"') in warning for warning in reply.warnings) is warned
 
 
 def test_broken_utf8_becomes_the_replacement_character_as_in_go(unchanged: Server) -> None:

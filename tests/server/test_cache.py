@@ -63,7 +63,7 @@ def applied(cache: Cache, changes: Changes, first: int = 1) -> None:
 
 
 def selected(cache: Cache, selection: Selection) -> dict[Key, bytes]:
-    return {(one.namespace, one.name): one.raw for one in cache.entries() if selection.includes(one)}
+    return {(entry.namespace, entry.name): entry.raw for entry in cache.entries() if selection.includes(entry)}
 
 
 class Replay:
@@ -76,9 +76,9 @@ class Replay:
     def sink(self, type_: EventType, change: CacheEvent) -> None:
         entry = change.carried(type_)
         key = (entry.namespace, entry.name)
-        told: Obj = msgspec.json.decode(change.line(type_))
-        assert told == {"type": type_, "object": entry.obj()}
-        assert told["object"]["metadata"]["resourceVersion"] == str(change.revision)
+        event: Obj = msgspec.json.decode(change.line(type_))
+        assert event == {"type": type_, "object": entry.obj()}
+        assert event["object"]["metadata"]["resourceVersion"] == str(change.revision)
         assert change.revision > self.revision
         assert (key in self.known) is (type_ is not EventType.ADDED)
         self.revision = change.revision
@@ -103,7 +103,7 @@ def test_watchers_that_replay_their_events_know_exactly_what_there_is(before: Ch
     for selection, replay in zip(SELECTIONS, replays, strict=True):
         watching(cache, selection, replay)
     applied(cache, after, len(before) + 1)
-    assert [one.known for one in replays] == [selected(cache, selection) for selection in SELECTIONS]
+    assert [replay.known for replay in replays] == [selected(cache, selection) for selection in SELECTIONS]
 
 
 def test_a_change_is_not_shown_to_who_watches_something_else() -> None:
@@ -151,12 +151,12 @@ def test_the_state_as_of_a_version_is_what_was_there_then(
     applied(then, changes[:at])
     now = Cache("things")
     applied(now, changes)
-    expected = [one for one in then.entries(namespace) if (one.name if namespace else key_of(one)) >= start]
+    expected = [entry for entry in then.entries(namespace) if (entry.name if namespace else key_of(entry)) >= start]
     for cache, revision in ((then, None), (now, at)):
         found = cache.state(namespace, start, revision)
         assert found is not None
         assert found.size == len(expected)
-        assert [one.raw for one in found.entries] == [one.raw for one in expected]
+        assert [entry.raw for entry in found.entries] == [entry.raw for entry in expected]
 
 
 def key_of(entry: Entry) -> str:
@@ -173,7 +173,7 @@ def test_entries_come_in_the_order_of_their_keys_and_are_counted(changes: Change
             model.pop((namespace, name), None)
         else:
             model[(namespace, name)] = raw(namespace, name, labels, revision)
-    assert [(one.namespace, one.name) for one in cache.entries()] == sorted(model, key="/".join)
+    assert [(entry.namespace, entry.name) for entry in cache.entries()] == sorted(model, key="/".join)
     assert cache.count == len(model)
     assert all((entry := cache.get(*key)) and entry.raw == value for key, value in model.items())
     assert cache.get("a", "never") is None
@@ -225,11 +225,13 @@ def test_the_deletion_of_something_unknown_is_no_event() -> None:
 
 
 def test_a_deletion_carries_the_last_state_at_the_version_of_the_deletion() -> None:
-    cache, told = Cache("things"), list[tuple[EventType, Entry]]()
+    cache, received = Cache("things"), list[tuple[EventType, Entry]]()
     cache.apply(1, "a", "m", raw("a", "m", {"x": "1"}, 1))
-    cache.watch(Watcher(EVERYTHING, lambda type_, change: told.append((type_, change.carried(type_))), lambda: None))
+    cache.watch(
+        Watcher(EVERYTHING, lambda type_, change: received.append((type_, change.carried(type_))), lambda: None)
+    )
     cache.apply(2, "a", "m", None)
-    [(type_, entry)] = told
+    [(type_, entry)] = received
     assert type_ is EventType.DELETED
     assert entry.raw == raw("a", "m", {"x": "1"}, 2)
 
@@ -243,12 +245,12 @@ def test_all_watchers_share_one_encoding_of_an_event() -> None:
 
 
 def test_a_watcher_may_leave_while_it_is_told() -> None:
-    cache, told = Cache("things"), list[str]()
+    cache, received = Cache("things"), list[str]()
     watchers: list[Watcher] = []
 
     def leaves(number: int) -> Callable[[EventType, CacheEvent], None]:
         def sink(type_: EventType, change: CacheEvent) -> None:
-            told.append(str(number))
+            received.append(str(number))
             cache.unwatch(watchers[number])
 
         return sink
@@ -257,14 +259,14 @@ def test_a_watcher_may_leave_while_it_is_told() -> None:
         watchers.append(Watcher(EVERYTHING, leaves(number), lambda: None))
         cache.watch(watchers[number])
     applied(cache, [("a", "m", {}), ("a", "m", {"x": "1"})])
-    assert told == ["0", "1", "2"]
+    assert received == ["0", "1", "2"]
     assert cache.watchers == 0
 
 
 def test_every_watch_ends_when_the_kind_is_served_no_more() -> None:
-    cache, ended, told = Cache("things"), list[int](), list[EventType]()
+    cache, ended, received = Cache("things"), list[int](), list[EventType]()
     for number in range(3):
-        cache.watch(Watcher(EVERYTHING, lambda type_, _: told.append(type_), partial(ended.append, number)))
+        cache.watch(Watcher(EVERYTHING, lambda type_, _: received.append(type_), partial(ended.append, number)))
     cache.end_watches()
     applied(cache, [("a", "m", {})])
-    assert (ended, told, cache.watchers) == ([0, 1, 2], [], 0)
+    assert (ended, received, cache.watchers) == ([0, 1, 2], [], 0)

@@ -86,11 +86,11 @@ def test_a_verdict_is_given_once(server: Server, verdict: str) -> None:
     name = _made(server)
     reply = _say(server, name, _condition(verdict))
     assert reply.code == 200, reply.body
-    (said,) = server.ask("GET", f"{REQUESTS}/{name}").obj["status"]["conditions"]
-    assert said["type"] == verdict and said["lastUpdateTime"] and said["lastTransitionTime"]
+    (condition,) = server.ask("GET", f"{REQUESTS}/{name}").obj["status"]["conditions"]
+    assert condition["type"] == verdict and condition["lastUpdateTime"] and condition["lastTransitionTime"]
 
-    other = {"Approved": "Denied", "Denied": "Approved"}[verdict]
-    both = check_status(_say(server, name, said, _condition(other)), 422, "Invalid")
+    opposite = {"Approved": "Denied", "Denied": "Approved"}[verdict]
+    both = check_status(_say(server, name, condition, _condition(opposite)), 422, "Invalid")
     assert "Approved and Denied conditions are mutually exclusive" in both
     assert f'may not remove a condition of type "{verdict}"' in check_status(_say(server, name), 422, "Invalid")
 

@@ -375,10 +375,10 @@ def test_a_watch_over_http_1_0_has_no_chunks_and_ends_with_its_connection() -> N
     async def test(world: World, host: RecordingHost) -> None:
         await world.create(builtin.CONFIG_MAPS, {"metadata": {"name": "m"}})
         await settle()
-        head, _, told = bytes(host.wire.written).partition(b"\r\n\r\n")
+        head, _, body = bytes(host.wire.written).partition(b"\r\n\r\n")
         assert b"chunked" not in head
-        events = [json.loads(line) for line in told.splitlines()]
-        assert [(one["type"], one["object"]["metadata"]["namespace"]) for one in events] == [("ADDED", NAMESPACE)]
+        events = [json.loads(line) for line in body.splitlines()]
+        assert [(event["type"], event["object"]["metadata"]["namespace"]) for event in events] == [("ADDED", NAMESPACE)]
         assert not host.wire.is_closed
         await asyncio.sleep(11)
         assert host.wire.is_closed

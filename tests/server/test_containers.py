@@ -24,7 +24,7 @@ def server() -> Iterator[Server]:
 
 
 def _pod(name: str, node: str, *containers: str) -> Obj:
-    spec: Obj = {"containers": [{"name": one, "image": "i"} for one in containers]}
+    spec: Obj = {"containers": [{"name": name, "image": "i"} for name in containers]}
     if node:
         spec["nodeName"] = node
     spec["initContainers"] = [{"name": "first", "image": "i"}]

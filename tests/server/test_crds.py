@@ -27,7 +27,7 @@ from tests.server.crd_samples import STAMP, spec_of, version, widget
 def refusals(crd: Obj) -> list[str]:
     errors = Errors()
     STRATEGY.validate(crd, errors)
-    return [f"{one.field}: {one.message}" for one in errors]
+    return [f"{error.field}: {error.message}" for error in errors]
 
 
 def schema_refusals(schema: Obj) -> list[str]:
@@ -44,7 +44,7 @@ def compiled(schema: Obj) -> VersionSchema:
 
 
 def problems(schema: Obj, obj: Obj, old: Obj | None = None) -> list[str]:
-    return [f"{one.field}: {one.message}" for one in compiled(schema).problems(obj, old)]
+    return [f"{error.field}: {error.message}" for error in compiled(schema).problems(obj, old)]
 
 
 # --- the definition -------------------------------------------------------------------------------------------------
@@ -197,14 +197,14 @@ def test_fields_are_selected_where_their_schema_stands() -> None:
     # What all versions say alike is moved to the top before anybody looks, the fields away from their schema.
     fields = [{"jsonPath": ".spec.color"}]
     more = spec_of(color={"type": "string"})
-    one, plain, other = version(selectableFields=fields), version("v2", storage=False), version("v2", storage=False)
-    assert refusals(samples.crd(one, plain)) == [
+    stored, plain, typed = version(selectableFields=fields), version("v2", storage=False), version("v2", storage=False)
+    assert refusals(samples.crd(stored, plain)) == [
         'spec.versions[0].selectableFields: Invalid value: "": may only be set when `version.schema.openAPIV3Schema` '
         "is not included"
     ]
-    other["schema"] = {"openAPIV3Schema": more}
-    assert refusals(samples.crd(one, other)) == []
-    assert refusals(samples.crd(one, other | {"selectableFields": fields})) == [
+    typed["schema"] = {"openAPIV3Schema": more}
+    assert refusals(samples.crd(stored, typed)) == []
+    assert refusals(samples.crd(stored, typed | {"selectableFields": fields})) == [
         'spec.selectableFields: Invalid value: "": may only be set when validations.schema is included'
     ]
 
@@ -228,7 +228,7 @@ def test_a_change_is_refused_before_the_status_is_looked_at() -> None:
     new = samples.established(version("v2"))
     new["spec"]["group"] = "other.com"
     STRATEGY.validate_update(new | {"status": old["status"]}, old, errors)
-    assert [one.field for one in errors] == ["spec.group", "status.storedVersions", "status.storedVersions[0]"]
+    assert [error.field for error in errors] == ["spec.group", "status.storedVersions", "status.storedVersions[0]"]
 
 
 def test_a_status_without_stored_versions_gets_the_one_that_is_stored() -> None:
@@ -265,7 +265,7 @@ def test_an_established_definition_keeps_its_scope_and_kind() -> None:
     assert new["status"]["storedVersions"] == ["v1", "v2"]
     errors = Errors()
     STRATEGY.validate_update(new, old, errors)
-    assert [(one.field, one.message) for one in errors] == [
+    assert [(error.field, error.message) for error in errors] == [
         ("spec.scope", 'Invalid value: "Cluster": field is immutable')
     ]
 
@@ -287,14 +287,14 @@ def settled_again(crd: Obj, status: Obj) -> Obj | None:
 
 def test_the_first_definition_owns_its_names() -> None:
     first = samples.established()
-    assert [(one["type"], one["status"]) for one in first["status"]["conditions"]] == [
+    assert [(condition["type"], condition["status"]) for condition in first["status"]["conditions"]] == [
         ("NamesAccepted", "True"), ("Established", "True"),
     ]  # fmt: skip
     second = samples.crd(plural="others")
     status = naming.settled(second, naming.NamesInUse([first, second]), STAMP)
     assert status is not None
     assert status["acceptedNames"] == {"plural": "others", "kind": ""}
-    assert [(one["status"], one["reason"], one["message"]) for one in status["conditions"]] == [
+    assert [(condition["status"], condition["reason"], condition["message"]) for condition in status["conditions"]] == [
         ("False", "ListKindConflict", '"WidgetList" is already in use'),
         ("False", "NotAccepted", "not all names are accepted"),
     ]
@@ -520,7 +520,7 @@ def test_metadata_of_embedded_objects_is_that_of_objects() -> None:
     obj = widget({"a": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "nope": 1, "labels": {"-": "b"}}}})
     assert compiled(schema).normalise(obj) == ['unknown field "spec.a.metadata.nope"']
     assert obj["spec"]["a"]["metadata"] == {"name": "a", "labels": {"-": "b"}}
-    assert [one.partition(": name part")[0] for one in problems(schema, obj)] == [
+    assert [problem.partition(": name part")[0] for problem in problems(schema, obj)] == [
         'spec.a.metadata.labels: Invalid value: "-"'
     ]
     obj["spec"]["a"]["metadata"] = {"labels": 5}
@@ -533,7 +533,7 @@ def test_replicas_are_read_through_objects_only() -> None:
     kind = kind_of(version(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                            subresources={"scale": paths}))  # fmt: skip
     found = kind.strategy.stored.problems(widget({"a": True}), None)
-    assert [one.message for one in found] == [
+    assert [error.message for error in found] == [
         "Invalid value: 0: .spec.a.replicas accessor error: true is of the type bool, expected map[string]interface{}"
     ]
 
@@ -607,8 +607,8 @@ def test_a_long_text_is_not_matched_with_a_large_pattern(pattern: str) -> None:
     """RE2 takes time in proportion to both, multiplied: 20 s for a text of 1.4 MB."""
     schema = spec_of(a={"type": "string", "pattern": pattern})
     assert not problems(schema, widget({"a": "ab" * 500 + "a" + "b" * 900 + "c" * pattern.endswith("c")}))
-    (told,) = problems(schema, widget({"a": "ab" * 700_000}))
-    assert "validation takes more than 1000000 steps" in told
+    (problem,) = problems(schema, widget({"a": "ab" * 700_000}))
+    assert "validation takes more than 1000000 steps" in problem
 
 
 def test_a_long_text_is_matched_with_an_ordinary_pattern() -> None:
@@ -621,13 +621,13 @@ def test_a_long_text_is_matched_with_an_ordinary_pattern() -> None:
 
 def test_patterns_that_take_very_long_to_compile_are_refused_together() -> None:
     fields = {f"f{number}": {"type": "string", "pattern": rf"\pL{{300}}{number}"} for number in range(5000)}
-    told = refusals(samples.crd(samples.version(schema=spec_of(**fields))))
-    assert 'spec.validation.openAPIV3Schema: Invalid value: "": patterns are too large together' in told
+    messages = refusals(samples.crd(samples.version(schema=spec_of(**fields))))
+    assert 'spec.validation.openAPIV3Schema: Invalid value: "": patterns are too large together' in messages
 
 
 def test_a_stored_pattern_that_is_none_any_more_matches_nothing() -> None:
-    (told,) = problems(spec_of(a={"type": "string", "pattern": "(?=a)"}), widget({"a": "a"}))
-    assert told.endswith("should match '(?=a), but pattern is invalid: error parsing regexp: invalid or unsupported "
+    (problem,) = problems(spec_of(a={"type": "string", "pattern": "(?=a)"}), widget({"a": "a"}))
+    assert problem.endswith("should match '(?=a), but pattern is invalid: error parsing regexp: invalid or unsupported "
                          "Perl syntax: `(?=`'")  # fmt: skip
 
 
@@ -664,7 +664,7 @@ def test_the_status_endpoint_writes_no_metadata() -> None:
     assert new["metadata"] == {"name": "w"}
     errors = Errors()
     strategy.validate_status(new, old, errors)
-    assert [(one.field, one.message) for one in errors] == [
+    assert [(error.field, error.message) for error in errors] == [
         ("status.replicas", 'Invalid value: "string": replicas in body must be of type integer: "string"')
     ]
 
@@ -694,14 +694,14 @@ def test_scale_reads_and_writes_by_path() -> None:
 def test_a_table_shows_name_and_age_unless_told_otherwise() -> None:
     obj = widget() | {"metadata": {"name": "w", "creationTimestamp": STAMP}}
     plain = Columns({})
-    assert [one["name"] for one in plain.definitions] == ["Name", "Age"]
+    assert [column["name"] for column in plain.definitions] == ["Name", "Age"]
     assert plain.cells(obj, lambda stamp: f"since {stamp}") == ["w", f"since {STAMP}"]
 
 
 def test_columns_end_before_the_first_that_nobody_can_read() -> None:
     columns = [{"name": name, "type": "string", "jsonPath": path} for name, path in (("A", ".a"), ("B", ".b["))]
     found = Columns({"additionalPrinterColumns": [*columns, columns[0]]})
-    assert [one["name"] for one in found.definitions] == ["Name", "A"]
+    assert [column["name"] for column in found.definitions] == ["Name", "A"]
 
 
 def test_columns_take_values_of_their_type_only() -> None:

@@ -55,10 +55,10 @@ async def test_a_custom_kind_is_selected_by_the_fields_that_its_version_names(wo
     fields = {"selectableFields": [{"jsonPath": ".spec.color"}]}
     properties = {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}
     schema = {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
-    one = WIDGETS["spec"]["versions"][0] | schema | fields
+    v1 = WIDGETS["spec"]["versions"][0] | schema | fields
     more = {"type": "object", "properties": properties | {"data": {"type": "string"}}}
-    other = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": more}}
-    spec = WIDGETS["spec"] | {"versions": [one, other]}
+    v2 = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": more}}
+    spec = WIDGETS["spec"] | {"versions": [v1, v2]}
     await world.create(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS | {"spec": spec})
     await asyncio.sleep(1)
     first, second = (world.registry.catalogue.find("example.com", name, "widgets") for name in ("v1", "v2"))
@@ -97,14 +97,14 @@ async def test_a_custom_kind_comes_and_goes_with_its_definition(world: World) ->
     widgets = await served_widgets(world)
     await world.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}})
     watching = Watching(world.api, widgets)
-    await watching.told()
+    await watching.seen_events()
     await world.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
     await asyncio.sleep(5)
     assert await world.get(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com") is None
     assert await world.registry.store.scan("/widgets.example.com/") == []
     with pytest.raises(NotFound):
         await world.api.list(widgets, NAMESPACE)
-    assert await watching.told() == [("ADDED", "w"), ("DELETED", "w")]
+    assert await watching.seen_events() == [("ADDED", "w"), ("DELETED", "w")]
     assert watching.task.done()  # whoever watched must learn that there is nothing more to come
 
     again = await served_widgets(world)
@@ -208,7 +208,7 @@ async def test_a_stored_object_has_the_defaults_that_its_definition_got_later(wo
     (listed,) = (await world.api.list(widgets, NAMESPACE)).items
     assert listed.obj() == got
     watching = Watching(world.api, widgets)
-    await watching.told()
+    await watching.seen_events()
     assert watching.events == [("ADDED", got)]
     patched = (await world.api.patch(widgets, "w", NAMESPACE, _PATCHED)).obj()
     assert patched["spec"] == expected | {"b": "b"}

@@ -234,7 +234,7 @@ def test_options_come_from_the_body_or_the_query(body: Obj, query: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("body", "query", "error", "said"),
+    ("body", "query", "error", "message"),
     [
         ({}, {"gracePeriodSeconds": "soon"}, BadRequest, 'strconv.ParseInt: parsing "soon": invalid syntax'),
         ({}, {"gracePeriodSeconds": "9" * 30}, BadRequest, "value out of range"),
@@ -244,7 +244,7 @@ def test_options_come_from_the_body_or_the_query(body: Obj, query: dict[str, str
     ],
 )
 def test_options_that_make_no_sense_are_refused(
-    body: Obj, query: dict[str, str], error: type[Exception], said: str
+    body: Obj, query: dict[str, str], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said.replace("[", r"\[").replace("]", r"\]")):
+    with pytest.raises(error, match=message.replace("[", r"\[").replace("]", r"\]")):
         options_of(body, query)

@@ -28,7 +28,7 @@ def test_groups_stand_in_the_order_of_the_aggregator() -> None:
 def test_the_preferred_version_is_the_newest_stable_one() -> None:
     found = discovery.group(RESOURCES, "autoscaling")
     assert found is not None
-    assert [one["version"] for one in found["versions"]] == ["v2", "v1"]
+    assert [version["version"] for version in found["versions"]] == ["v2", "v1"]
     assert found["preferredVersion"] == {"groupVersion": "autoscaling/v2", "version": "v2"}
 
 

@@ -138,7 +138,7 @@ def test_two_evictions_at_once_cannot_both_take_the_last_allowance() -> None:
         return await asyncio.gather(*tries, return_exceptions=True)
 
     outcomes = run(both())
-    assert sum(isinstance(one, TooManyRequests) for one in outcomes) == 1
+    assert sum(isinstance(outcome, TooManyRequests) for outcome in outcomes) == 1
     assert len(cluster.deleted) == 1
 
 

@@ -31,19 +31,19 @@ def server(running: Server) -> Iterator[Server]:
         yield running
 
 
-def definition(plural: str, schema: dict[str, Any], **said: Any) -> dict[str, Any]:
+def definition(plural: str, schema: dict[str, Any], **version_fields: Any) -> dict[str, Any]:
     """A kind whose objects have one field, `a`, of that schema."""
     whole = {"type": "object", "properties": {"a": schema}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}} | said
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}} | version_fields
     names = {"plural": plural, "kind": plural.title()}
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
     return {"metadata": {"name": f"{plural}.example.com"}, "spec": spec}
 
 
-def defined(server: Server, schema: dict[str, Any], **said: Any) -> str:
+def defined(server: Server, schema: dict[str, Any], **version_fields: Any) -> str:
     """The path of the objects of a new kind, once it is served."""
     plural = f"kinds{next(_numbers)}"
-    assert server.ask("POST", DEFINITIONS, definition(plural, schema, **said)).code == 201
+    assert server.ask("POST", DEFINITIONS, definition(plural, schema, **version_fields)).code == 201
     path = f"/apis/example.com/v1/namespaces/default/{plural}"
     server.soon(lambda: server.ask("GET", path).code == 200)
     return path
@@ -73,7 +73,7 @@ def test_a_column_that_cannot_be_read_is_left_out_at_once(server: Server, path: 
     assert create(server, kinds, []).code == 201
     accept = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
     columns = server.ask("GET", kinds, headers=accept).obj["columnDefinitions"]
-    assert [one["name"] for one in columns] == ["Name"]
+    assert [column["name"] for column in columns] == ["Name"]
 
 
 def test_the_values_of_a_long_enum_are_found_by_a_set(server: Server) -> None:
@@ -90,18 +90,18 @@ def test_an_enum_tells_true_from_one_however_deep(server: Server) -> None:
     kinds = defined(server, anything)
     for number, taken in enumerate([1, 1.0, [1], {"b": 1}, "1"]):
         assert create(server, kinds, taken, f"t{number}").code == 201, taken
-    for other in (True, [True], {"b": True}, [[1]], [], {}):
-        assert create(server, kinds, other, "o").code == 422, other
+    for value in (True, [True], {"b": True}, [[1]], [], {}):
+        assert create(server, kinds, value, "o").code == 422, value
 
 
 def test_versions_are_compared_with_the_first_alone(server: Server) -> None:
     fields = {f"f{number}": {"type": "string"} for number in range(40)}
     wide = definition("versions", {"type": "object", "properties": fields})
     [first] = wide["spec"]["versions"]
-    for other in ("same", "other"):
+    for variant in ("same", "other"):
         versions = [first | {"name": f"v{number}", "storage": number == 1} for number in range(1, 2000)]
         versions[-1] |= {"deprecated": True}
-        if other == "other":
+        if variant == "other":
             versions[-1] |= {"schema": {"openAPIV3Schema": {"type": "object"}}}
         wide["spec"]["versions"] = versions
         assert server.ask("POST", f"{DEFINITIONS}?dryRun=All", wide).code == 201
@@ -201,5 +201,5 @@ def test_a_stored_object_stays_in_sight_whatever_defaults_its_kind_gets(server: 
     merge = {"content-type": "application/merge-patch+json"}
     assert server.ask("PATCH", f"{DEFINITIONS}/{plural}.example.com", spec, merge).code == 200
     server.soon(lambda: "b" in server.ask("GET", f"{kinds}/x").obj["a"])
-    assert [one["metadata"]["name"] for one in server.ask("GET", kinds).obj["items"]] == ["x"]
+    assert [item["metadata"]["name"] for item in server.ask("GET", kinds).obj["items"]] == ["x"]
     assert server.ask("DELETE", f"{kinds}/x").code == 200

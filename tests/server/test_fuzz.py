@@ -198,16 +198,16 @@ def check_life(server: Server, path: str, obj: Any, again: Any) -> None:
 
         made = ask("POST", path, obj)
         if made.code == 201 and "name" in (meta := made.obj["metadata"]):
-            one = f"{path}/{quote(meta['name'])}"
-            assert ask("GET", one).obj == made.obj
+            item_path = f"{path}/{quote(meta['name'])}"
+            assert ask("GET", item_path).obj == made.obj
             for method, headers in (("PUT", JSON), ("PATCH", MERGE), ("PATCH", STRATEGIC)):
-                ask(method, one, again, headers)
-                ask(method, f"{one}/status", again, headers)
-            ask("PATCH", f"{one}?fieldManager=a", obj, APPLY)
-            ask("PATCH", f"{one}?fieldManager=b&force=true", again, APPLY)
+                ask(method, item_path, again, headers)
+                ask(method, f"{item_path}/status", again, headers)
+            ask("PATCH", f"{item_path}?fieldManager=a", obj, APPLY)
+            ask("PATCH", f"{item_path}?fieldManager=b&force=true", again, APPLY)
             ask("GET", path, headers={"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"})
-            ask("DELETE", f"{one}?gracePeriodSeconds=0")
-            ask("PATCH", one, {"metadata": {"finalizers": None}}, MERGE)
+            ask("DELETE", f"{item_path}?gracePeriodSeconds=0")
+            ask("PATCH", item_path, {"metadata": {"finalizers": None}}, MERGE)
         connection.close()
 
 

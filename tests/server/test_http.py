@@ -363,8 +363,8 @@ def test_who_is_not_ready_says_what_is_missing(server: Server) -> None:
         )
         assert server.ask("GET", "/readyz?exclude=informer-sync").body == b"ok"
         assert server.ask("GET", "/livez").body == b"ok"
-        one = server.ask("GET", "/readyz/informer-sync")
-        assert (one.code, one.body[:23]) == (500, b"internal server error: ")
+        reply = server.ask("GET", "/readyz/informer-sync")
+        assert (reply.code, reply.body[:23]) == (500, b"internal server error: ")
     finally:
         server.progress.is_ready = True
 
@@ -415,9 +415,9 @@ def test_events_arrive_as_they_happen_one_a_line(server: Server) -> None:
     server.ask("DELETE", f"{CONFIG_MAPS}/{name}")
     third = json.loads(stream.readline())
     connection.close()
-    assert [one["type"] for one in (first, second, third)] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [event["type"] for event in (first, second, third)] == ["ADDED", "MODIFIED", "DELETED"]
     assert second["object"] == third["object"] | {"metadata": second["object"]["metadata"]}
-    versions = [int(one["object"]["metadata"]["resourceVersion"]) for one in (first, second, third)]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in (first, second, third)]
     assert versions == sorted(set(versions))
 
 
@@ -431,7 +431,7 @@ def test_a_bookmark_ends_what_a_watch_begins_with(server: Server, query: str) ->
     server.ask("POST", CONFIG_MAPS, {"metadata": {"name": fresh()}})
     watch = f"{CONFIG_MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=1{query}"
     *before, last = events(server.ask("GET", watch))
-    assert {one["type"] for one in before} == {"ADDED"}
+    assert {event["type"] for event in before} == {"ADDED"}
     assert last == {
         "type": "BOOKMARK",
         "object": {
@@ -518,11 +518,11 @@ def test_there_is_no_watch_in_yaml(server: Server) -> None:
 
 
 def test_a_watch_of_one_object_may_select_no_other(server: Server) -> None:
-    one = f"/api/v1/watch{CONFIG_MAPS.removeprefix('/api/v1')}/m?timeoutSeconds=1"
-    assert events(server.ask("GET", one)) == []
-    assert events(server.ask("GET", f"{one}&fieldSelector=metadata.name%3Dm")) == []
+    path = f"/api/v1/watch{CONFIG_MAPS.removeprefix('/api/v1')}/m?timeoutSeconds=1"
+    assert events(server.ask("GET", path)) == []
+    assert events(server.ask("GET", f"{path}&fieldSelector=metadata.name%3Dm")) == []
     for selector in ("metadata.name%3Db", "metadata.namespace%3Ddefault"):
-        message = check_status(server.ask("GET", f"{one}&fieldSelector={selector}"), 400, "BadRequest")
+        message = check_status(server.ask("GET", f"{path}&fieldSelector={selector}"), 400, "BadRequest")
         assert message == "fieldSelector metadata.name doesn't match requested name"
 
 
@@ -722,11 +722,11 @@ def test_the_token_lets_in(server: Server, scheme: str) -> None:
 )
 def test_the_plain_listener_answers_no_web_page(server: Server, headers: dict[str, str], code: int) -> None:
     """A browser on this machine runs the scripts of strangers; DNS rebinding makes them come from any name."""
-    said = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     body = config(fresh())
     for method, path, content in (("GET", CONFIG_MAPS, b""), ("POST", CONFIG_MAPS, body)):
         with socket.create_connection(("127.0.0.1", server.port)) as raw:
-            raw.sendall(f"{method} {path} HTTP/1.1\r\n{said}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            raw.sendall(f"{method} {path} HTTP/1.1\r\n{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
             assert int(raw.recv(12)[9:]) == (201 if content and code == 200 else code)
 
 

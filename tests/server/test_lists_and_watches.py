@@ -43,15 +43,15 @@ async def test_pages_show_one_state_whatever_is_written_between_them(world: Worl
     await world.api.delete(CONFIG_MAPS, "c05", NAMESPACE)
     await world.config("c065")
     await world.api.patch(CONFIG_MAPS, "c07", NAMESPACE, {"data": {"new": "yes"}})
-    seen = [one.obj() for one in first.items]
+    seen = [item.obj() for item in first.items]
     token, revision = first.continue_token, first.resource_version
     while token:
         page = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=4, continue_token=token))
         assert page.resource_version == revision
-        seen += [one.obj() for one in page.items]
+        seen += [item.obj() for item in page.items]
         token = page.continue_token
-    assert [one["metadata"]["name"] for one in seen] == names
-    assert not any("data" in one for one in seen)
+    assert [item["metadata"]["name"] for item in seen] == names
+    assert not any("data" in item for item in seen)
 
 
 @played(run)
@@ -60,13 +60,13 @@ async def test_others_have_a_turn_while_a_list_looks_for_what_matches(world: Wor
         await world.config(f"c{number:02}", labels={"l": str(number % 2)}, annotations={"a": "x" * 250_000})
     turns = 0
 
-    async def others() -> None:
+    async def bystander() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    meanwhile = asyncio.create_task(others())
+    meanwhile = asyncio.create_task(bystander())
     assert await world.names(CONFIG_MAPS, labels="l=1") == [f"c{number:02}" for number in range(1, 16, 2)]
     assert turns > 0
     meanwhile.cancel()
@@ -83,7 +83,7 @@ async def test_pages_of_all_namespaces_are_complete_and_in_the_order_of_their_ke
     seen, token = [], ""
     while True:
         page = await world.api.list(CONFIG_MAPS, "", ListQuery(limit=1, continue_token=token))
-        seen += [(meta["namespace"], meta["name"]) for meta in (one.obj()["metadata"] for one in page.items)]
+        seen += [(meta["namespace"], meta["name"]) for meta in (item.obj()["metadata"] for item in page.items)]
         if not (token := page.continue_token):
             break
     assert seen == [("m-1", "a"), ("m-1", "b"), ("m", "a"), ("m", "b"), ("n", "a"), ("n", "b")]
@@ -160,7 +160,7 @@ async def test_a_page_of_forgotten_history_is_expired(world: World, monkeypatch:
         await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=first.continue_token))
     token = refused.value.status()["metadata"]["continue"]
     rest = await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
-    assert [one.obj()["metadata"]["name"] for one in rest.items] == ["b"]
+    assert [item.obj()["metadata"]["name"] for item in rest.items] == ["b"]
     assert (rest.resource_version, rest.remaining) == (str(world.registry.revision), 1)
     assert await world.names(CONFIG_MAPS, continue_token=rest.continue_token) == ["c"]
     with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
@@ -180,15 +180,15 @@ async def test_a_made_up_continue_token_is_a_bad_request(world: World, token: st
         await world.api.list(CONFIG_MAPS, NAMESPACE, ListQuery(limit=1, continue_token=token))
 
 
-def token(told: str) -> str:
-    return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
+def token(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 _ENDING = "(version meta.k8s.io/v1)"
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("sent", "problem"),
     [
         ("bad!", "illegal base64 data at input byte 3"),
         ("abcde", "illegal base64 data at input byte 4"),
@@ -208,11 +208,11 @@ _ENDING = "(version meta.k8s.io/v1)"
     ],
 )
 @played(run)
-async def test_a_token_that_is_none_is_told_why(world: World, sent: str, said: str) -> None:
+async def test_a_token_that_is_none_is_told_why(world: World, sent: str, problem: str) -> None:
     with pytest.raises(BadRequest) as refused:
         query = ListQuery(continue_token=sent, resource_version="5")  # the token is judged first
         await world.api.list(CONFIG_MAPS, NAMESPACE, query)
-    assert refused.value.message == f"invalid continue token: continue key is not valid: {said}"
+    assert refused.value.message == f"invalid continue token: continue key is not valid: {problem}"
 
 
 @played(run)
@@ -223,7 +223,7 @@ async def test_a_token_of_kubernetes_goes_on_where_it_says(world: World) -> None
     assert await world.names(CONFIG_MAPS, continue_token=newest) == ["b", "c"]
     everywhere = token(f'{{"v":"meta.k8s.io/v1","rv":-1,"start":"/{NAMESPACE}/b"}}')
     page = await world.api.list(CONFIG_MAPS, "", ListQuery(continue_token=everywhere))
-    assert [one.obj()["metadata"]["name"] for one in page.items] == ["b", "c"]
+    assert [item.obj()["metadata"]["name"] for item in page.items] == ["b", "c"]
     page = await world.api.list(
         NAMESPACES, "", ListQuery(continue_token=token(f'{{"v":"meta.k8s.io/v1","rv":-1,"start":"{NAMESPACE}"}}'))
     )
@@ -333,7 +333,7 @@ async def test_each_group_selects_events_by_its_own_names_of_fields(
     await world.create(EVENTS, {"metadata": {"name": "b"}} | event | {"reportingComponent": "other"})
     assert await world.names(resource, fields=query) == ["a"]
     watching = Watching(world.api, resource, fields=query)
-    assert await watching.told() == [("ADDED", "a")]
+    assert await watching.seen_events() == [("ADDED", "a")]
 
 
 # -- watches
@@ -345,10 +345,10 @@ async def test_a_watch_begins_with_what_there_is_or_from_a_version(world: World)
     await world.config("b")
     everything = Watching(world.api, CONFIG_MAPS)
     since = Watching(world.api, CONFIG_MAPS, resource_version=first["metadata"]["resourceVersion"])
-    assert await everything.told() == [("ADDED", "a"), ("ADDED", "b")]
-    assert await since.told() == [("ADDED", "b")]
+    assert await everything.seen_events() == [("ADDED", "a"), ("ADDED", "b")]
+    assert await since.seen_events() == [("ADDED", "b")]
     await world.api.delete(CONFIG_MAPS, "b", NAMESPACE)
-    assert (await everything.told())[2:] == (await since.told())[1:] == [("DELETED", "b")]
+    assert (await everything.seen_events())[2:] == (await since.seen_events())[1:] == [("DELETED", "b")]
 
 
 @played(run)
@@ -357,7 +357,7 @@ async def test_a_watch_that_is_left_is_released(world: World) -> None:
     assert served is not None
     before = served.cache.watchers
     watching = Watching(world.api, CONFIG_MAPS)
-    await watching.told()
+    await watching.seen_events()
     assert served.cache.watchers == before + 1
     watching.task.cancel()
     await asyncio.gather(watching.task, return_exceptions=True)

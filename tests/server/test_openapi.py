@@ -67,12 +67,12 @@ def test_a_hash_changes_with_the_schema_behind_it() -> None:
         url: str = document("v3", kinds_with(crd))["paths"]["apis/example.com/v1"]["serverRelativeURL"]
         return url
 
-    one, other = (
+    before, after = (
         samples.established(),
         samples.established(samples.version(schema=samples.spec_of(a={"type": "string"}))),
     )
-    assert hash_of(one) == hash_of(samples.established())
-    assert hash_of(one) != hash_of(other)
+    assert hash_of(before) == hash_of(samples.established())
+    assert hash_of(before) != hash_of(after)
 
 
 def test_required_values_have_the_defaults_that_go_writes() -> None:
@@ -143,7 +143,7 @@ def fields(message: bytes, number: int) -> list[bytes]:
 
 def named(message: bytes, number: int) -> dict[str, bytes]:
     """A map of gnostic's: entries with a name and a value."""
-    return {fields(one, 1)[0].decode(): fields(one, 2)[0] for one in fields(message, number)}
+    return {fields(message_, 1)[0].decode(): fields(message_, 2)[0] for message_ in fields(message, number)}
 
 
 def test_v2_as_protobuf_says_what_it_says_as_json() -> None:
@@ -160,8 +160,12 @@ def test_v2_as_protobuf_says_what_it_says_as_json() -> None:
     kinds = msgspec.json.decode(fields(named(pod, 31)["x-kubernetes-group-version-kind"], 2)[0])
     assert kinds == [{"group": "", "kind": "Pod", "version": "v1"}]
     patch = fields(named(paths, 2)["/api/v1/namespaces/{namespace}/pods/{name}"], 8)[0]
-    query = [fields(fields(fields(one, 1)[0], 2)[0], 3)[0] for one in fields(patch, 8) if fields(fields(one, 1)[0], 2)]
-    assert b"fieldValidation" in [fields(one, 4)[0] for one in query], (
+    query = [
+        fields(fields(fields(parameter, 1)[0], 2)[0], 3)[0]
+        for parameter in fields(patch, 8)
+        if fields(fields(parameter, 1)[0], 2)
+    ]
+    assert b"fieldValidation" in [fields(parameter, 4)[0] for parameter in query], (
         "by which kubectl knows that the server validates"
     )
 
@@ -176,7 +180,7 @@ def test_a_client_that_takes_none_of_the_forms_is_refused() -> None:
 
 def test_every_parameter_is_described() -> None:
     for path, item in document("v2")["paths"].items():
-        operations = [one.get("parameters", ()) for key, one in item.items() if key != "parameters"]
+        operations = [operation.get("parameters", ()) for key, operation in item.items() if key != "parameters"]
         for parameter in chain(item.get("parameters", ()), *operations):
             assert parameter["in"] == "body" or parameter["description"], (path, parameter["name"])
 
@@ -185,8 +189,8 @@ def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
-        for one in value.values():
-            yield from _references(one)
+        for child in value.values():
+            yield from _references(child)
     elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for child in value:
+            yield from _references(child)

@@ -69,7 +69,7 @@ async def test_a_generated_name_avoids_those_that_are_taken(world: World) -> Non
     first = await world.create(CONFIG_MAPS, {"metadata": {"generateName": "a-"}})
     rng.seed(1)
     second = await world.create(CONFIG_MAPS, prefix)
-    names = [one["metadata"]["name"] for one in (first, second)]
+    names = [obj["metadata"]["name"] for obj in (first, second)]
     assert len({*names}) == 2
     assert all(name.startswith("a-") and len(name) == 7 for name in names)
 
@@ -83,7 +83,7 @@ async def test_a_long_prefix_is_cut_so_that_the_name_stays_a_label(world: World)
 @played(run)
 async def test_of_many_that_create_one_name_at_once_one_wins(world: World) -> None:
     outcomes = await asyncio.gather(*(world.config("a") for _ in range(10)), return_exceptions=True)
-    assert sorted(type(one).__name__ for one in outcomes) == ["AlreadyExists"] * 9 + ["dict"]
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadyExists"] * 9 + ["dict"]
 
 
 @played(run)
@@ -112,7 +112,7 @@ async def test_an_update_of_an_old_version_is_a_conflict(world: World) -> None:
 async def test_patches_at_once_lose_nothing(world: World) -> None:
     await world.config("a")
     wishes = [{"data": {f"k{number}": "v"}} for number in range(20)]
-    await asyncio.gather(*(world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish) for wish in wishes))
+    await asyncio.gather(*(world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch) for patch in wishes))
     made = await world.get(CONFIG_MAPS, "a")
     assert made is not None
     assert len(made["data"]) == 20
@@ -121,10 +121,10 @@ async def test_patches_at_once_lose_nothing(world: World) -> None:
 @played(run)
 async def test_a_patch_that_names_an_old_version_is_a_conflict(world: World) -> None:
     old = await world.config("a")
-    wish = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "1"}}
-    await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish)
+    patch = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "1"}}
+    await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch)
     with pytest.raises(Conflict):
-        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish | {"data": {"k": "2"}})
+        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch | {"data": {"k": "2"}})
 
 
 @played(run)
@@ -134,7 +134,7 @@ async def test_an_update_that_changes_nothing_keeps_the_version_and_tells_nobody
     same = dict(reversed(made.items()))  # clients are free to order keys as they like
     assert (await world.api.update(CONFIG_MAPS, same)).obj() == made
     assert (await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"metadata": {"labels": {"k": "v"}}})).obj() == made
-    assert await watching.told() == []
+    assert await watching.seen_events() == []
 
 
 @played(run)
@@ -244,13 +244,13 @@ async def test_a_finalizer_keeps_an_object_until_it_is_taken_away(world: World) 
     answer = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
     assert (answer["kind"], answer["metadata"]["deletionGracePeriodSeconds"]) == ("ConfigMap", 0)
     with pytest.raises(Invalid, match="no new finalizers"):
-        wish = {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}
-        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, wish)
+        patch = {"metadata": {"finalizers": ["example.com/f", "example.com/g"]}}
+        await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, patch)
     again = (await world.api.delete(CONFIG_MAPS, "a", NAMESPACE)).obj()
     assert again == answer
     await world.api.patch(CONFIG_MAPS, "a", NAMESPACE, {"metadata": {"finalizers": None}})
     assert await world.get(CONFIG_MAPS, "a") is None
-    assert await watching.told() == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert await watching.seen_events() == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
 @played(run)
@@ -333,9 +333,9 @@ async def test_an_event_goes_at_once_whatever_is_to_become_of_its_dependents(wor
 async def test_what_is_gone_is_shown_as_of_its_end(world: World) -> None:
     made = await world.create(PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
     watch = Watching(world.api, PODS)
-    await watch.told()
+    await watch.seen_events()
     shown = (await world.api.delete(PODS, "p", NAMESPACE)).obj()
-    assert (await watch.told())[-1] == ("DELETED", "p")
+    assert (await watch.seen_events())[-1] == ("DELETED", "p")
     version = shown["metadata"]["resourceVersion"]
     assert version == watch.events[-1][1]["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
 

@@ -32,13 +32,13 @@ def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> Non
         async with world(store) as made:
             assert made.registry.revision == revision
             assert await made.names(CONFIG_MAPS) == ["a", "b"]
-            assert [await made.get(CONFIG_MAPS, one["metadata"]["name"]) for one in objects] == objects
+            assert [await made.get(CONFIG_MAPS, obj["metadata"]["name"]) for obj in objects] == objects
             old = WatchQuery(resource_version=gone["metadata"]["resourceVersion"])
             with pytest.raises(Expired):
                 await anext(aiter(made.api.watch(CONFIG_MAPS, NAMESPACE, old)))
             fresh = Watching(made.api, CONFIG_MAPS, resource_version=str(revision))
             await made.config("c")
-            assert await fresh.told() == [("ADDED", "c")]
+            assert await fresh.seen_events() == [("ADDED", "c")]
 
     run_virtual(main())
 

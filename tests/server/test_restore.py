@@ -32,7 +32,7 @@ async def test_a_dump_is_restored_as_it_was_and_only_once(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("obj", "said"),
+    ("obj", "message"),
     [
         ({}, "not a kind that this server serves"),
         ({"apiVersion": ["v1"], "kind": "Node", "metadata": {"name": "a"}}, "not a kind"),
@@ -44,9 +44,9 @@ async def test_a_dump_is_restored_as_it_was_and_only_once(world: World) -> None:
     ],
 )
 @played(run)
-async def test_a_dump_that_cannot_be_restored_is_refused_in_words(world: World, obj: Obj, said: str) -> None:
+async def test_a_dump_that_cannot_be_restored_is_refused_in_words(world: World, obj: Obj, message: str) -> None:
     before = world.registry.revision
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         await restore(world.registry, [obj])
     assert world.registry.revision == before
 
@@ -74,7 +74,7 @@ def of(kind: str, api: str = "v1", **fields: Any) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("objects", "said"),
+    ("objects", "message"),
     [
         ([of("Pod")], r"Pod n/bad cannot be stored: spec\.containers: Required value"),
         ([of("Pod", spec={"containers": [{"name": 3}]})], "Pod n/bad: "),
@@ -84,10 +84,12 @@ def of(kind: str, api: str = "v1", **fields: Any) -> Obj:
     ],
 )
 @played(run)
-async def test_nothing_of_a_dump_with_an_unsound_object_is_stored(world: World, objects: list[Obj], said: str) -> None:
+async def test_nothing_of_a_dump_with_an_unsound_object_is_stored(
+    world: World, objects: list[Obj], message: str
+) -> None:
     """Everything in the process relies on the rules of each kind."""
     before = world.registry.revision
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         await restore(world.registry, [dict(NODE), *objects])
     assert world.registry.revision == before
 
@@ -136,12 +138,16 @@ async def test_the_classes_of_pods_that_a_dump_lacks_are_made_so_that_pods_can_b
     restored = await restore(world.registry, dump)
     assert restored.stored == {"Pod": 2, "ReplicaSet": 1}
     found = {name: await world.get(PRIORITY_CLASSES, name) for name in ("urgent", "later")}
-    values = {name: (one["value"], one["preemptionPolicy"]) for name, one in found.items() if one}
+    values = {
+        name: (found_class["value"], found_class["preemptionPolicy"])
+        for name, found_class in found.items()
+        if found_class
+    }
     assert values == {"urgent": (700, "Never"), "later": (0, "PreemptLowerPriority")}
     again = {"priorityClassName": "urgent", "runtimeClassName": "g.visor"}
     made = [
-        await world.create(PODS, {"metadata": {"generateName": "new-"}, "spec": POD_SPEC | one})
-        for one in (again, named)
+        await world.create(PODS, {"metadata": {"generateName": "new-"}, "spec": POD_SPEC | found_class})
+        for found_class in (again, named)
     ]
     assert [(pod["spec"]["priority"], pod["spec"].get("overhead")) for pod in made] == [
         (700, {"cpu": "250m"}),

@@ -118,7 +118,7 @@ def test_no_field_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "said"),
+    ("resource", "message"),
     [
         (builtin.SERVICES, "field label not supported: x"),
         (builtin.JOBS, 'field label "x" not supported for batchv1.Job'),
@@ -126,10 +126,10 @@ def test_no_field_is_left_out() -> None:
         (builtin.REPLICA_SETS, '"x" is not a known field selector: only "metadata.name", "metadata.namespace"'),
     ],
 )
-def test_another_field_is_refused_in_the_words_of_the_kind(resource: Resource, said: str) -> None:
+def test_another_field_is_refused_in_the_words_of_the_kind(resource: Resource, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         selecting(resource, Term("x", "1"))
-    assert refused.value.message == said
+    assert refused.value.message == message
 
 
 #: What is hard to find in JSON, what a field may be without saying so, and what is in every object.
@@ -151,7 +151,7 @@ def test_the_fast_way_selects_what_comparing_selects(node: str, is_host: bool, t
     selection = selecting(builtin.PODS, *terms)
     assert selection.includes(found) is FieldSelector(tuple(terms)).matches(fields)
     if selection.includes(found):
-        assert all(one.read(found) == one.value for one in selection.equal)
+        assert all(term.read(found) == term.value for term in selection.equal)
 
 
 @given(st.lists(st.builds(Term, st.sampled_from(["a", "b"]), st.text(max_size=5), st.booleans()), max_size=4))
@@ -167,11 +167,11 @@ async def test_watchers_of_a_field_see_objects_come_and_go(world: World) -> None
         Watching(world.api, builtin.NODES, fields=f"spec.unschedulable={value}") for value in ("false", "true")
     )
     await world.create(builtin.NODES, {"metadata": {"name": "a"}})
-    assert (await free.told(), await cordoned.told()) == ([("ADDED", "a")], [])
+    assert (await free.seen_events(), await cordoned.seen_events()) == ([("ADDED", "a")], [])
     for value in (True, False):
         await world.api.patch(builtin.NODES, "a", "", {"spec": {"unschedulable": value}})
-    assert await free.told() == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
-    assert await cordoned.told() == [("ADDED", "a"), ("DELETED", "a")]
+    assert await free.seen_events() == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+    assert await cordoned.seen_events() == [("ADDED", "a"), ("DELETED", "a")]
     assert await world.names(builtin.NODES, fields="spec.unschedulable=false") == ["a"]
     await world.create(builtin.PODS, {"metadata": {"name": "p"}, "spec": POD_SPEC})
     assert await world.names(builtin.PODS, fields="spec.hostNetwork=false") == ["p"]

@@ -66,8 +66,8 @@ def test_clients_that_do_not_read_a_list_hold_a_few_megabytes(server: Server, ac
         assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
         assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
         reply = answer_on(clients[0])
-    told = yaml.load(reply.body, yaml.CSafeLoader) if accept == "application/yaml" else reply.obj
-    assert len(told["rows"] if accept == TABLE else told["items"]) == COUNT
+    listing = yaml.load(reply.body, yaml.CSafeLoader) if accept == "application/yaml" else reply.obj
+    assert len(listing["rows"] if accept == TABLE else listing["items"]) == COUNT
 
 
 def test_clients_that_do_not_read_what_a_watch_begins_with_hold_a_few_megabytes(server: Server) -> None:
@@ -104,10 +104,12 @@ def test_who_reads_late_is_told_everything_in_order(server: Server) -> None:
         created(server, "late", "1")
         events = lines_of(client)
         first = [next(events) for _ in range(COUNT + 1)]
-        assert [one["type"] for one in first] == ["ADDED"] * COUNT + ["BOOKMARK"]
+        assert [event["type"] for event in first] == ["ADDED"] * COUNT + ["BOOKMARK"]
         assert first[0]["object"]["data"]["x"] == LARGE
         then = [next(events) for _ in range(3)]
-        assert [(one["type"], one["object"]["metadata"]["name"], one["object"]["data"]["x"]) for one in then] == [
+        assert [
+            (event["type"], event["object"]["metadata"]["name"], event["object"]["data"]["x"]) for event in then
+        ] == [
             ("MODIFIED", "m00", "1"),
             ("MODIFIED", "m00", "2"),
             ("ADDED", "late", "1"),
@@ -145,8 +147,8 @@ def test_an_object_that_cannot_be_shown_breaks_an_answer_off(server: Server, mon
     monkeypatch.setattr(Presenter, "_beside_cells", lambda self, obj: {} if obj["metadata"]["name"] < "m20" else 1 // 0)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
     with Complaints() as complaints, server.raw(asking(path, TABLE)) as client, client.makefile("rb") as file:
-        told = file.read()
-        assert told.startswith(b"HTTP/1.1 200") and not told.endswith(b"0\r\n\r\n")
+        received = file.read()
+        assert received.startswith(b"HTTP/1.1 200") and not received.endswith(b"0\r\n\r\n")
     assert "ZeroDivisionError" in complaints.texts[0]
 
 
@@ -171,14 +173,16 @@ def test_an_answer_in_pieces_says_the_same(
     event = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}
     server.ask("POST", "/api/v1/namespaces/default/events", event)
 
-    def told(piece_bytes: int) -> tuple[int, bytes]:
+    def body_in_pieces(piece_bytes: int) -> tuple[int, bytes]:
         monkeypatch.setattr(pieces, "PIECE_BYTES", piece_bytes)
         monkeypatch.setattr(answers, "PIECE_BYTES", piece_bytes)
         reply = server.ask("GET", path + pretty, headers={"accept": accept})
         return reply.code, reply.body
 
-    server.soon(lambda: told(50) == told(1 << 30))  # a second may begin between the two, and tables tell ages
-    whole = told(50)
+    server.soon(
+        lambda: body_in_pieces(50) == body_in_pieces(1 << 30)
+    )  # a second may begin between the two, and tables tell ages
+    whole = body_in_pieces(50)
     if accept == "application/yaml":
         assert yaml.load(whole[1], yaml.CSafeLoader)["items"] == server.ask("GET", path).obj["items"]
     elif pretty:

@@ -109,7 +109,7 @@ def test_custom_kinds_are_printed_by_the_columns_of_their_version() -> None:
     crd: Obj = {"spec": {"versions": versions}}
     obj: Obj = {"metadata": {"name": "w", "creationTimestamp": FIVE_MINUTES_AGO}, "spec": {"size": 3}}
     new = printer_of(Resource("example.com", "v2", "widgets", "Widget"), crd)
-    assert [(one["name"], one["priority"]) for one in new.columns] == [("Name", 0), ("Size", 1), ("Since", 0)]
+    assert [(column["name"], column["priority"]) for column in new.columns] == [("Name", 0), ("Size", 1), ("Since", 0)]
     assert new.rows(obj, NOW) == [{"cells": ["w", 3, "5m"]}]
     old = printer_of(Resource("example.com", "v1", "widgets", "Widget"), crd)
     assert old.rows(obj, NOW) == [{"cells": ["w", "5m"]}]
@@ -533,7 +533,7 @@ def test_an_ip_address_names_what_it_was_given_to() -> None:
     ],
 )
 def test_a_job_shows_its_strongest_condition(conditions: list[str], expected: str) -> None:
-    status = {"conditions": [{"type": one, "status": "True"} for one in conditions]}
+    status = {"conditions": [{"type": type_, "status": "True"} for type_ in conditions]}
     assert printed("batch/v1/jobs", {"status": status})["Status"] == expected
 
 

@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     known: Obj | None  # the object as the client knew it
     since: int
     until: int
-    said: Obj | ApiError | None
+    result: Obj | ApiError | None
 
 
 class Client:
@@ -57,13 +57,13 @@ class Client:
         found = self.registry.find("configmaps", name, NAMESPACE)
         self.known = found.obj() if found else None
         since = self.registry.revision
-        said: Obj | ApiError | None
+        result: Obj | ApiError | None
         try:
             answer = await OPERATIONS[operation](self, name, text)
-            said = answer.obj() if isinstance(answer, Encoded) else answer
+            result = answer.obj() if isinstance(answer, Encoded) else answer
         except ApiError as error:
-            said = error
-        self._answers.append(Answer(operation, name, self.known, since, self.registry.revision, said))
+            result = error
+        self._answers.append(Answer(operation, name, self.known, since, self.registry.revision, result))
 
     def wanted(self, name: str, text: str, version: str = "") -> Obj:
         meta = {"name": name, "namespace": NAMESPACE} | ({"resourceVersion": version} if version else {})
@@ -122,26 +122,28 @@ class History:
 
 def is_explained(answer: Answer, history: History) -> bool:
     """Whether the answer was true at some moment between its request and itself."""
-    said, name = answer.said, answer.name
+    result, name = answer.result, answer.name
     found = [state.get(name) for state in history.between(answer.since, answer.until)]
     known_version = metadata(answer.known)["resourceVersion"] if answer.known else "1"
-    if isinstance(said, ServiceUnavailable):
+    if isinstance(result, ServiceUnavailable):
         return True
-    if isinstance(said, AlreadyExists):
+    if isinstance(result, AlreadyExists):
         return any(found)
-    if isinstance(said, NotFound) or said is None:
+    if isinstance(result, NotFound) or result is None:
         return None in found
-    if isinstance(said, Conflict):
-        return any(one and metadata(one)["resourceVersion"] != known_version for one in found)
-    if isinstance(said, ApiError):
+    if isinstance(result, Conflict):
+        return any(state and metadata(state)["resourceVersion"] != known_version for state in found)
+    if isinstance(result, ApiError):
         return False
     if answer.operation == "try to create":
         return None in found
     if answer.operation == "try to patch":
-        return any(one and metadata(one)["resourceVersion"] == metadata(said)["resourceVersion"] for one in found)
+        return any(
+            state and metadata(state)["resourceVersion"] == metadata(result)["resourceVersion"] for state in found
+        )
     if answer.operation.startswith("delete"):
-        return answer.since < history.deleted[said["details"]["uid"]] <= answer.until
-    return said in found  # as written, or as it was already
+        return answer.since < history.deleted[result["details"]["uid"]] <= answer.until
+    return result in found  # as written, or as it was already
 
 
 async def played(store: EmbeddedStore, weather: Weather, scripts: list[list[tuple[str, str, str]]]) -> None:
@@ -157,7 +159,7 @@ async def played(store: EmbeddedStore, weather: Weather, scripts: list[list[tupl
                 await client.ask(*step)
 
         await asyncio.gather(*map(play, scripts))
-        assert [one for one in answers if not is_explained(one, history)] == []
+        assert [answer for answer in answers if not is_explained(answer, history)] == []
         await everything_is_as_told(made, history, answers)
     await store.close()
 
@@ -165,13 +167,13 @@ async def played(store: EmbeddedStore, weather: Weather, scripts: list[list[tupl
 async def everything_is_as_told(made: World, history: History, answers: list[Answer]) -> None:
     last = history.between(made.registry.revision, made.registry.revision)[-1]
     assert {
-        one["metadata"]["name"]: one for one in map(Encoded.obj, made.registry.each("configmaps", NAMESPACE))
+        obj["metadata"]["name"]: obj for obj in map(Encoded.obj, made.registry.each("configmaps", NAMESPACE))
     } == last
     by_version: dict[str, Any] = {}
     for answer in answers:
-        if isinstance(answer.said, dict) and not answer.operation.startswith(("try", "delete")):
-            version = metadata(answer.said)["resourceVersion"]
-            assert by_version.setdefault(version, answer.said) == answer.said  # one number, one state
+        if isinstance(answer.result, dict) and not answer.operation.startswith(("try", "delete")):
+            version = metadata(answer.result)["resourceVersion"]
+            assert by_version.setdefault(version, answer.result) == answer.result  # one number, one state
 
 
 STEPS = st.tuples(st.sampled_from(sorted(OPERATIONS)), st.sampled_from("ab"), st.sampled_from("xy"))

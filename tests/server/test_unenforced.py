@@ -62,12 +62,12 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.parametrize(("path", "said", "lack"), OBJECTS, ids=lambda value: str(value).rpartition("/")[2][:30])
+@pytest.mark.parametrize(("path", "fields", "lack"), OBJECTS, ids=lambda value: str(value).rpartition("/")[2][:30])
 def test_a_guard_that_is_not_enforced_is_stored_with_a_warning(
-    server: Server, path: str, said: dict[str, dict[str, object]], lack: str
+    server: Server, path: str, fields: dict[str, dict[str, object]], lack: str
 ) -> None:
     name = fresh()
-    reply = server.ask("POST", path, {**said, "metadata": {**said.get("metadata", {}), "name": name}})
+    reply = server.ask("POST", path, {**fields, "metadata": {**fields.get("metadata", {}), "name": name}})
     assert (reply.code, [text for text in reply.warnings if getattr(unenforced, lack) in text]) == (201, reply.warnings)
     assert len(reply.warnings) == 1
     stored = server.ask("GET", f"{path}/{name}")

@@ -94,15 +94,15 @@ async def test_an_update_means_one_object_before_it_means_a_version_of_it(world:
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "message"),
     [
         ({"uid": "u"}, "Precondition failed: UID in precondition: u, UID in object meta: $"),
         ({"resourceVersion": "x"}, 'strconv.ParseUint: parsing "x": invalid syntax'),
     ],
 )
 @played(run)
-async def test_a_put_creates_nothing_that_claims_to_be_there_already(world: World, claim: Obj, said: str) -> None:
-    with pytest.raises((Conflict, Unknown), match=said):
+async def test_a_put_creates_nothing_that_claims_to_be_there_already(world: World, claim: Obj, message: str) -> None:
+    with pytest.raises((Conflict, Unknown), match=message):
         await world.api.update(LEASES, {"metadata": {"name": "x", "namespace": NAMESPACE} | claim})
     assert await world.get(LEASES, "x") is None
 
@@ -141,15 +141,15 @@ async def test_the_time_of_birth_is_the_servers_whatever_is_sent(world: World) -
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "shown"),
     [("deletionTimestamp", "2001-01-01T00:00:00Z", '"2001-01-01T00:00:00Z"'), ("deletionGracePeriodSeconds", 5, "5")],
 )
 @played(run)
-async def test_an_update_cannot_let_an_object_go(world: World, field: str, value: Any, said: str) -> None:
+async def test_an_update_cannot_let_an_object_go(world: World, field: str, value: Any, shown: str) -> None:
     await world.config("a")
     error = await refused(world, CONFIG_MAPS, "a", {field: value})
-    expected = f"metadata.{field}: Invalid value: {said}: field is immutable"
-    assert [f"{one.field}: {one.message}" for one in error.causes] == [expected, expected]
+    expected = f"metadata.{field}: Invalid value: {shown}: field is immutable"
+    assert [f"{cause.field}: {cause.message}" for cause in error.causes] == [expected, expected]
 
 
 @played(run)
@@ -179,7 +179,7 @@ async def test_a_cause_is_told_as_often_as_upstream_looks(
 ) -> None:
     await world.create(resource, {"metadata": {"name": "x"}, **new})
     error = await refused(world, resource, "x", BAD_LABEL)
-    assert [one.field for one in error.causes] == ["metadata.labels"] * times
+    assert [cause.field for cause in error.causes] == ["metadata.labels"] * times
     assert error.message.count("metadata.labels") == 1
 
 
@@ -200,9 +200,9 @@ async def test_an_owner_that_is_named_twice_is_kept_once(world: World) -> None:
     new = {"metadata": {"name": "a", "ownerReferences": [OWNER, OTHER, OWNER]}}
     made = await world.registry.create(INTERNAL, CONFIG_MAPS, new, NAMESPACE)
     assert made.object.obj()["metadata"]["ownerReferences"] == [OWNER, OTHER]
-    (told,) = made.warnings
-    assert told.startswith(".metadata.ownerReferences contains duplicate entries; API server dedups")
-    assert told.endswith("duplicate UID(s) observed: u")
+    (warning,) = made.warnings
+    assert warning.startswith(".metadata.ownerReferences contains duplicate entries; API server dedups")
+    assert warning.endswith("duplicate UID(s) observed: u")
     patch = {"metadata": {"ownerReferences": [OWNER, OWNER]}}
     patched = await world.registry.patch(INTERNAL, CONFIG_MAPS, "a", NAMESPACE, patch)
     assert "contains duplicate entries after mutating admission happens; API server" in patched.warnings[0]
