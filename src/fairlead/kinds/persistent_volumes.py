@@ -15,6 +15,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.quantity import ZERO, parse
 from fairlead.api.volumes import CLASS_ANNOTATION
+from fairlead.kinds.persistent_volume_sources import sources_of, validate_sources
 from fairlead.kinds.podspec.affinity import validate_node_selector
 from fairlead.kinds.podspec.claim_template import ACCESS_MODES, VOLUME_MODES
 from fairlead.kinds.podspec.differences import difference
@@ -24,7 +25,6 @@ from fairlead.kinds.podspec.warnings import DEPRECATED_VOLUMES, node_selector_wa
 from fairlead.kinds.resource_names import in_order, round_up, validate_basic_amount
 from fairlead.kinds.rules import IMMUTABLE, check, is_same, validate_unchanged
 from fairlead.kinds.strategy import MetaCheck, Strategy
-from fairlead.kinds.volume_sources import sources_of, validate_sources
 from fairlead.runtime.clock import timestamp
 
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
