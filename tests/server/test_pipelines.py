@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import CONFIG_MAPS, NAMESPACES, PODS, SERVICES
-from fairlead.api.errors import ApiError, Invalid
+from fairlead.api.builtin import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SERVICES
+from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
 from fairlead.api.verbs import WriteOptions
 from fairlead.compose import Settings, simulation
@@ -23,6 +24,7 @@ from fairlead.server.http.chain import CHAIN
 from fairlead.server.http.request_info import RequestInfo, request_info
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.memory import MemoryStore
+from tests.registry_api import definition_of
 
 
 def pod() -> Obj:
@@ -63,21 +65,20 @@ class Witness(AdmissionPlugin):
         self.seen.add((attributes.user.name, verb))
 
 
-class Faster(AdmissionPlugin):
-    """Another writer, who is faster than the first attempt of a user's update."""
+class Meanwhile(AdmissionPlugin):
+    """Something happens while the first request of a kind is being judged."""
 
-    name = "Faster"
-    resources = frozenset({"services"})
-    operations = frozenset({Operation.UPDATE})
+    name = "Meanwhile"
 
-    def __init__(self) -> None:
-        """It needs nothing of the server but to write, once it is there."""
-        self.write: Callable[[], Awaitable[object]] | None = None
+    def __init__(self, resource: Resource) -> None:
+        """It needs nothing of the server."""
+        self._resource = resource
+        self.happens: Callable[[], Awaitable[None]] | None = None
 
-    async def validate(self, attributes: Attributes) -> None:
-        write, self.write = self.write, None
-        if write is not None:
-            await write()
+    async def admit(self, attributes: Attributes) -> None:
+        if self.happens is not None and attributes.resource.qualified == self._resource.qualified:
+            happens, self.happens = self.happens, None
+            await happens()
 
 
 async def opened(*admission: AdmissionPlugin) -> Server:
@@ -104,19 +105,66 @@ def test_what_admission_hands_back_is_made_normal_and_given_defaults() -> None:
 
 def test_an_update_that_is_tried_again_begins_with_what_was_sent() -> None:
     async def main() -> None:
-        faster = Faster()
-        server = await opened(faster)
+        meanwhile = Meanwhile(SERVICES)
+        server = await opened(meanwhile)
         service: Obj = {"metadata": {"name": "s", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}}
         await server.api.create(SERVICES, service, "n")
         sent: Obj = {"metadata": dict(service["metadata"]), "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
         sent["spec"]["nope"] = 1
         before = deepcopy(sent)
-        faster.write = lambda: server.api.patch(SERVICES, "s", "n", {"metadata": {"labels": {"a": "b"}}})
+
+        async def label() -> None:
+            await server.api.patch(SERVICES, "s", "n", {"metadata": {"labels": {"a": "b"}}})
+
+        meanwhile.happens = label
         options = WriteOptions(field_validation="Warn")
         stored = await server.registry.update(INTERNAL, SERVICES, sent, options=options)
-        assert faster.write is None
+        assert meanwhile.happens is None
         assert stored.warnings == ['unknown field "spec.nope"']
         assert sent == before
+
+    run_virtual(main())
+
+
+def test_nothing_is_born_into_a_namespace_that_went_while_it_was_judged() -> None:
+    async def main() -> None:
+        meanwhile = Meanwhile(CONFIG_MAPS)
+        server = await opened(meanwhile)
+
+        async def delete() -> None:
+            await server.api.delete(NAMESPACES, "n")
+
+        meanwhile.happens = delete
+        with pytest.raises(Forbidden, match="because it is being terminated"):
+            await server.api.create(CONFIG_MAPS, {"metadata": {"name": "late"}}, "n")
+        assert not (await server.api.list(CONFIG_MAPS, "n")).items
+
+    run_virtual(main())
+
+
+def test_nothing_is_born_of_a_kind_that_went_while_it_was_judged() -> None:
+    async def main() -> None:
+        things = Resource("example.com", "v1", "things", "Thing")
+        definition = definition_of(things)
+        meanwhile = Meanwhile(things)
+        server = await opened(meanwhile)
+        running = asyncio.create_task(server.run())
+        await server.api.create(CUSTOM_RESOURCE_DEFINITIONS, deepcopy(definition))
+        await asyncio.sleep(10)
+
+        async def delete() -> None:
+            await server.api.delete(CUSTOM_RESOURCE_DEFINITIONS, "things.example.com")
+            await asyncio.sleep(10)
+            assert server.registry.catalogue.stored("things.example.com") is None
+
+        meanwhile.happens = delete
+        with pytest.raises(Forbidden, match="while custom resource definition is terminating"):
+            await server.api.create(things, {"metadata": {"name": "late"}}, "n")
+        await server.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        await asyncio.sleep(10)
+        assert not (await server.api.list(things, "n")).items
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     run_virtual(main())
 

@@ -39,6 +39,11 @@ class NamespaceLifecycle(AdmissionPlugin):
         elif attributes.namespace:
             self._require_a_living_namespace(attributes)
 
+    async def validate(self, attributes: Attributes) -> None:
+        """Once more: a large object takes seconds to judge, and an empty namespace is gone at once."""
+        if attributes.operation is Operation.CREATE and attributes.namespace:
+            self._require_a_living_namespace(attributes)
+
     def _refuse_to_delete_the_immortal(self, attributes: Attributes) -> None:
         if attributes.name in IMMORTAL:
             raise Forbidden.of("namespaces", attributes.name, "this namespace may not be deleted")

@@ -98,6 +98,7 @@ async def _insert(attempt: WriteAttempt, objects: ObjectStore, attempts: int) ->
 
 async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, existing: Record | None) -> Encoded:
     served, obj, request = attempt.served, attempt.obj, attempt.request
+    metadata_rules.check_not_terminating(served, attempt.meta)  # the definition may have gone meanwhile
     if existing is not None:
         raise _already_exists(served.resource, attempt.meta, Encoded(existing.value).obj())
     if request.options.dry_run:

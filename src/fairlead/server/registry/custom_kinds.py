@@ -78,6 +78,7 @@ class CustomKinds:
             served = self._registry.catalogue.stored(name)
             self._registry.catalogue.remove(name)
             if served is not None:
+                served.is_terminating = True  # for requests that found it before
                 served.cache.end_watches()
             self._served_specs.pop(name, None)
             for refused in self._names.refused_beside(name):  # the names that it held are free now
