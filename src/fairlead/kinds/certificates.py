@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: the server writes down who asks, and a verdict is given at an endpoint of its own.
+"""CertificateSigningRequest: the server records the requester; approval is a subresource.
 
 Source: pkg/apis/certificates/validation, pkg/registry/certificates/certificates (1.36).
 """
@@ -155,7 +155,7 @@ def _of_type(obj: Obj, kind: str) -> list[int]:
 
 
 def _keep_verdicts(obj: Obj, old: Obj) -> None:
-    """Where there are as many of a verdict as before, they are as before."""
+    """Restore the old conditions of a type whose number has not changed."""
     for kind in VERDICTS:
         new, was = _of_type(obj, kind), _of_type(old, kind)
         if len(new) == len(was):
@@ -223,7 +223,7 @@ def _validate_signer(name: str, path: str, errors: Errors) -> None:
 
 
 def _validate_labels(text: str, rule: names.Rule, path: str, errors: Errors) -> None:
-    """The first label that is wrong; the others would be told alike."""
+    """The first invalid label; upstream reports no others."""
     for label in text.split("."):
         if wrong := rule(label):
             for reason in wrong:

@@ -98,7 +98,7 @@ class DaemonSetStrategy(Strategy):
         validate_not_negative(spec, ("revisionHistoryLimit",), "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """Upstream checks the new object as such and once more as a change, so all is told twice."""
+        """Upstream validates the new object and then the change, so every error is reported twice."""
         found = Errors()
         self.validate(obj, found)
         errors += found

@@ -63,7 +63,7 @@ class DeploymentStrategy(Strategy):
         default_pod_template(spec["template"])
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
-        """Annotations are copied to the replica sets, so a change of them is one of what is desired."""
+        """Annotations are copied to the replica sets, so a change of them counts as a new generation."""
         if (metadata(obj).get("annotations") or {}) != (metadata(old).get("annotations") or {}):
             metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
 

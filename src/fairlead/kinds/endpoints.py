@@ -41,14 +41,14 @@ class EndpointsStrategy(Strategy):
             _validate_subset(subset, f"subsets[{index}]", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """What was let in once may stay as it is."""
+        """Unchanged subsets are not validated again."""
         if obj.get("subsets") != old.get("subsets"):
             self.validate(obj, errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
         warnings = ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
         if (metadata(obj).get("labels") or {}).get(_MANAGED_BY) == "endpoint-controller":
-            return warnings  # it writes addresses as they should be
+            return warnings  # the controller writes canonical addresses
         for index, subset in enumerate(obj.get("subsets") or ()):
             for field in ("addresses", "notReadyAddresses"):
                 for number, address in enumerate(subset.get(field) or ()):
@@ -102,7 +102,7 @@ class EndpointSliceStrategy(Strategy):
             endpoint.pop("deprecatedTopology", None)
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
-        """Labels count as part of what is desired."""
+        """A change of labels counts as a new generation."""
         if (metadata(obj).get("labels") or {}) != (metadata(old).get("labels") or {}):
             metadata(obj)["generation"] = metadata(old).get("generation", 0) + 1
         self.prepare_create(obj)

@@ -85,7 +85,7 @@ class JobStrategy(Strategy):
         _validate_job(obj, errors, needs_prefixed_labels=True)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """Upstream checks the new spec as such and once more as a change, so its errors are told twice."""
+        """Upstream validates the new spec and then the change, so its errors are reported twice."""
         had_labels = {JOB_NAME, CONTROLLER_UID} <= labels_of(old["spec"]["template"]).keys()
         _validate_job(obj, errors, needs_prefixed_labels=had_labels)
         _validate_selected_spec(obj["spec"], errors)
@@ -99,7 +99,7 @@ class JobStrategy(Strategy):
 
 
 def default_job_spec(spec: Obj) -> None:
-    """What is filled into a job, but not into the template of one."""
+    """Defaults of a Job that a job template does not get."""
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -123,7 +123,7 @@ def _default_labels(obj: Obj) -> None:
 
 
 def _generate_selector(obj: Obj) -> None:
-    """What the author already set stays; if it is wrong, the rules will say so."""
+    """Labels that the client has set stay; validation refuses wrong ones."""
     name, uid = name_of(obj), metadata(obj)["uid"]
     labels = obj["spec"]["template"].setdefault("metadata", {}).setdefault("labels", {})
     for key, value in ((OLD_JOB_NAME, name), (JOB_NAME, name), (OLD_CONTROLLER_UID, uid), (CONTROLLER_UID, uid)):
@@ -205,7 +205,7 @@ def _validate_template_change(obj: Obj, old: Obj, errors: Errors) -> None:
 
 
 def _is_waiting(job: Obj) -> bool:
-    """A suspended job without running pods may still be directed elsewhere and resized (KEP-2926, KEP-5440)."""
+    """A suspended job without running pods may change its scheduling directives and resources (KEP-2926, KEP-5440)."""
     if not job["spec"].get("suspend"):
         return False
     status = job.get("status") or {}
@@ -213,7 +213,7 @@ def _is_waiting(job: Obj) -> bool:
 
 
 def _frozen(spec: Obj) -> Obj:
-    """What even a waiting job may not change."""
+    """The parts of the template that not even a suspended job may change."""
     kept = {key: value for key, value in spec.items() if key not in ("nodeSelector", "tolerations", "schedulingGates")}
     affinity = {key: value for key, value in (spec.get("affinity") or {}).items() if key != "nodeAffinity"}
     kept.pop("affinity", None)

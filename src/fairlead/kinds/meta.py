@@ -66,7 +66,7 @@ def validate_meta(obj: Obj, errors: Errors, *, resource: Resource, rule: names.R
 def validate_meta_update(
     obj: Obj, old: Obj, errors: Errors, *, resource: Resource, again: Iterable[MetaCheck] = (MetaCheck.CHANGE,)
 ) -> None:
-    """What a change of metadata may not do.
+    """Validate a change of metadata.
 
     Upstream asks in `rest.BeforeUpdate`, about the whole and about the change, and then `again` in the rules of the
     kind, so every cause is told several times.
@@ -124,7 +124,7 @@ def validate_annotations(annotations: Mapping[str, str] | None, errors: Errors, 
 
 
 def validate_change(obj: Obj, old: Obj, errors: Errors) -> None:
-    """A change once more, for a kind whose own rules look at it in a place of their own."""
+    """Validate the change of metadata again, as upstream does for some kinds in rules of their own."""
     _validate_change(metadata(obj), metadata(old), errors)
     _validate_finalizer_names(metadata(obj).get("finalizers") or (), errors)
 

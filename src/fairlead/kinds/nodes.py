@@ -1,4 +1,4 @@
-"""Node: what its agent may say at birth, what nobody may change later, which taints make sense.
+"""Node: what a new one may set, which fields are immutable, which taints are valid.
 
 A node keeps the status it is created with, because its agent registers and reports in one breath. Sources:
 `ValidateNode*` of pkg/apis/core/validation and pkg/registry/core/node/strategy.go (1.36), S0-01 ff.
@@ -107,7 +107,7 @@ class NodeStrategy(Strategy):
 
 
 def _drop_dynamic_config(obj: Obj, old: Obj) -> None:
-    """Nodes are not configured through the API any more: what they said of it long ago stays, nothing is added."""
+    """Dynamic kubelet configuration is gone: its fields are dropped unless the stored node has them."""
     for part, field in (("spec", "configSource"), ("status", "config")):
         if (old.get(part) or {}).get(field) is None:
             obj.get(part, {}).pop(field, None)

@@ -1,4 +1,4 @@
-"""Kinds about which there is little to say: whether they count changes, and whether users may write their status."""
+"""Kinds that need no more than a generation, a status endpoint, or conditional updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.kinds.strategy import Strategy
 
 
 class CountedStrategy(Strategy):
-    """Changes are counted in `metadata.generation`."""
+    """The kind has `metadata.generation`."""
 
     has_generation = True
 
@@ -24,7 +24,7 @@ class CountedStrategy(Strategy):
 
 
 class ReportedStrategy(Strategy):
-    """There is a status, and its own endpoint to write it."""
+    """The kind has a status with an endpoint of its own."""
 
     has_status = True
 
@@ -33,7 +33,7 @@ class ReportedStrategy(Strategy):
 
 
 class VersionedStrategy(Strategy):
-    """Whoever updates it must say which version of it he knows."""
+    """An update requires the resourceVersion."""
 
     allows_unconditional_update = False
 

@@ -100,7 +100,7 @@ class PersistentVolumeStrategy(Strategy):
         _validate_mount_options(obj, errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """Upstream checks the new volume as such and once more as a change, so all is told twice."""
+        """Upstream validates the new object and then the change, so every error is reported twice."""
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]
         _validate_spec(spec, name_of(obj), errors)

@@ -67,7 +67,7 @@ def _host_network(pod: Obj) -> str:
 
 
 class PodStrategy(Strategy):
-    """Pods: mostly fixed at birth, finished by their node, deleted with grace."""
+    """Pods: mostly immutable, deleted gracefully by their node."""
 
     meta_checks = (MetaCheck.CHANGE, MetaCheck.WHOLE)
 
@@ -142,7 +142,7 @@ class PodStrategy(Strategy):
         validate_spec_update(obj["spec"], old["spec"], errors)
 
     def warnings(self, obj: Obj, old: Obj | None) -> list[str]:
-        """Only at birth: people rarely change pods themselves, and components do it all the time."""
+        """Only for new pods: updates mostly come from components, not from users."""
         return [] if old is not None else [*_name_warnings(obj), *pod_warnings(obj)]
 
     def prepare_status(self, obj: Obj, old: Obj) -> None:
@@ -170,7 +170,7 @@ class PodStrategy(Strategy):
         ]
 
     def grace_period_seconds(self, obj: Obj, asked: int | None) -> int:
-        """What was asked for, else what the pod says; nothing where no node has to finish it first."""
+        """The requested grace period, else that of the pod; 0 if no node has to terminate it."""
         spec = obj["spec"]
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in FINISHED:
             return 0
@@ -206,7 +206,7 @@ def _validate_no_tokens(volumes: list[Obj], errors: Errors) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PodSubresource:
-    """Another way to change a pod: a part of what is sent, under rules of its own.
+    """A subresource that changes a part of a pod, under rules of its own.
 
     `new` is defaulted before `prepare`, which changes it in place; the rules of metadata are the registry's.
     """
@@ -215,7 +215,7 @@ class PodSubresource:
     _rules: Callable[[Obj, Obj, Errors], None]
 
     def prepare(self, new: Obj, old: Obj) -> None:
-        """Set back everything that this way does not change."""
+        """Restore every field that this subresource may not change."""
         self._keep_only(new, old)
         drop_disabled(new["spec"], old["spec"])
         if "status" in old:

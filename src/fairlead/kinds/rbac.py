@@ -1,4 +1,4 @@
-"""Roles and bindings: who may do what. A binding's role is for life.
+"""Roles and bindings: their rules. The roleRef of a binding is immutable.
 
 Sources: pkg/apis/rbac/{v1/defaults,validation} (1.36).
 """

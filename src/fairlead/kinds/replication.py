@@ -43,7 +43,7 @@ class _Replicas(Strategy):
     has_generation = True
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """Upstream checks the new object as such and once more as a change, so all is told twice."""
+        """Upstream validates the new object and then the change, so every error is reported twice."""
         found = Errors()
         self.validate(obj, found)
         errors += found

@@ -101,7 +101,7 @@ def _default_affinity(spec: Obj) -> None:
 
 
 def _keep_allocated(spec: Obj, old: Obj) -> None:
-    """A client that leaves out what it was given means to keep it (`patchAllocatedValues`, `normalizeClusterIPs`)."""
+    """Allocated values that the client leaves out are kept (`patchAllocatedValues`, `normalizeClusterIPs`)."""
     if spec["type"] in WITH_CLUSTER_IP and old["type"] in WITH_CLUSTER_IP:
         if not spec.get("clusterIP") and old.get("clusterIP"):
             spec["clusterIP"] = old["clusterIP"]
@@ -125,7 +125,7 @@ def _keep_node_ports(ports: list[Obj], old: list[Obj]) -> None:
 
 
 def _follow_cluster_ip(spec: Obj, old: Obj) -> None:
-    """Somebody changed `clusterIP` and does not know of `clusterIPs`."""
+    """The client changed `clusterIP` alone: `clusterIPs` follows."""
     first, all_ = spec.get("clusterIP"), spec.get("clusterIPs") or []
     if first == old.get("clusterIP") or all_ != (old.get("clusterIPs") or []):
         return

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim, StorageClass: what is asked of storage, and which kinds of it there are.
+"""PersistentVolumeClaim and StorageClass: defaults and rules.
 
 Sources: `ValidatePersistentVolumeClaim*` of pkg/apis/core/validation, pkg/api/persistentvolumeclaim, pkg/apis/storage
 (1.36). Volumes themselves are in `persistent_volumes.py`.
@@ -60,7 +60,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         validate_claim_spec(obj["spec"], "spec", errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
-        """Upstream checks the new claim as such and once more as a change, so all is told twice."""
+        """Upstream validates the new object and then the change, so every error is reported twice."""
         self.validate(obj, errors)
         self.validate(obj, errors)
         spec, was = obj["spec"], old["spec"]

@@ -26,7 +26,7 @@ FieldGetter = Callable[[Obj], str]
 
 
 class MetaCheck(Enum):
-    """A look at changed metadata that upstream's rules of a kind take once more; a cause is told at every look."""
+    """One of the checks of changed metadata that upstream repeats for a kind; each reports its causes again."""
 
     CHANGE = auto()  # ValidateObjectMetaUpdate
     WHOLE = auto()  # ValidateObjectMeta
@@ -63,18 +63,18 @@ class Strategy:
         return self.selectable
 
     def unknown_field(self, field: str) -> str:
-        """How a selector is refused that names another field; upstream has a function for each kind."""
+        """The refusal of a selector by an unknown field; upstream has a function for each kind."""
         return f"field label not supported: {field}"
 
     def refresh(self, obj: Obj) -> Obj:
-        """A stored object as the kind is today, which may be another than when it was stored. It is the caller's."""
+        """A stored object under the present rules of its kind. The caller owns the dict."""
         return obj
 
     def default(self, obj: Obj) -> None:
         """Fill in what the user left out (Kubernetes' SetDefaults functions). Runs on every write."""
 
     def note_requester(self, obj: Obj, user: User) -> None:
-        """Write down who asks, where the object says so (before `prepare_create`)."""
+        """Record the requesting user in kinds that have fields for it (before `prepare_create`)."""
 
     def prepare_create(self, obj: Obj) -> Sequence[str] | None:
         """Drop what a user may not set. The status is already gone where `has_status`.
@@ -112,7 +112,7 @@ class Strategy:
         """The rules of a status."""
 
     def status_warnings(self, obj: Obj) -> list[str]:
-        """Texts about a status that is being written."""
+        """Texts for the client's `Warning` headers about a status write."""
         return []
 
     def grace_period_seconds(self, obj: Obj, asked: int | None) -> int:
@@ -120,10 +120,10 @@ class Strategy:
         return 0
 
     def check_deletion(self, obj: Obj, options: DeleteOptions) -> None:
-        """Raise what speaks against a DELETE of this object, before anything else is asked."""
+        """Refuse a DELETE of this object, before preconditions and admission."""
 
     def mark_deleted(self, obj: Obj) -> None:
-        """More to write down when a deletion begins (a namespace becomes Terminating)."""
+        """Change the object when its deletion begins (a namespace becomes Terminating)."""
 
     def holds_deletion(self, obj: Obj) -> bool:
         """Whether the kind itself keeps the object alive, beyond its finalizers (a namespace's spec.finalizers)."""

@@ -37,7 +37,7 @@ def labels_of(template: Obj) -> dict[str, str]:
 
 
 def validate_always_restarting(template: Obj, owner: str, path: str, errors: Errors) -> None:
-    """Pods of these kinds run for good."""
+    """The pods must have restartPolicy Always, and no activeDeadlineSeconds."""
     spec = template["spec"]
     if spec.get("restartPolicy") != "Always":
         errors.not_supported(f"{path}.spec.restartPolicy", spec.get("restartPolicy", ""), ("Always",))

@@ -62,7 +62,7 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
 
 
 class Reader(Protocol):
-    """The latest state of the world, synchronously, as the write path sees it."""
+    """Synchronous reads of the committed objects."""
 
     def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None:
         """The object, or None; `resource` is `Resource.qualified` (`pods`, `priorityclasses.scheduling.k8s.io`)."""
@@ -79,7 +79,7 @@ class Writer(Protocol):
     async def guaranteed_update(
         self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
     ) -> Obj | None:
-        """Read, change, write back, and repeat while somebody else is faster.
+        """Read, change, write back, and repeat while other writers are faster.
 
         `change` gets the current object and returns the new one, or None to leave it. It may raise to give up.
         Returns what is stored at the end, None if the object is gone.
@@ -94,7 +94,7 @@ UPDATE_ONLY = frozenset({Operation.UPDATE})
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What the server gives its plugins to work with, once."""
+    """What the server gives its plugins, once."""
 
     reader: Reader
     writer: Writer
@@ -114,7 +114,7 @@ class AdmissionPlugin:
     operations: ClassVar[frozenset[Operation]] = CREATE_AND_UPDATE
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
-        """Whether such a request is any of its business; the chain asks once for each kind of request."""
+        """Whether the plugin handles such requests; the chain asks once for each kind of request."""
         return (
             operation in self.operations
             and (self.resources is None or resource in self.resources)

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing is born into a namespace that is missing or on its way out.
+"""NamespaceLifecycle: nothing is created in a namespace that is missing or being deleted.
 
 Without it a namespace could never be emptied: its controller would delete objects while others still create them.
 Source: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
@@ -10,10 +10,10 @@ from fairlead.api.errors import Cause, Forbidden, NotFound
 from fairlead.api.meta import View
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 
-#: These hold the cluster itself together. (kube-node-lease is not among them, see the source.)
+#: Namespaces that must not be deleted. (kube-node-lease is not among them, see the source.)
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
-#: Whoever asks what he may do in a namespace learns nothing about its existence.
+#: Access reviews must not reveal whether a namespace exists.
 _ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
 
 

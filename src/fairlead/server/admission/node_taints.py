@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until it has said that it is ready.
+"""TaintNodesByCondition: a new node is tainted not-ready until it reports that it is ready.
 
 Otherwise the scheduler could bind pods to a node in the moment between its creation and its first heartbeat.
 Source: plugin/pkg/admission/nodetaint. The node lifecycle controller lifts the taint.

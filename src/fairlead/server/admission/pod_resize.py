@@ -1,4 +1,4 @@
-"""Two rules for pods on a node: the node must be able to do what a change asks of its agent, and to hold it at all.
+"""Two rules for changes of bound pods: the node must declare the feature that they need, and have the resources.
 
 Without them a resize that can never succeed would be stored and stay pending for ever (KEP-1287, KEP-5328).
 Sources: plugin/pkg/admission/{nodedeclaredfeatures,podresize}, k8s.io/component-helpers/nodedeclaredfeatures.
@@ -29,7 +29,7 @@ class _Node(Object):
 
 
 class NodeDeclaredFeatureValidator(AdmissionPlugin):
-    """A change needs a feature that the pod's node does not declare."""
+    """Refuses a change that needs a feature which the pod's node does not declare."""
 
     name = "NodeDeclaredFeatureValidator"
     resources = frozenset({"pods"})
@@ -51,7 +51,7 @@ class NodeDeclaredFeatureValidator(AdmissionPlugin):
 
 
 class PodResizeValidator(AdmissionPlugin):
-    """A pod must not grow beyond its node, even an empty one."""
+    """Refuses to resize a pod beyond the allocatable resources of its node."""
 
     name = "PodResizeValidator"
     resources = frozenset({"pods"})
@@ -113,7 +113,7 @@ _FEATURES: Mapping[str, Callable[[Obj, Obj], bool]] = {
     "InPlacePodVerticalScalingInitContainers": _resizes_init_containers,
 }
 
-#: How the refusal shows amounts of what is compared.
+#: How the refusal prints the amounts of a resource.
 _SHOWN: Mapping[str, Callable[[Quantity], int]] = {
     "cpu": lambda amount: amount.milli,
     "memory": lambda amount: amount.units,

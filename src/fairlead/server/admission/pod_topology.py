@@ -1,4 +1,4 @@
-"""PodTopologyLabels: a pod learns the zone and region of its node as labels of its own.
+"""PodTopologyLabels: copies the zone and region labels of its node to a pod when it is bound.
 
 So the downward API can tell an application where it runs, without the right to read nodes (KEP-4742, on since 1.35).
 A Binding carries the labels to the pod: whoever executes it copies the binding's labels into the pod.

@@ -72,13 +72,13 @@ class Priority(AdmissionPlugin):
         return found.kept_view(_PriorityClass)
 
     def _default_class(self) -> _PriorityClass | None:
-        """Should a race have left several defaults, the lowest wins."""
+        """If a race has created several defaults, the one with the lowest value."""
         classes = (entry.kept_view(_PriorityClass) for entry in self._reader.each(CLASSES))
         return min((entry for entry in classes if entry.global_default), key=lambda entry: entry.value, default=None)
 
 
 def _keep_what_the_client_left_out(attributes: Attributes) -> None:
-    """A client that replaces a pod from its own manifest knows nothing of the numbers we added."""
+    """Keep the admitted values if the client left them out: its manifest does not have them."""
     old = (attributes.old or {}).get("spec") or {}
     for field in ("priority", "preemptionPolicy"):
         if field in old:

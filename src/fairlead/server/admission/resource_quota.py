@@ -1,4 +1,4 @@
-"""ResourceQuota: nothing is stored that its namespace has no room for, and what is stored is charged.
+"""ResourceQuota: refuses objects beyond the quotas of their namespace, and charges those that are stored.
 
 It runs last, on the final object: everything is checked first, then each quota's `status.used` is raised, with the
 check repeated on the very version that is written, so that two requests cannot both take the last place. Charges are
@@ -57,51 +57,56 @@ class ResourceQuotaAdmission(AdmissionPlugin):
 
 
 def charges_for(quotas: Iterable[ResourceQuota], attributes: Attributes, now: float) -> _Charges:
-    """What this request adds to which quota; refuses it if one of them has no room."""
+    """What this request adds to which quota; refuses it if it exceeds one."""
     concerned = _concerned(quotas, attributes)
     if not concerned:
         return []
     charges = []
-    for item, growth in _growth(concerned, attributes, now):
-        hard = parsed(item.status.hard)
+    for resource_quota, growth in _growth(concerned, attributes, now):
+        hard = parsed(resource_quota.status.hard)
         requested = quota.masked(growth, hard)
         if requested:
             if attributes.subresource != "status":
-                _check_room(item.metadata.name, requested, parsed(item.status.used), hard, attributes)
-            charges.append((item.metadata.name, requested))
+                _check_room(
+                    resource_quota.metadata.name, requested, parsed(resource_quota.status.used), hard, attributes
+                )
+            charges.append((resource_quota.metadata.name, requested))
     return charges
 
 
 def _concerned(quotas: Iterable[ResourceQuota], attributes: Attributes) -> list[ResourceQuota]:
-    """The quotas that count this object; they must know their usage, and the object must say what it wants."""
+    """The quotas that count this object. Refuses it if one has no usage yet, or if the object lacks a counted field."""
     resource = attributes.resource.qualified
     concerned = []
-    for item in quotas:
-        names = quota.counted(resource, item.status.hard)
-        if not names or not in_scope(item.spec.selectors, resource, attributes.obj):
+    for resource_quota in quotas:
+        names = quota.counted(resource, resource_quota.status.hard)
+        if not names or not in_scope(resource_quota.spec.selectors, resource, attributes.obj):
             continue
-        name = item.metadata.name
+        name = resource_quota.metadata.name
         if resource == PODS and (why := quota.unspecified(attributes.obj, names)):
             raise attributes.forbidden(f"failed quota: {name}: {why}")
-        if not item.status.used.keys() >= set(names):
+        if not resource_quota.status.used.keys() >= set(names):
             raise attributes.forbidden(f"status unknown for quota: {name}, resources: {','.join(names)}")
-        concerned.append(item)
+        concerned.append(resource_quota)
     return concerned
 
 
 def _growth(
     concerned: Iterable[ResourceQuota], attributes: Attributes, now: float
 ) -> Iterable[tuple[ResourceQuota, Amounts]]:
-    """An update counts for what it adds, but for everything where the old object was out of a quota's scope."""
+    """What to charge to each quota: the difference of an update, or everything if the old object was out of scope."""
     resource, old = attributes.resource.qualified, attributes.old
     new_usage = quota.usage(resource, attributes.obj, now)
     if negative := sorted(name for name, amount in new_usage.items() if amount < ZERO):
         raise attributes.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
     everything = quota.increase(new_usage, {})
     if attributes.operation is Operation.CREATE or old is None or not metadata(old).get("resourceVersion"):
-        return [(item, everything) for item in concerned]
+        return [(resource_quota, everything) for resource_quota in concerned]
     difference = quota.increase(new_usage, quota.usage(resource, old, now))
-    return [(item, difference if in_scope(item.spec.selectors, resource, old) else everything) for item in concerned]
+    return [
+        (resource_quota, difference if in_scope(resource_quota.spec.selectors, resource, old) else everything)
+        for resource_quota in concerned
+    ]
 
 
 def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, attributes: Attributes) -> None:
@@ -116,7 +121,7 @@ def _check_room(name: str, requested: Amounts, used: Amounts, hard: Amounts, att
 
 
 def _charged(amounts: Amounts, attributes: Attributes, stored: Obj) -> Obj | None:
-    """The stored quota with the amounts added; the room is checked again, for others may have been faster."""
+    """The stored quota with the amounts added; checked again, for other requests may have been charged meanwhile."""
     status = stored.get("status") or {}
     hard, used = parsed(status.get("hard") or {}), parsed(status.get("used") or {})
     requested = quota.masked(amounts, hard)

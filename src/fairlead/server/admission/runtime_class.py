@@ -1,4 +1,4 @@
-"""RuntimeClass: a pod pays for the sandbox it runs in and goes where that sandbox exists.
+"""RuntimeClass: gives a pod the overhead and the node constraints of its runtime class.
 
 Overhead that is not in the pod's spec would be invisible to scheduler, quota and cgroups alike.
 Source: plugin/pkg/admission/runtimeclass.
@@ -85,7 +85,7 @@ class _Reach(NamedTuple):
     values: Hashable  # every value, one, or what only an equal toleration does
 
     def wider(self) -> Iterator[_Reach]:
-        """Everything that includes this, itself first."""
+        """All reaches that include this one, itself first."""
         for values in dict.fromkeys((self.values, _EVERY)):
             for key in dict.fromkeys((self.key, "" if values == _EVERY else self.key)):
                 for effect in dict.fromkeys((self.effect, "")):
@@ -127,6 +127,6 @@ def _reach(toleration: Obj) -> _Reach:
 
 
 def _seconds(toleration: Obj) -> float:
-    """How long it tolerates, if that is limited: the effect that drives pods away is the only one that asks."""
+    """How long it tolerates; limited for NoExecute alone."""
     limit = toleration.get("tolerationSeconds")
     return inf if limit is None or toleration.get("effect") != _NO_EXECUTE else limit

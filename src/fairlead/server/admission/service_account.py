@@ -1,4 +1,4 @@
-"""ServiceAccount: every pod has an identity, and a token for it to read.
+"""ServiceAccount: gives every pod a service account, and mounts its token.
 
 A pod that names no account runs as `default`; the token arrives as a projected volume, so that it can be bound to the
 pod and rotated. Source: plugin/pkg/admission/serviceaccount.
@@ -124,7 +124,7 @@ def _token_source() -> Obj:
 
 
 def _check_mirror(attributes: Attributes) -> None:
-    """Nobody with a node's key may get at accounts or secrets by pretending a static pod."""
+    """Mirror pods may not name service accounts or secrets: a node could reach them that way."""
     spec = attributes.spec
     if spec.get("serviceAccountName"):
         raise attributes.forbidden("a mirror pod may not reference service accounts")

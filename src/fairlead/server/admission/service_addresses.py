@@ -40,15 +40,15 @@ _STATIC_PORTS: Final = 86
 _ATTEMPTS: Final = 64
 
 Port = int
-Address = str
+AddressText = str
 _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
 class Held:
-    """What one service has."""
+    """The addresses and node ports of one service."""
 
-    addresses: set[Address] = field(default_factory=set)
+    addresses: set[AddressText] = field(default_factory=set)
     ports: set[Port] = field(default_factory=set)
 
     def is_part_of(self, whole: Held) -> bool:
@@ -67,10 +67,10 @@ class ServiceAddresses(AdmissionPlugin):
         #: The lower part of the network is left to users who choose for themselves (KEP-3070).
         self._first_offered = min(max(16, network.num_addresses // 16), 256)
         self._stored: dict[str, Held] = {}
-        #: Of requests under way. A request cannot be told by its name, which may be generated later.
+        #: Those of requests under way, without names: these may be generated later.
         self._pending: list[Held] = []
         #: How many hold each address and port; a reservation and the stored service overlap for a moment.
-        self._addresses: Counter[Address] = Counter({self._kubernetes: 1})
+        self._addresses: Counter[AddressText] = Counter({self._kubernetes: 1})
         self._ports: Counter[Port] = Counter()
 
     def observe(self, namespace: str, name: str, raw: bytes | None) -> None:
@@ -118,7 +118,7 @@ class ServiceAddresses(AdmissionPlugin):
         spec = obj["spec"]
         if spec["type"] == EXTERNAL_NAME or is_headless(spec):
             return
-        ips: list[Address] = spec.setdefault("clusterIPs", [])
+        ips: list[AddressText] = spec.setdefault("clusterIPs", [])
         for index in range(len(spec["ipFamilies"])):
             if index == len(ips):
                 ips.append("")
@@ -132,7 +132,7 @@ class ServiceAddresses(AdmissionPlugin):
             self._addresses[ips[index]] += 1
         spec["clusterIP"] = ips[0]
 
-    def _claim_address(self, obj: Obj, ip: Address) -> None:
+    def _claim_address(self, obj: Obj, ip: AddressText) -> None:
         if parse_ip(ip) not in self._network:
             why = "the provided network does not match the current range"
         elif ip in self._addresses and not (ip == self._kubernetes and _is_kubernetes(obj)):
@@ -141,7 +141,7 @@ class ServiceAddresses(AdmissionPlugin):
             return
         _refuse(obj, "spec.clusterIPs", obj["spec"]["clusterIPs"], f"failed to allocate IP {ip}: {why}")
 
-    def _free_address(self, obj: Obj) -> Address:
+    def _free_address(self, obj: Obj) -> AddressText:
         if _is_kubernetes(obj):
             return self._kubernetes
         last = self._network.num_addresses - 1
@@ -198,7 +198,7 @@ class ServiceAddresses(AdmissionPlugin):
         _take_off(self._ports, held.ports)
 
     def _forget(self, pending: Held) -> None:
-        """A request has ended, one way or the other."""
+        """Release the reservation of a request that has ended."""
         before = len(self._pending)
         self._pending = [held for held in self._pending if held is not pending]
         if len(self._pending) < before:

@@ -1,4 +1,4 @@
-"""The small rules of storage: protection from deletion in use, the default class, and who may grow.
+"""Admission of storage: finalizers that protect volumes in use, the default class, and resizing of claims.
 
 Sources: plugin/pkg/admission/storage/{storageobjectinuseprotection,storageclass/setdefault,persistentvolume/resize}.
 """
@@ -38,7 +38,7 @@ class DefaultStorageClass(AdmissionPlugin):
 
 
 class StorageObjectInUseProtection(AdmissionPlugin):
-    """A claim or volume in use is deleted only when its last user is gone: a finalizer waits for that."""
+    """Adds the finalizer that keeps a claim or volume until its last user is gone."""
 
     name = "StorageObjectInUseProtection"
     resources = frozenset(_PROTECTION)

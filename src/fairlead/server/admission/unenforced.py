@@ -1,4 +1,4 @@
-"""Says what is stored and not done: whoever puts up a guard must not believe that it stands there.
+"""Warns about objects that are stored but not enforced, so that nobody relies on them.
 
 Every kind is served, but Fairlead does not act on all of them yet. A write that asks for something which is not done
 is accepted, as the API demands, and answered with a `Warning` that says so. docs/compatibility.md lists all of them.
@@ -29,7 +29,7 @@ CONVERSION: Final = "conversion webhooks are not called"
 
 _RULES: Final = key_bytes("x-kubernetes-validations")
 
-#: The kinds that ask for something by being there, by group and kind.
+#: Kinds of which no object is enforced, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
     **dict.fromkeys(
         [("rbac.authorization.k8s.io", kind) for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")],
@@ -72,7 +72,7 @@ def _of_definition(obj: Obj) -> list[str]:
     return [text for text, applies in ((CEL, has_rules), (CONVERSION, converts)) if applies]
 
 
-#: The kinds of which some objects ask for something.
+#: Kinds of which some objects are not enforced.
 _BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
     ("", "Namespace"): _of_namespace,
     ("", "Secret"): _of_secret,
@@ -82,7 +82,7 @@ _BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
 
 
 def unenforced(resource: Resource, obj: Obj) -> list[str]:
-    """What this valid object asks for and does not get, as texts for `Warning` headers."""
+    """What of this valid object is not enforced, as texts for `Warning` headers."""
     key = resource.group, resource.kind
     if (text := _BY_KIND.get(key)) is not None:
         return [f"Fairlead stores this {resource.kind}, but {text}"]

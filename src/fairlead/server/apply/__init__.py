@@ -1,7 +1,7 @@
-"""Server-side apply and field ownership (KEP-555): who may change what without asking, and who is asked.
+"""Server-side apply and field ownership (KEP-555): who owns which field, and when a change is a conflict.
 
-ownership.py     what the registry calls: `track` for every write, `apply` for an apply, `settle` before storing
-writers.py       who a write is recorded under            resets.py     what an endpoint does not count
+ownership.py     what the registry calls: `track`, `apply`, and `keep_unchanged_timestamps` before storing
+field_managers.py  the manager of a write                resets.py     fields that an endpoint ignores
 bodies.py        the body and the options of an apply     validate.py   whether a body fits the schema
 managers.py      who owns what after a write              entries.py    `metadata.managedFields`
 merge.py         merging and pruning                      typed.py      fields of an object, difference of two

@@ -72,7 +72,7 @@ def decode_config(body: bytes) -> tuple[Obj, list[str]]:
 
 
 def judge_repeated(repeated: Sequence[str], field_validation: str, warnings: list[str]) -> None:
-    """Refuse keys that come twice, or warn of them, as `fieldValidation` asks; after the merge, as upstream does."""
+    """Refuse duplicate keys, or warn of them, as `fieldValidation` asks; after the merge, as upstream does."""
     for text in repeated:
         if field_validation == "Strict":
             raise BadRequest(f"error strict decoding YAML: {_converted(text)}")
@@ -103,7 +103,7 @@ def called(config: Obj) -> str:
 
 
 def unconvertible(config: Obj, why: str) -> Unknown:
-    """The refusal of a configuration that fits the schema and still leads to no object of the kind."""
+    """The refusal of a configuration that fits the schema but whose result is not an object of the kind."""
     inner = f"unable to convert unstructured object to {_group_version_kind(config)}: {why}"
     return Unknown(f"failed to convert new object ({called(config)}) to proper version: {inner}")
 

@@ -16,14 +16,14 @@ _REASON = "FieldManagerConflict"
 
 
 class ApplyConflict(Exception):
-    """Others own what an apply would change: who, and which fields."""
+    """Other managers own what an apply would change: the managers, and the fields of each."""
 
     def __init__(self, conflicts: Mapping[Identity, Fields]) -> None:
         super().__init__()
         self.conflicts = conflicts
 
     def refusal(self) -> Conflict:
-        """As the client is told."""
+        """The refusal for the client."""
         lost = {
             manager: [spelled(path) for path in paths(self.conflicts[manager])] for manager in sorted(self.conflicts)
         }

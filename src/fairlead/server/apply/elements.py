@@ -1,4 +1,4 @@
-"""Path elements: how one step into an object is spelled in `fieldsV1`, told to people, and ordered.
+"""Path elements: how one step into an object is spelled in `fieldsV1` and in messages, and ordered.
 
     f:image                                    a field of a struct, or a key of a map
     k:{"containerPort":80,"protocol":"TCP"}    an element of a list of type map
@@ -26,7 +26,7 @@ _HTML: Final = str.maketrans({
 
 
 class MalformedFields(ValueError):
-    """A client's `fieldsV1` is none."""
+    """The `fieldsV1` of a client is malformed."""
 
 
 def field(name: str) -> str:
@@ -65,7 +65,7 @@ def _number(item: Any) -> str:
 
 
 def canonical(element: str) -> str | None:
-    """An element as a client spelled it, in our spelling; None if it is of a kind that nobody knows."""
+    """An element as a client spelled it, in canonical spelling; None if its kind is unknown."""
     if len(element) < 2:
         raise MalformedFields("key must be 2 characters long:")
     if element[1] != ":":

@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: who owns which fields, as entries that are taken apart only as far as needed.
+"""`metadata.managedFields`: who owns which fields, as entries that are decoded only as far as needed.
 
 An entry belongs to an identity: the manager, what it does (apply or update), the subresource it does it through, and
 for updates the version it speaks. Source: apimachinery `util/managedfields/internal/{managedfields,capmanagers}.go`.

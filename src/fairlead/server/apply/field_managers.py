@@ -1,4 +1,4 @@
-"""Who a write is recorded under, put together from the request and the endpoint it came to."""
+"""The field manager of a write, made from the request and its endpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.server.storage.catalogue import Served
 
 
 def field_manager_of(served: Served, request: WriteRequest) -> FieldManager:
-    """The writer of an object or of one of its parts. KeyError if its version is not served."""
+    """The field manager of a write to an object or its subresource. KeyError if the version is not served."""
     form = _forms(served)(request.version.resource.api_version)
     if form is None:
         raise KeyError(request.version.resource.api_version)
@@ -24,7 +24,7 @@ def field_manager_of(served: Served, request: WriteRequest) -> FieldManager:
 
 
 def scale_field_manager_of(request: WriteRequest) -> FieldManager:
-    """The writer of a Scale, whatever it scales."""
+    """The field manager of a write to a Scale."""
     return FieldManager(request.options.field_manager, _scale_form(), _scale_forms, timestamp(), request.subresource)
 
 

@@ -36,14 +36,14 @@ def is_member(node: Fields) -> bool:
 
 
 def node_of(member: bool, below: Fields) -> Fields | None:
-    """The node that has these below it; None if there is nothing to keep."""
+    """The node with this set below it; None if it is empty and no member."""
     if not below:
         return LEAF if member else None
     return {SELF: LEAF, **below} if member else below
 
 
 def below(node: Fields) -> Fields:
-    """What a node has below it, as a set."""
+    """The set below a node."""
     return {key: value for key, value in node.items() if key != SELF} if SELF in node else node
 
 
@@ -176,7 +176,7 @@ def spelled(path: FieldPath) -> str:
 
 
 def read(raw: Any) -> Fields:
-    """The set that a client wrote; `MalformedFields` if it is none."""
+    """The decoded set of a client; `MalformedFields` if it is malformed."""
     found = {}
     for key, value in _object(raw).items():
         element = None if key == SELF else canonical(key)

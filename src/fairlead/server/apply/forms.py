@@ -22,7 +22,7 @@ from fairlead.server.codec.versions import Convert, ServedVersion
 from fairlead.server.openapi import custom
 from fairlead.server.openapi.definitions import V3, definition
 
-#: How many kinds of births a form remembers.
+#: How many kinds of new objects a form remembers.
 _BIRTHS_KEPT: Final = 256
 
 
@@ -32,17 +32,17 @@ class VersionForm:
 
     api_version: str
     atom: Atom
-    #: The object before anybody has said anything.
+    #: The empty object.
     zero: Callable[[], Obj]
     to_stored: Convert | None = None
     from_stored: Convert | None = None
     #: Whether the schema may change while objects exist.
     is_custom: bool = False
-    #: What creators own, by what decides about that (`managers.py`).
+    #: The fields that a create owns, cached by the values that they depend on (`managers.py`).
     births: LruCache[bytes, Fields] = field(default_factory=lambda: LruCache(_BIRTHS_KEPT), compare=False)
 
     def of(self, obj: Obj, source: VersionForm | None = None) -> Obj:
-        """An object in this form, itself if nothing is to be done. `other` is its form, if not the stored one."""
+        """An object in this form, itself if nothing is to be done. `source` is its form, if not the stored one."""
         back = source.to_stored if source else None
         if source is self or not (back or self.from_stored):
             return obj

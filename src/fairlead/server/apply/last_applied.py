@@ -30,7 +30,7 @@ _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def unresolved(conflict: ApplyConflict, live: Obj, form: VersionForm) -> ApplyConflict | None:
-    """What is left of a conflict once the annotation has been heard; None if nothing is."""
+    """The conflict without the fields that the annotation shows to be of client-side apply; None if none are left."""
     fields = _still_applied(live, form)
     remaining = {manager: difference(lost, fields) for manager, lost in conflict.conflicts.items()}
     remaining = {manager: lost for manager, lost in remaining.items() if lost}
@@ -53,7 +53,7 @@ def _still_applied(live: Obj, form: VersionForm) -> Fields:
 
 
 def keep_annotation(merged: Obj, config: Obj) -> Obj:
-    """The merged object with the annotation, if it has one, telling of this apply."""
+    """The merged object with its annotation, if it has one, updated to this configuration."""
     annotations = _annotations(merged)
     if not annotations.get(_ANNOTATION):
         return merged

@@ -1,4 +1,4 @@
-"""Who owns what after a write: the two questions of `managedFields`, answered on plain sets.
+"""The owners after a write: `managedFields` computed on plain sets, for updates and for applies.
 
     update   the writer owns what it changed; everybody else loses it
     apply    the writer owns exactly what it named; what it no longer names and nobody else owns is removed;
@@ -48,13 +48,13 @@ _STRIPPED: Final = of_paths(
     ),
 )  # fmt: skip
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
-#: How large a birth may be that its form remembers.
+#: The largest new object whose fields its form remembers.
 _LARGEST_BYTES: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class FieldManager:
-    """Who writes, through which endpoint, in which version, and when."""
+    """The manager of a write: its name, and the endpoint, version and time of the write."""
 
     manager: str
     form: VersionForm
@@ -88,13 +88,13 @@ def updated(old: Obj | None, new: Obj, managed: Managed, writer: FieldManager) -
 
 
 def _changed(changes: _Comparisons, writer: FieldManager) -> Fields:
-    """What a writer changed of what can be owned."""
+    """The ownable fields that a write changed."""
     own = changes.of(writer.form.api_version) or Changes()
     return difference(writer.counted(union(own.modified, own.added)), _STRIPPED)
 
 
 def _born(new: Obj, writer: FieldManager) -> Fields:
-    """What the creator of an object owns: the same for the thousands of objects that differ in their names alone."""
+    """The fields that a create owns; cached, for they are the same for objects that differ in their names alone."""
     meta = {key: _named(value) for key, value in metadata(new).items()}
     key = encode((writer.subresource, {**new, "metadata": meta}))
     known = writer.form.births
@@ -107,12 +107,12 @@ def _born(new: Obj, writer: FieldManager) -> Fields:
 
 
 def _named(value: Any) -> Any:
-    """What matters of a value in metadata: of texts that they are there, of labels and annotations their keys."""
+    """A value of metadata without what does not decide about ownership: texts are emptied, the keys of maps stay."""
     return "" if type(value) is str else list(value) if type(value) is dict else value
 
 
 def applied(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:
-    """The merged object and its owners, all in the version of the writer. `ApplyConflict` if others stand in the way.
+    """The merged object and its owners, all in the version of the writer. `ApplyConflict` if others own changed fields.
 
     `live` is the zero object where there is none. The merged object is `live` itself if nothing changed, and may share
     values with both arguments.
@@ -136,7 +136,7 @@ def applied(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, f
 
 
 def _before_first_apply(live: Obj, writer: FieldManager) -> Managed:
-    """Whatever is there before the first apply belongs to somebody, so that it is not overwritten unnoticed."""
+    """Fields that exist before the first apply get an owner, so that overwriting them is a conflict."""
     first = FieldManager(_BEFORE_FIRST_APPLY, writer.form, writer.forms, writer.now, writer.subresource, writer.reset)
     changes = compare(writer.form.zero(), live, writer.form.atom)
     fields = difference(first.counted(union(changes.modified, changes.added)), _STRIPPED)
@@ -145,7 +145,7 @@ def _before_first_apply(live: Obj, writer: FieldManager) -> Managed:
 
 
 class _Comparisons:
-    """What changed, in every version that an owner speaks; made when it is asked for."""
+    """The changes, in each version that an owner uses; computed when first needed."""
 
     def __init__(self, old: Obj | None, new: Obj, form: VersionForm | None, writer: FieldManager) -> None:
         self._old, self._new, self._form, self._writer = old, new, form, writer
@@ -209,7 +209,7 @@ def _reconciled(managed: Managed, writer: FieldManager) -> Managed:
 
 
 def _pruned(merged: Obj, managed: Managed, last: Obj, writer: FieldManager) -> Obj:
-    """The merged object without what its applier named last time and nobody names or owns now."""
+    """The merged object without the fields that this manager applied last time and that nobody owns now."""
     form = writer.forms(last["apiVersion"])
     if form is None:
         return merged
@@ -221,7 +221,7 @@ def _pruned(merged: Obj, managed: Managed, last: Obj, writer: FieldManager) -> O
 
 
 def _with_owned(merged: Obj, remaining: Obj, form: VersionForm, managed: Managed, forms: Forms) -> Obj:
-    """Put back what anybody owns, in whatever version they speak; the version at hand first."""
+    """Put back the fields that any manager owns, in any version; the present version first."""
     owned: dict[str, Fields] = {form.api_version: {}}
     for entry in managed.values():
         version = entry["apiVersion"]
@@ -242,7 +242,7 @@ def _with_owned(merged: Obj, remaining: Obj, form: VersionForm, managed: Managed
 
 
 def _with_dangling(merged: Obj, remaining: Obj, named: Fields, form: VersionForm) -> Obj:
-    """Put back what the applier never named but what went because it lay below something that it named."""
+    """Put back fields that were never applied and were removed only because they lie below an applied one."""
     before = with_named(field_set(merged, form.atom), form.atom)
     after = with_named(field_set(remaining, form.atom), form.atom)
     return remove(merged, intersection(difference(before, after), named), form.atom)

@@ -1,4 +1,4 @@
-"""Merging an applied configuration into an object, and taking out of it what its author no longer names.
+"""Merging an applied configuration into an object, and removing the fields that it no longer has.
 
 Upstream merges typed trees: maps and associative lists element by element, everything else as a whole. Results share
 values with their arguments; whoever changes a result in place must copy it first.
@@ -19,7 +19,7 @@ from fairlead.server.crds.schema import ABSENT
 
 
 def merge(live: Obj, config: Obj, atom: Atom) -> Obj:
-    """The object with everything in it that the configuration says."""
+    """The object with the configuration merged into it."""
     merged = _merged(live, config, atom)
     return merged if isinstance(merged, dict) else {}
 
@@ -167,7 +167,7 @@ def _list_without(value: list[Any], fields: Fields, shape: ListShape) -> Any:
 
 
 def _or_empty(value: Any, before: Any) -> Any:
-    """What lost everything below it stays, empty: only something in it was to go."""
+    """A map or list that lost everything below it stays, empty."""
     if value is not None or not isinstance(before, dict | list):
         return value
     return type(before)()

@@ -69,14 +69,14 @@ def _resolved(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *,
 
 
 def mark_reset(sent: Obj) -> None:
-    """Make the wish for no owners (an empty list) survive normalisation, which drops empty lists."""
+    """Keep an empty managedFields list, which resets the owners, through normalisation, which drops empty lists."""
     meta = sent.get("metadata")
     if isinstance(meta, dict) and meta.get(_KEY) == []:
         meta[_KEY] = [{}]
 
 
 def keep_unchanged_timestamps(new: Obj, old: Obj) -> None:
-    """Give entries their old times back if times are all that differs, so that nothing is written for them alone."""
+    """Keep the old times of entries if nothing but times differs, so that such an update writes nothing."""
     new_entries, old_entries = metadata(new).get(_KEY), metadata(old).get(_KEY)
     if not new_entries or not old_entries or len(new_entries) != len(old_entries) or new_entries == old_entries:
         return
@@ -93,11 +93,11 @@ def _bare(obj: Obj) -> tuple[Obj, Obj]:
 
 
 def _given(sent: list[Obj] | None, before: list[Obj] | None, writer: FieldManager) -> Managed:
-    """The owners that a write starts from: those it came with, if it may say and they make sense."""
+    """The owners before a write: those that the client sent if it may set them and they are valid, else the stored."""
     if writer.subresource or sent is None or sent == before:
         return decoded(before)
     if not sent or (len(sent) == 1 and not any(sent[0].values())):
-        return {}  # the way to ask that nobody owns anything any more
+        return {}  # the client resets the owners
     try:
         return received(sent) or decoded(before)
     except MalformedFields:

@@ -1,4 +1,4 @@
-"""Which fields an endpoint resets, so that who writes them there does not come to own them.
+"""The fields that an endpoint ignores: a write to it must not own them.
 
 A status sent to the main endpoint is dropped, a spec sent to `/status` too; owning them would make conflicts out of
 nothing. Source: the `GetResetFields` and `GetResetFieldsFilter` of kubernetes `pkg/registry/*/*/strategy.go` and of

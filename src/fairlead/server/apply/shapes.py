@@ -1,4 +1,4 @@
-"""What merging has to know about every place in an object, compiled from OpenAPI v3.
+"""The structure that merging needs to know of every place in an object, compiled from OpenAPI v3.
 
 OpenAPI answers three questions that ownership hangs on: is this value owned as a whole or piece by piece, what tells
 the elements of a list apart, and may there be fields that nobody declared. Built-in kinds and custom ones answer them
@@ -274,12 +274,12 @@ def _scalar(type_: str, format_: str) -> str:
 
 
 def deduced() -> Atom:
-    """A place of which nothing is known: maps are owned piece by piece, lists as a whole."""
+    """The atom of a place without a schema: maps are owned by key, lists as a whole."""
     return _DEDUCED
 
 
 def _untyped() -> Atom:
-    """A place of which nothing is known and that is owned as a whole."""
+    """The atom of a place without a schema that is owned as a whole."""
     return UNTYPED
 
 

@@ -1,4 +1,4 @@
-"""Whether an applied configuration fits the schema, said as upstream says it.
+"""Whether an applied configuration fits the schema, with upstream's error texts.
 
 This check comes before all others and knows nothing of defaults or rules: it only makes sure that merging can work. Its
 refusals are 500s without a reason, because upstream has no better code for them.
@@ -45,7 +45,7 @@ def _map(value: dict[str, Any], shape: MapShape, path: str) -> list[Problem]:
         child = shape.children[key]
         found += problems_of(item, child, f"{path}.{key}")
         if child is None:
-            break  # what comes after an undeclared field is not looked at
+            break  # upstream stops at an undeclared field
     return found
 
 

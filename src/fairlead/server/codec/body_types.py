@@ -1,4 +1,4 @@
-"""Which kind of object an endpoint takes, and what it says to any other.
+"""Which kind of object an endpoint takes, and how it refuses others.
 
 A client may send an object of another kind, of another version of the same kind, or of a kind that nobody knows, and
 each has its own answer. Texts: runtime/error.go and conversion/converter.go of k8s.io/apimachinery;
@@ -31,7 +31,7 @@ _PACKAGES: Final = {
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
     "internal.apiserver.k8s.io": "io.k8s.api.apiserverinternal",
 }
-_SHOWN: Final = 30  # bytes of a body that nobody can read
+_SHOWN: Final = 30  # bytes of an unreadable body that the error shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class BodyType:
         return BadRequest(f"{sent} in version {quoted_version} cannot be handled as a {self.kind}: {why}")
 
     def unrecognized(self, why: str, body: bytes) -> BadRequest:
-        """The answer to a body that does not even tell its kind."""
+        """The refusal of a body without a kind."""
         return BadRequest(
             f"the object provided is unrecognized (must be of type {self.kind}): {why} ({_summary(body)})"
         )

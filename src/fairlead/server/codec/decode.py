@@ -1,4 +1,4 @@
-"""From the bytes of a request to the object in it, whatever it is written in.
+"""Decodes the body of a request, in any of its formats, to an object.
 
 A body may be JSON, YAML or protobuf, name its kind or leave it out, or be no object at all. All of this is settled
 here, so that the registry only sees objects of the kind that it serves. What comes out is not yet in normal form: the
@@ -79,7 +79,7 @@ def decode_options(body: bytes, content_type: str) -> Obj:
 
 
 def media_type(content_type: str) -> str:
-    """Which of the three forms a body has; without a word it is JSON."""
+    """The format of a body: JSON, YAML or protobuf; JSON if the client does not say."""
     form = content_type.partition(";")[0].strip().lower() or JSON
     if form not in (JSON, YAML, PROTOBUF):
         raise _unsupported(JSON, YAML, PROTOBUF)

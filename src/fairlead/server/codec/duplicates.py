@@ -1,4 +1,4 @@
-"""What becomes of a JSON document in which a key comes twice.
+"""How Go decodes a JSON document with duplicate keys.
 
 Go decodes the second value into the first one: structs and maps are merged, everything else is replaced. Strict
 decoding tells of it, together with unknown fields and in the order of the document. It is rare, so it has its own slow
@@ -64,7 +64,7 @@ class _Walk:
 
 
 def _overlaid(old: Any, new: Any, shape: WireType | None) -> Any:
-    """What a field holds after a second value was decoded into it. Objects are filled in place: they are ours."""
+    """The value of a field after a second value was decoded into it. Objects are changed in place."""
     if not isinstance(old, dict) or not isinstance(new, dict) or shape is None:
         return old if new is None and shape is not None and not shape.is_nullable else new
     if shape.form not in ("map", "struct"):

@@ -31,18 +31,18 @@ Path: TypeAlias = "tuple[Path, str | int, str] | None"
 Walker: TypeAlias = "Callable[[Any, Path, DecodeReport], Any]"
 Zero: TypeAlias = Callable[[], Any]
 
-#: More strict errors than this are not told (kubernetes_patch.go).
+#: The largest number of strict errors that are reported (kubernetes_patch.go).
 MOST_STRICT_ERRORS: Final = 100
 
 
 class DecodeReport:
-    """What was found on the way through one object."""
+    """The problems found while one object was normalised."""
 
     __slots__ = ("mismatch", "unknown")
 
     def __init__(self) -> None:
         self.unknown: dict[str, None] = {}  # an ordered set of paths
-        self.mismatch = ""  # only the first one is told
+        self.mismatch = ""  # only the first is reported
 
     def unknown_field(self, path: Path, key: str) -> None:
         if len(self.unknown) < MOST_STRICT_ERRORS:
@@ -105,7 +105,7 @@ def type_error(value: Any, path: Path, go: str, json_type: str = "") -> str:
 # --- structs --------------------------------------------------------------------------------------------------------
 
 #: Of a field: the JSON type that needs no further look, whether an empty value is treated as absent, the walker.
-_Rule: TypeAlias = "tuple[type | None, bool, Walker]"
+_FieldRule: TypeAlias = "tuple[type | None, bool, Walker]"
 
 
 @cache
@@ -119,9 +119,9 @@ def _struct(shape: WireType) -> Walker:
     struct = shape.go.rpartition(".")[2]
     fields = wire.fields(shape.definition)
     always = {name: zero(field.shape) for name, field in fields.items() if field.is_always_written}
-    rules: dict[str, _Rule] = {}
+    rules: dict[str, _FieldRule] = {}
 
-    def compiled(key: str) -> _Rule | None:
+    def compiled(key: str) -> _FieldRule | None:
         if (field := fields.get(key)) is None:
             return None
         may_be_empty = field.shape.pointer or field.shape.form in _NEVER_EMPTY

@@ -34,7 +34,7 @@ _Adder: TypeAlias = Callable[[Obj, int, _Raw], None]
 
 
 class MalformedProtobuf(ValueError):
-    """The body is no such message; `str()` of it is the message of upstream's decoder."""
+    """The body is malformed; `str()` is the message of upstream's decoder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Objects inside custom objects (`x-kubernetes-embedded-resource`): they must say what they are, as any object must."""
+"""Objects inside custom objects (`x-kubernetes-embedded-resource`): they need apiVersion and kind, as any object."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class NamesInUse:
             self.note(crd)
 
     def note(self, crd: Obj) -> None:
-        """Know the names of a definition as it is now."""
+        """Take in the present names of a definition."""
         name, group, status = crd["metadata"]["name"], crd["spec"]["group"], crd.get("status") or {}
         self.forget(name)
         accepted = status.get("acceptedNames") or {}
@@ -53,7 +53,7 @@ class NamesInUse:
             self._refused.setdefault(group, {})[name] = None
 
     def forget(self, name: str) -> None:
-        """The definition is gone."""
+        """Drop the names of a deleted definition."""
         for taken in self._taken.pop(name, ()):
             self._holders[taken] -= 1
             if not self._holders[taken]:

@@ -45,7 +45,7 @@ _WORDS = {"true": True, "false": False}
 
 
 class PathError(ValueError):
-    """The path is not one."""
+    """The path is malformed."""
 
 
 @bounded_cache(maxsize=4096)

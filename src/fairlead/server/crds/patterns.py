@@ -47,7 +47,7 @@ _WORDS: Final = {
 
 
 class BadPattern(ValueError):
-    """Go would not take the pattern; `str()` of it is what Go says."""
+    """Go refuses the pattern; `str()` is Go's message."""
 
     def __init__(self, why: str, where: str) -> None:
         super().__init__(f"error parsing regexp: {why}: `{where}`")

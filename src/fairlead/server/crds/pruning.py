@@ -51,7 +51,7 @@ def drop_nulls(value: Any, node: SchemaNode | None) -> None:
 
 
 class _Room:
-    """How much defaults may add: defaults of items of defaults multiply."""
+    """A budget for the bytes that defaults add: defaults within defaults multiply."""
 
     def __init__(self) -> None:
         self._left = MOST_STORED
@@ -110,7 +110,7 @@ def _is_forbidden_null(value: Any, node: SchemaNode) -> bool:
 def _prune(
     value: Any, node: SchemaNode | None, is_resource: bool, dropped: _Dropped, path: str, keeps_unknown: bool = False
 ) -> None:
-    """Drop what `node` does not know.
+    """Drop fields that `node` does not declare.
 
     `keeps_unknown` comes from a list that preserves unknown fields: it speaks for its items too.
     """

@@ -1,4 +1,4 @@
-"""Which CustomResourceDefinitions are refused, and with which words.
+"""Validation of CustomResourceDefinitions, with upstream's error texts.
 
 Paths and values are those of the internal form (`internal.py`). Source: apiextensions-apiserver 1.36,
 pkg/apis/apiextensions/validation/validation.go, with the options that hold for a new object.
@@ -65,7 +65,7 @@ def check_update(crd: Obj, old: Obj, errors: Errors, *, is_established: bool) ->
 
 
 def check_names(spec_names: Obj, path: str, errors: Errors) -> None:
-    """Names that would not survive in a URL or in discovery."""
+    """Validate the names of the kind, which appear in URLs and discovery."""
     for field in ("plural", "singular"):
         if (value := spec_names.get(field)) and (wrong := names.dns1035_label(value)):
             errors.invalid(f"{path}.{field}", value, ",".join(wrong))

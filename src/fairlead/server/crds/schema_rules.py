@@ -1,7 +1,7 @@
 """What a CRD's schema may say at all, structural or not: supported keywords, list types, rules.
 
 Texts: `ValidateCustomResourceDefinitionOpenAPISchema` in apiextensions-apiserver/pkg/apis/apiextensions/validation.
-Rules in CEL are only looked at from outside here; compiling them is the business of whoever evaluates them.
+CEL rules are only checked for their form here, not compiled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONDITIONS = ("allOf", "oneOf", "anyOf")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What the surroundings of a schema forbid in it."""
+    """What the place of a schema in its parents forbids."""
 
     #: The schemas that have something unsupported in them, by identity.
     unsupported: frozenset[int]
