@@ -24,7 +24,7 @@ _NOTHING: Final[Mapping[str, Mapping[str, str]]] = {}
 _NOBODY: Final[Mapping[str, Mapping[RequestVector, int]]] = {}
 
 
-def divide(
+def divide_cluster(
     consumers: Iterable[Consumer],
     groups: Iterable[ConsumerGroup],
     policy: PolicySpec,

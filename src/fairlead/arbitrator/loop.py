@@ -24,7 +24,7 @@ from fairlead.api.verbs import Api
 from fairlead.arbitrator import evictions, legacy_group
 from fairlead.arbitrator.accounting import RequestVector, is_gated, is_waiting, limited, requested
 from fairlead.arbitrator.definitions import definitions
-from fairlead.arbitrator.divide import divide
+from fairlead.arbitrator.divide import divide_cluster
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.notices import Notices
@@ -223,7 +223,7 @@ class Arbitrator:
         self.accounting.count_by(limited if policy.policy == "limits" else requested, self._pods)
         consumers = await self._all_consumers()
         quotas = allowed_by(self._quotas)
-        division = divide(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
+        division = divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
         unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
         self.grants.publish(
             {name: outcome.granted for name, outcome in division.namespaces.items()}, unlimited, policy.prefix

@@ -57,7 +57,7 @@ class TerminatedState(msgspec.Struct, frozen=True):
         return {"terminated": fields}
 
 
-ContainerState = WaitingState | RunningState | TerminatedState
+LifecycleState = WaitingState | RunningState | TerminatedState
 
 #: The final state of a container that never started, in a pod that has ended (TerminatePod of the status manager).
 NEVER_SEEN: Final = TerminatedState(
@@ -69,7 +69,7 @@ NEVER_SEEN: Final = TerminatedState(
 class ContainerRecord:
     """One container: its state, its last termination, and its restarts."""
 
-    state: ContainerState
+    state: LifecycleState
     last: TerminatedState | None = None
     restarts: int = 0
     container_id: str = ""
@@ -124,7 +124,7 @@ def container_id(pod_uid: str, name: str, restarts: int) -> str:
 
 def record_from_status(status: ContainerStatus) -> ContainerRecord:
     """The record of a container that an earlier process, or another cluster, has reported in this status."""
-    state: ContainerState
+    state: LifecycleState
     if status.state.running is not None:
         state = RunningState(_at(status.state.running.started_at) or 0.0)
     elif (ended := status.state.terminated) is not None:

@@ -41,7 +41,7 @@ class Pull(NamedTuple):
     back_off: BackOff
 
 
-def container_path(container: Container, *, is_init: bool) -> str:
+def field_path(container: Container, *, is_init: bool) -> str:
     return f"spec.{'initContainers' if is_init else 'containers'}{{{container.name}}}"
 
 
@@ -76,7 +76,7 @@ class ContainerSync:
             assert record.state.finished_at is not None
             seconds = allowed_at - record.state.finished_at
             waiting = WaitingState(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
-            path = container_path(container, is_init=is_init)
+            path = field_path(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
     def _has_ended(self, record: ContainerRecord, behaviour: Behaviour) -> bool:
@@ -92,7 +92,7 @@ class ContainerSync:
         return True
 
     def _start(self, container: Container, record: ContainerRecord, behaviour: Behaviour, *, is_init: bool) -> None:
-        path = container_path(container, is_init=is_init)
+        path = field_path(container, is_init=is_init)
         if behaviour.pull_error:
             self._fail_to_pull(container, record, behaviour.pull_error, path)
             return

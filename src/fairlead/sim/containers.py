@@ -32,7 +32,7 @@ from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_pr
 from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
 from fairlead.runtime.clock import parse_timestamp, timestamp
 from fairlead.sim.behaviour import behaviour_of, start_seconds
-from fairlead.sim.container_sync import ContainerSync, Note, Pull, container_path
+from fairlead.sim.container_sync import ContainerSync, Note, Pull, field_path
 
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
 
@@ -213,7 +213,7 @@ class PodRun:
                     NORMAL,
                     "Killing",
                     f"Stopping container {container.name}",
-                    container_path(container, is_init=is_init),
+                    field_path(container, is_init=is_init),
                 )
                 for container, _, is_init in running
             ]
