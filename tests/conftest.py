@@ -8,6 +8,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from fairlead import COMPATIBILITY_VERSION
 from tests.examples import USUAL
 from tests.kubectl import KubectlMissing, kubectl
 
@@ -27,7 +28,7 @@ hypothesis.settings.load_profile("unhurried")
 def kubectl_path() -> Path:
     """The real kubectl of the compatibility version."""
     try:
-        return kubectl("1.36")
+        return kubectl(COMPATIBILITY_VERSION)
     except KubectlMissing as missing:
         pytest.skip(f"no kubectl: {missing}")
 

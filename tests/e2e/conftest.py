@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fairlead import COMPATIBILITY_VERSION
 from tests.e2e.helpers.clusters import cluster_of, node
 from tests.e2e.helpers.terminal import Terminal
 from tests.kubectl import KubectlMissing, kubectl
@@ -21,7 +22,7 @@ from tests.processes import Up
 
 @pytest.fixture
 def minor() -> str:
-    return "1.36"
+    return COMPATIBILITY_VERSION
 
 
 @pytest.fixture
