@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Forbidden, NotFound
+from fairlead.api.event_types import NORMAL
 from fairlead.api.objects import Obj
 from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import WRITE, Api, PatchType, WriteOptions
-from fairlead.client.events import NORMAL, EventRecorder, Recorder, SeriesRecorder
+from fairlead.client.events import EventRecorder, Recorder, SeriesRecorder
 from fairlead.runtime.loops import run_virtual
 
 POD = Reference(kind="Pod", api_version="v1", namespace="n", name="p", uid="u")

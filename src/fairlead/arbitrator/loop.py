@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.nodes import Node
 from fairlead.api.quota_scopes import ResourceQuota
@@ -51,7 +52,7 @@ from fairlead.arbitrator.reclaim import EquivalenceClass, FitChecker, ReclaimPla
 from fairlead.arbitrator.reclaimable import ReclaimInputs
 from fairlead.arbitrator.retrigger import retrigger
 from fairlead.arbitrator.trials import Trials
-from fairlead.client.events import WARNING, Recorder
+from fairlead.client.events import Recorder
 from fairlead.client.informer import Informers
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import clock

@@ -16,7 +16,6 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
@@ -31,9 +30,6 @@ from fairlead.api.verbs import Api, PatchType
 from fairlead.caches import LruCache
 from fairlead.runtime import clock, rng
 from fairlead.runtime.token_bucket import TokenBucket
-
-NORMAL: Final = "Normal"
-WARNING: Final = "Warning"
 
 #: tools/record/event.go: what is waiting beyond this is dropped, and a server that is away is tried this often.
 LONGEST_QUEUE = 10_000

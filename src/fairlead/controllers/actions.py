@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from fairlead.api.errors import ApiError
+from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj
 from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DELETE, DeleteOptions, PatchType
-from fairlead.client.events import NORMAL
 
 T = TypeVar("T", bound=Object)
 

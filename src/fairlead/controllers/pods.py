@@ -6,11 +6,11 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Final
 
 from fairlead.api.errors import ApiError, is_namespace_terminating
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.names import SUBDOMAIN_MAX
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Create, Delete, Emit, Kind, Requeue, Together, refusals
 from fairlead.controllers.base import World
 from fairlead.controllers.claims import controller_reference

@@ -13,10 +13,10 @@ import msgspec
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import ApiError
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.pods import ABSENT, Pod, Volume
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Create, Emit, Kind, with_finalizer, without_finalizer
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, is_controlled_by, owner_of

@@ -12,11 +12,12 @@ from typing import Final
 
 from fairlead.api import builtin
 from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.client.events import NORMAL, WARNING, Recorder
+from fairlead.client.events import Recorder
 from fairlead.scheduler import writes
 
 #: `NoteLengthLimit` of events.k8s.io.

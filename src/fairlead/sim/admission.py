@@ -24,8 +24,8 @@ from fairlead.node.admission import NodeAdmission, Refusal, admit, refusal_for, 
 from fairlead.node.allocation import NodeAllocation, whole_amounts
 from fairlead.node.critical import is_critical
 from fairlead.node.grace_periods import grace_period, stop_timeout
+from fairlead.node.pod_lifecycle import PodKill
 from fairlead.node.preemption import preempted_condition, preempted_status
-from fairlead.sim.containers import PodKill
 
 _OS_LABEL: Final = "kubernetes.io/os"
 #: Byte sequences that a spec with such a field contains; most specs have none of these fields.

@@ -18,8 +18,9 @@ import msgspec
 
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
-from fairlead.node.containers import SIGTERMED
+from fairlead.node.containers import SIGKILLED, SIGTERMED
 from fairlead.node.restarts import runs_again
+from fairlead.node.runtime import Exit
 from fairlead.node.start_requirements import not_found_at_registry
 from fairlead.node.status import is_sidecar
 
@@ -85,6 +86,26 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
         _code(settings.get("stop-exit-code"), SIGTERMED),
         not_found_at_registry(container.image) if pull_error == "true" else pull_error,
     )
+
+
+class SimulatedRuntime:
+    """A `ContainerRuntime` in which nothing runs: containers do what their pod declares."""
+
+    def sandbox_ready_at(self, pod: Pod, since: float) -> float:
+        return since + start_seconds(pod)
+
+    def pull_error(self, pod: Pod, container: Container, *, is_init: bool) -> str:
+        return behaviour_of(pod, container, is_init=is_init).pull_error
+
+    def exit_of(self, pod: Pod, container: Container, started_at: float, *, is_init: bool) -> Exit | None:
+        behaviour = behaviour_of(pod, container, is_init=is_init)
+        return None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
+
+    def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
+        behaviour = behaviour_of(pod, container, is_init=is_init)
+        if behaviour.stop > grace:
+            return Exit(since + grace, SIGKILLED)
+        return Exit(since + behaviour.stop, behaviour.stop_exit_code)
 
 
 def _annotations_for(annotations: Mapping[str, str], container: str, *, is_named_only: bool) -> dict[str, str]:

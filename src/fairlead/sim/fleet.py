@@ -11,19 +11,23 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
 
 from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
 from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.events import NORMAL, EventRecorder
+from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
+from fairlead.node.container_sync import Note
+from fairlead.node.pod_lifecycle import PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
@@ -32,9 +36,8 @@ from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
+from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
-from fairlead.sim.container_sync import Note
-from fairlead.sim.containers import PodRun
 from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
 
 #: How many nodes are registered at once: each write waits for the disk.
@@ -50,6 +53,7 @@ EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 LEASE_NAMESPACE = "kube-node-lease"
 
 log = logging.getLogger(__name__)
+_RUNTIME: Final = SimulatedRuntime()
 
 
 class Fleet:
@@ -305,7 +309,7 @@ class Fleet:
         run = self._runs.get(pod.metadata.uid)
         if run is None:
             self._last_address += 1
-            run = self._runs[pod.metadata.uid] = PodRun(pod, self._last_address, moment)
+            run = self._runs[pod.metadata.uid] = PodRun(_RUNTIME, pod, self._last_address, moment)
         if run.deleted_at is None and pod.metadata.is_terminating:
             run.deleted_at = moment
         return run

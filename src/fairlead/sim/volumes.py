@@ -13,10 +13,10 @@ from fairlead.api.binding import PROVISIONED_BY, PROVISIONERS, SELECTED_NODE
 from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.errors import AlreadyExists
+from fairlead.api.event_types import WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch, with_finalizer, without_finalizer
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES

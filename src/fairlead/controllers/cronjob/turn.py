@@ -15,12 +15,12 @@ import msgspec
 from fairlead.api.cron import Schedule, ScheduleError, parse, time_zone
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
+from fairlead.api.event_types import WARNING
 from fairlead.api.jobs import CronJob, CronJobStatus, Job
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
 from fairlead.api.verbs import DeleteOptions
 from fairlead.api.workloads import template_of
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import controller_reference, owner_of

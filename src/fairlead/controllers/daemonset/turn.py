@@ -10,10 +10,10 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from fairlead.api.errors import ApiError
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import DaemonSet, DaemonSetStatus
-from fairlead.client.events import NORMAL, WARNING
 from fairlead.controllers.actions import Action, Emit, Requeue
 from fairlead.controllers.base import World
 from fairlead.controllers.daemonset import rolling

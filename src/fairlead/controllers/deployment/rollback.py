@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import PatchType
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
-from fairlead.client.events import NORMAL, WARNING
 from fairlead.controllers.actions import Actions, Emit, Patch
 from fairlead.controllers.deployment.revisions import ROLLBACK, inherited, revision_of
 from fairlead.controllers.kinds import DEPLOYMENTS

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
+from fairlead.api.event_types import WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.workloads import Deployment, ReplicaSet, template_of
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Patch, Read, Requeue, update_status
 from fairlead.controllers.base import World
 from fairlead.controllers.claims import is_controlled_by

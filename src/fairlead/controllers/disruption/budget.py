@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.budgets import BudgetCondition, BudgetStatus, PodDisruptionBudget
+from fairlead.api.event_types import WARNING
 from fairlead.api.labels import LabelSelector
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Emit, Patch, Requeue, difference
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.disruption.scale import Expected, Uncountable, expected_scale

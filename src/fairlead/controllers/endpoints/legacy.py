@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.errors import AlreadyExists, ApiError, is_namespace_terminating
+from fairlead.api.event_types import WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import reference
 from fairlead.api.services import Endpoints, Service
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Create, Delete, Emit, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.endpoints.backends import (

@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead.api import builtin
 from fairlead.api.errors import NotFound
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.names import FOREGROUND, ORPHAN
 from fairlead.api.objects import Obj
@@ -26,7 +27,6 @@ from fairlead.api.references import Reference
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.caches import LruCache
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import (
     Action,
     Actions,

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.encoded import Encoded
+from fairlead.api.event_types import WARNING
 from fairlead.api.jobs import Job, JobCondition, JobStatus, Uncounted
 from fairlead.api.pods import Pod
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Emit, Patch, difference
 from fairlead.controllers.job import indexes
 from fairlead.controllers.job.failures import has_failed, judged

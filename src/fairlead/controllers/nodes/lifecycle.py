@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import PatchType
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Emit, Patch, Requeue, Together
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import LEASES, NODES, PODS

@@ -16,8 +16,8 @@ from fairlead.api.binding import (
 )
 from fairlead.api.claims import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.errors import NotFound
+from fairlead.api.event_types import WARNING
 from fairlead.api.pods import Pod
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Actions, Emit, Patch
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES

@@ -9,8 +9,8 @@ from typing import Any
 from fairlead.api.binding import PROVISIONED_BY, has_mode_of, keeping, may_have, offers_access
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.api.errors import NotFound
+from fairlead.api.event_types import WARNING
 from fairlead.api.references import reference
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Delete, Emit, Patch, Read
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.api.errors import AlreadyExists, ApiError
+from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.workloads import ControllerRevision, RollingUpdate, StatefulSet, StatefulSetStatus
-from fairlead.client.events import WARNING
 from fairlead.controllers.actions import Action, Actions, Create, Delete, Emit, Patch, Requeue, Together
 from fairlead.controllers.base import World
 from fairlead.controllers.history import REVISION_LABEL, template_in

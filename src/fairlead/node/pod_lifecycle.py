@@ -1,4 +1,4 @@
-"""What a simulated pod does on its node: state and time in, next status and wake-up time out.
+"""The life of a pod on its node: state and time in, next status and wake-up time out.
 
     bound ─▶ (refused) ─▶ Failed
       └────▶ starting ─▶ Running ─▶ (lifetime over) ─▶ Succeeded | Failed | restarted, with back-off
@@ -6,33 +6,33 @@
                 │           └─────▶ (sent away by the node) ─▶ stopping ─▶ Failed
                 └▶ something is missing: waits for it
 
-The pod's annotations declare how long a container lives and how it ends (`behaviour.py`); what a kubelet does then is
-in `fairlead/node/`. What the pod's status does not hold (back-offs) is lost with the process, as with a kubelet.
+How long a container lives and how it ends, its `ContainerRuntime` says. What the pod's status does not hold
+(back-offs) is lost with the process, as with a kubelet.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
 
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
-from fairlead.client.events import NORMAL, WARNING
+from fairlead.node.container_sync import ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
-    SIGKILLED,
     ContainerRecord,
     RunningState,
     TerminatedState,
     WaitingState,
     record_from_status,
 )
+from fairlead.node.runtime import ContainerRuntime
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
 from fairlead.runtime.clock import parse_timestamp, timestamp
-from fairlead.sim.behaviour import behaviour_of, start_seconds
-from fairlead.sim.container_sync import ContainerSync, Note, Pull, field_path
 
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
 
@@ -69,6 +69,7 @@ class PodRun:
         "_problem",
         "_pulls",
         "_records",
+        "_runtime",
         "address",
         "deleted_at",
         "kill",
@@ -77,7 +78,8 @@ class PodRun:
         "seen_at",
     )
 
-    def __init__(self, pod: Pod, address: int, now: float) -> None:
+    def __init__(self, runtime: ContainerRuntime, pod: Pod, address: int, now: float) -> None:
+        self._runtime = runtime
         self.seen_at = now
         self.deleted_at: float | None = None
         self.kill: PodKill | None = None
@@ -115,10 +117,10 @@ class PodRun:
             return PodStep()
         if self.kill is not None:
             return self._end_killed(pod, addresses, self.kill, now)
-        start_at = self.seen_at + start_seconds(pod)
-        if not self._has_sandbox and now < start_at:
+        start_at = now if self._has_sandbox else self._runtime.sandbox_ready_at(pod, self.seen_at)
+        if now < start_at:
             return PodStep(wake_at=start_at)
-        sync = ContainerSync(pod, now, self.needs, found, self._pulls, self._notes)
+        sync = ContainerSync(self._runtime, pod, now, self.needs, found, self._pulls, self._notes)
         containers = self._containers(pod)
         is_resized = self._resize(containers)
         if not self._is_over and self._mount(containers, found):
@@ -129,7 +131,7 @@ class PodRun:
         reached = phase(pod, containers)
         if reached in FINISHED:
             self._is_over = True
-            _end_sidecars(pod, containers, now)
+            self._end_sidecars(pod, containers, now)
         return PodStep(
             self._status(pod, containers, reached, addresses, now), is_resized=is_resized, wake_at=sync.wake_at
         )
@@ -217,23 +219,20 @@ class PodRun:
                 )
                 for container, _, is_init in running
             ]
-        took = {container.name: behaviour_of(pod, container, is_init=is_init) for container, _, is_init in running}
-        stop_at = since + max((min(behaviour.stop, grace) for behaviour in took.values()), default=0.0)
+        exits = [self._runtime.stop(pod, container, since, grace, is_init=is_init) for container, _, is_init in running]
+        stop_at = max((exit_.at for exit_ in exits), default=since)
         if now < stop_at:
             return stop_at
-        for container, record, _ in running:
-            behaviour = took[container.name]
-            was_killed = behaviour.stop > grace
-            record.end(SIGKILLED if was_killed else behaviour.stop_exit_code, since + min(behaviour.stop, grace))
+        for (_, record, _), exit_ in zip(running, exits, strict=True):
+            record.end(exit_.code, exit_.at)
         _close(containers)
         return stop_at
 
-
-def _end_sidecars(pod: Pod, containers: Containers, now: float) -> None:
-    """Stop the sidecars of a pod whose main containers have ended."""
-    for container, record in containers.init:
-        if isinstance(record.state, RunningState):
-            record.end(behaviour_of(pod, container, is_init=True).stop_exit_code, now)
+    def _end_sidecars(self, pod: Pod, containers: Containers, now: float) -> None:
+        """Stop the sidecars of a pod whose main containers have ended."""
+        for container, record in containers.init:
+            if isinstance(record.state, RunningState):
+                record.end(self._runtime.stop(pod, container, now, math.inf, is_init=True).code, now)
 
 
 def _close(containers: Containers) -> None:

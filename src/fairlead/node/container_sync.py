@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod
-from fairlead.client.events import NORMAL, WARNING
 from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState
 from fairlead.node.restarts import (
     BACK_OFF,
@@ -18,8 +18,8 @@ from fairlead.node.restarts import (
     init_runs_again,
     runs_again,
 )
+from fairlead.node.runtime import ContainerRuntime, Exit
 from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
-from fairlead.sim.behaviour import Behaviour, behaviour_of
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
 PULL_FAILURE_SECONDS: Final = 1.0
@@ -49,6 +49,7 @@ def field_path(container: Container, *, is_init: bool) -> str:
 class ContainerSync:
     """Call `advance` for every container that may proceed; the results are in the fields."""
 
+    runtime: ContainerRuntime
     pod: Pod
     now: float
     needs: Needs
@@ -60,16 +61,17 @@ class ContainerSync:
 
     def advance(self, container: Container, record: ContainerRecord, *, is_init: bool = False) -> None:
         """End the container if its lifetime is over, and start or restart it if it is due."""
-        behaviour = behaviour_of(self.pod, container, is_init=is_init)
-        if isinstance(record.state, RunningState) and not self._has_ended(record, behaviour):
-            return
+        if isinstance(record.state, RunningState):
+            exit_ = self.runtime.exit_of(self.pod, container, record.state.started_at, is_init=is_init)
+            if not self._has_ended(record, exit_):
+                return
         if isinstance(record.state, TerminatedState):
             again = init_runs_again if is_init else runs_again
             if not again(container, self.pod.spec.restart_policy, record.state.exit_code):
                 return
         allowed_at = record.allowed_at()
         if self.now >= allowed_at:
-            self._start(container, record, behaviour, is_init=is_init)
+            self._start(container, record, is_init=is_init)
             return
         self._wake(allowed_at)
         if isinstance(record.state, TerminatedState):
@@ -79,22 +81,20 @@ class ContainerSync:
             path = field_path(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
-    def _has_ended(self, record: ContainerRecord, behaviour: Behaviour) -> bool:
-        assert isinstance(record.state, RunningState)
-        if behaviour.lifetime is None:
+    def _has_ended(self, record: ContainerRecord, exit_: Exit | None) -> bool:
+        if exit_ is None:
             return False
-        ends_at = record.state.started_at + behaviour.lifetime
-        if self.now < ends_at:
-            self._wake(ends_at)
+        if self.now < exit_.at:
+            self._wake(exit_.at)
             return False
-        record.end(behaviour.exit_code, self.now)
+        record.end(exit_.code, self.now)
         self.has_changed = True
         return True
 
-    def _start(self, container: Container, record: ContainerRecord, behaviour: Behaviour, *, is_init: bool) -> None:
+    def _start(self, container: Container, record: ContainerRecord, *, is_init: bool) -> None:
         path = field_path(container, is_init=is_init)
-        if behaviour.pull_error:
-            self._fail_to_pull(container, record, behaviour.pull_error, path)
+        if error := self.runtime.pull_error(self.pod, container, is_init=is_init):
+            self._fail_to_pull(container, record, error, path)
             return
         self.pulls.pop(container.name, None)
         needs = self.needs.environments.get(container.name, ())
@@ -110,12 +110,9 @@ class ContainerSync:
             Note(NORMAL, "Created", "Container created", path),
             Note(NORMAL, "Started", "Container started", path),
         )
-        if behaviour.lifetime == 0.0:
-            record.end(behaviour.exit_code, self.now)
-            if behaviour.exit_code or not is_init:
-                self._wake(self.now)
-        elif behaviour.lifetime is not None:
-            self._wake(self.now + behaviour.lifetime)
+        exit_ = self.runtime.exit_of(self.pod, container, self.now, is_init=is_init)
+        if exit_ is not None and self._has_ended(record, exit_) and (exit_.code or not is_init):
+            self._wake(self.now)
 
     def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)

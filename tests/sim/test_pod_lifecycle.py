@@ -10,11 +10,18 @@ from fairlead.api.encoded import encoded
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.golang.durations import parse_seconds
+from fairlead.node.container_sync import Note
+from fairlead.node.pod_lifecycle import PodRun, PodStep
 from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
 from fairlead.node.status import PodAddresses
-from fairlead.sim.behaviour import EXIT_CODE, LIFETIME_SECONDS, START_SECONDS, STOP_EXIT_CODE, STOP_SECONDS
-from fairlead.sim.container_sync import Note
-from fairlead.sim.containers import PodRun, PodStep
+from fairlead.sim.behaviour import (
+    EXIT_CODE,
+    LIFETIME_SECONDS,
+    START_SECONDS,
+    STOP_EXIT_CODE,
+    STOP_SECONDS,
+    SimulatedRuntime,
+)
 from tests.node.golden import each_of, read
 from tests.node.restarts import container_of
 
@@ -36,7 +43,7 @@ class World:
 
     def __init__(self, subject: Obj, found: Found = NOTHING) -> None:
         self.obj, self.found = subject, found
-        self.run = PodRun(self.pod, 1, NOW)
+        self.run = PodRun(SimulatedRuntime(), self.pod, 1, NOW)
         self.notes: list[Note] = []
 
     @property

@@ -1,0 +1,8 @@
+"""The two types of an Event."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
