@@ -75,6 +75,22 @@ async def test_a_generated_name_avoids_those_that_are_taken(world: World) -> Non
 
 
 @played(run)
+async def test_what_follows_from_a_generated_name_follows_from_the_one_that_it_gets(world: World) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": "u"}
+    for _ in range(2):
+        rng.seed(1)
+        spec: Obj = {"template": {"spec": POD_SPEC | {"restartPolicy": "Never"}}}
+        job: Obj = {"metadata": {"generateName": "a-", "ownerReferences": [owner, owner]}, "spec": spec}
+        made = await world.registry.create(INTERNAL, JOBS, job, NAMESPACE)
+        assert len(made.warnings) == 1
+    first, second = [item.obj() for item in (await world.api.list(JOBS, NAMESPACE)).items]
+    assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    for job in (first, second):
+        assert job["spec"]["template"]["metadata"]["labels"]["job-name"] == job["metadata"]["name"]
+        assert job["spec"]["selector"]["matchLabels"].popitem()[1] == job["metadata"]["uid"]
+
+
+@played(run)
 async def test_a_long_prefix_is_cut_so_that_the_name_stays_a_label(world: World) -> None:
     made = await world.create(CONFIG_MAPS, {"metadata": {"generateName": "x" * 80}})
     assert len(made["metadata"]["name"]) == 63

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from http import HTTPStatus
 
-from fairlead.api.encoded import Encoded, without_marker
+from fairlead.api.encoded import Encoded, encode, without_marker
 from fairlead.api.errors import AlreadyExists
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
@@ -32,13 +32,27 @@ NAME_ATTEMPTS = 8
 async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, revision: str = "") -> Result[Encoded]:
     """Store what the attempt has received. `revision` is the resourceVersion that the client sent: it must be none.
 
-    Raises `AlreadyExists`, and whatever refuses the object.
+    A generated name that is taken is replaced by another, and the steps are taken again: labels and selectors follow
+    from the name. Raises `AlreadyExists`, and whatever refuses the object.
     """
+    is_generated = not attempt.meta.get("name") and bool(attempt.meta.get("generateName"))
+    attempts = NAME_ATTEMPTS if is_generated else 1
+    received, warnings = encode(attempt.obj) if is_generated else b"", list(attempt.warnings)
+    while True:
+        try:
+            return await _create_named(attempt, objects, namespace, revision)
+        except AlreadyExists:
+            attempts -= 1
+            if not attempts:
+                raise
+        attempt.obj, attempt.warnings = Encoded(received).obj(), list(warnings)
+
+
+async def _create_named(attempt: WriteAttempt, objects: ObjectStore, namespace: str, revision: str) -> Result[Encoded]:
     served, strategy, request = attempt.served, attempt.served.strategy, attempt.request
     await attempt.compute(lambda: _prepare(attempt, namespace))
     try:
         await attempt.admit(Operation.CREATE)
-        is_generated = not attempt.meta.get("name")
         metadata_rules.fill_system_fields(served, attempt.meta)
         metadata_rules.reset_status(served, attempt.obj)
         strategy.note_requester(attempt.obj, request.context.user)
@@ -47,7 +61,8 @@ async def create(attempt: WriteAttempt, objects: ObjectStore, namespace: str, re
         if not request.options.dry_run:
             metadata_rules.check_new_has_no_revision(revision)
         strategy.finish_create(attempt.obj)
-        stored = await _insert(attempt, objects, NAME_ATTEMPTS if is_generated else 1)
+        key = served.key(attempt.meta.get("namespace", ""), attempt.meta["name"])
+        stored = await objects.decided(key, partial(_insert_at, key, attempt, objects))
         return Result(stored, HTTPStatus.CREATED, attempt.warnings)
     except BaseException:
         await attempt.undo()
@@ -80,20 +95,6 @@ def _check_new(attempt: WriteAttempt) -> None:
     attempt.warnings.extend(unenforced(served.resource, obj))
     assert attempt.attributes is not None
     attempt.attributes.name = attempt.meta["name"]
-
-
-async def _insert(attempt: WriteAttempt, objects: ObjectStore, attempts: int) -> Encoded:
-    """Store it under its name; a generated name that is taken is replaced by another."""
-    meta = attempt.meta
-    while True:
-        key = attempt.served.key(meta.get("namespace", ""), meta["name"])
-        try:
-            return await objects.decided(key, partial(_insert_at, key, attempt, objects))
-        except AlreadyExists:
-            attempts -= 1
-            if not attempts:
-                raise
-        metadata_rules.generate_name(meta)
 
 
 async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, existing: Record | None) -> Encoded:
