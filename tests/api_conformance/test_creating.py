@@ -22,6 +22,18 @@ async def test_a_new_object_gets_its_identity_and_its_defaults(api: Api, namespa
     assert (made["spec"]["restartPolicy"], made["status"]["phase"]) == ("Always", "Pending")
 
 
+async def test_what_is_handed_over_stays_as_it_is(api: Api, namespace: str) -> None:
+    sent = pod("p") | {"nope": 1}
+    before = deepcopy(sent)
+    await api.create(PODS, sent, namespace)
+    assert sent == before
+    found = (await api.get(PODS, "p", namespace)).obj()
+    found["metadata"]["labels"], found["nope"] = {"a": "b"}, 1
+    before = deepcopy(found)
+    await api.update(PODS, found)
+    assert found == before
+
+
 async def test_what_is_in_no_namespace_is_created_without_one(api: Api, namespace: str) -> None:
     name = f"{namespace}-node"
     made = (await api.create(NODES, {"metadata": {"name": name}})).obj()

@@ -107,7 +107,7 @@ WATCH = WatchQuery()
 class Api(Protocol):
     """The Kubernetes API. Every refusal is an `ApiError`; `resource` says which kind.
 
-    An object that is handed over for writing belongs to the `Api` from then on: callers who keep theirs give a copy.
+    An object that is handed over for writing stays as it is, and the caller's.
     """
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded: ...

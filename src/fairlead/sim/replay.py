@@ -13,7 +13,6 @@ from typing import TypeGuard
 from fairlead.api.builtin import PODS
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.patches.bodies import copied
 from fairlead.api.pods import Pod
 from fairlead.api.verbs import Api
 from fairlead.client.informer import Informers
@@ -91,6 +90,6 @@ async def arrive(api: Api, arrivals: Sequence[Arrival], on_arrival: Callable[[in
 async def _create(api: Api, pod: Obj) -> None:
     namespace = metadata(pod).get("namespace", "default")
     try:
-        await api.create(PODS, copied(pod), namespace)
+        await api.create(PODS, pod, namespace)
     except ApiError as error:
         raise ArrivalRefused(f"pod {metadata(pod).get('name')}: {error}") from error

@@ -19,6 +19,7 @@ from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
+from fairlead.api.patches.bodies import copied
 from fairlead.api.resources import Resource
 from fairlead.api.users import User
 from fairlead.api.verbs import (
@@ -285,7 +286,8 @@ class UserApi:
         options: WriteOptions = WRITE,
     ) -> Encoded:
         context, create = self._context, self.registry.create
-        result = await create(context, resource, obj, namespace, name=name, subresource=subresource, options=options)
+        own = copied(obj)  # the steps of a write change what they write
+        result = await create(context, resource, own, namespace, name=name, subresource=subresource, options=options)
         return result.object
 
     async def update(
