@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from typing import Any
@@ -13,14 +14,18 @@ from fairlead.api.builtin import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMES
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.api.users import INTERNAL_USER
+from fairlead.api.users import INTERNAL_USER, User
 from fairlead.api.verbs import WriteOptions
 from fairlead.compose import Settings, simulation
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.assembly import Server
+from fairlead.server.auth.authenticator import Credentials
 from fairlead.server.context import INTERNAL
+from fairlead.server.http.app import Application
 from fairlead.server.http.chain import CHAIN
+from fairlead.server.http.documents import Documents
+from fairlead.server.http.protocol import TRANSPORT, WRITABLE
 from fairlead.server.http.request_info import RequestInfo, request_info
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.memory import MemoryStore
@@ -209,6 +214,31 @@ def test_a_refusal_tells_what_was_noticed_before_it() -> None:
         assert "contains duplicate entries" in refused.value.warnings[0]
 
     run_virtual(main())
+
+
+def test_a_stranger_gets_json_even_where_it_cannot_be_found_out_who_it_is() -> None:
+    sent: list[Any] = []
+
+    async def broken(credentials: Credentials) -> User | None:
+        raise RuntimeError("out of order")
+
+    async def receive() -> Any:
+        raise AssertionError("nothing more of a stranger's request is read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        server = await opened()
+        headers = [(b"host", b"localhost"), (b"accept", b"application/yaml")]
+        scope: dict[str, Any] = {"method": "GET", "raw_path": b"/api", "query_string": b"", "headers": headers}
+        scope |= {"http_version": "1.1", TRANSPORT: asyncio.Transport(), WRITABLE: asyncio.Event()}
+        application = Application(server.registry, Documents(server.registry.catalogue, "127.0.0.1:1"), broken)
+        await application(scope, receive, send)
+
+    run_virtual(main())
+    assert sent[0]["status"] == 500
+    assert json.loads(sent[1]["body"])["code"] == 500
 
 
 def test_the_steps_of_a_request_are_one_list() -> None:

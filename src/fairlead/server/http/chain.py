@@ -68,12 +68,19 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
             answer.headers.append((b"connection", b"close"))  # what may still come is no request
         return answer
     except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
-        return Answer.of_error(BadRequest("the object is nested too deeply"), request)
+        return _refusal(BadRequest("the object is nested too deeply"), request)
     except ClientGone:
         return None
     except Exception:
         log.exception("%s %s", request.method, request.path)
-        return Answer.of_error(InternalError("Internal error occurred: see the server's log"), request)
+        return _refusal(InternalError("Internal error occurred: see the server's log"), request)
+
+
+def _refusal(error: ApiError, request: Request) -> Answer:
+    """A stranger's `Accept` is not looked at."""
+    if request.user is None:
+        return Answer.of_status(error, request.plain_form())
+    return Answer.of_error(error, request)
 
 
 async def bound(services: Services, proceed: Handler, request: Request) -> Answer | None:
