@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.api.builtin import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SERVICES
-from fairlead.api.errors import ApiError, Forbidden, Invalid
+from fairlead.api.errors import ApiError, Forbidden, Invalid, ServiceUnavailable
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
@@ -84,6 +84,27 @@ class Meanwhile(AdmissionPlugin):
         if self.happens is not None and attributes.resource.qualified == self._resource.qualified:
             happens, self.happens = self.happens, None
             await happens()
+
+
+class Charging(AdmissionPlugin):
+    """Charges twice for what it then refuses; the first charge cannot be taken back."""
+
+    name = "Charging"
+
+    def __init__(self) -> None:
+        """It needs nothing of the server."""
+        self.is_taken_back = False
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.resource == CONFIG_MAPS:
+            attributes.on_failure += [self._fail, self._take_back]
+            raise attributes.forbidden("because")
+
+    async def _fail(self) -> None:
+        raise ServiceUnavailable("the store cannot write")
+
+    async def _take_back(self) -> None:
+        self.is_taken_back = True
 
 
 async def opened(*admission: AdmissionPlugin) -> Server:
@@ -170,6 +191,17 @@ def test_nothing_is_born_of_a_kind_that_went_while_it_was_judged() -> None:
         assert not (await server.api.list(things, "n")).items
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+    run_virtual(main())
+
+
+def test_a_charge_that_cannot_be_taken_back_keeps_no_other_and_hides_no_refusal() -> None:
+    async def main() -> None:
+        charging = Charging()
+        server = await opened(charging)
+        with pytest.raises(Forbidden, match="because"):
+            await server.api.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "n")
+        assert charging.is_taken_back
 
     run_virtual(main())
 

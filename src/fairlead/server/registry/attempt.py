@@ -8,6 +8,7 @@ one begins with a fresh copy of what the client sent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from types import TracebackType
 
@@ -24,6 +25,8 @@ from fairlead.server.registry.patching import check_kind, unreadable
 from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.subresources.endpoint import MAIN, Endpoint
+
+log = logging.getLogger(__name__)
 
 #: Patches of the document, which says of what kind it is.
 _DOCUMENTS = frozenset({PatchType.MERGE, PatchType.JSON})
@@ -122,9 +125,12 @@ class WriteAttempt:
         await self._admission.validate(self.attributes)
 
     async def undo(self) -> None:
-        """Nothing was written: take back what admission charged for it."""
+        """Nothing was written: take back what admission charged for it. Who asked is told why it was not."""
         for undo in self.attributes.on_failure if self.attributes else ():
-            await undo()
+            try:
+                await undo()
+            except ApiError as error:  # the store, mostly; what is counted will be counted again
+                log.warning("%s: not taken back: %s", self.served.resource.plural, error)
 
     def refuse(self, errors: Errors) -> None:
         """Raise `Invalid` if a rule was broken."""
