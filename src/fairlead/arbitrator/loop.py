@@ -45,7 +45,7 @@ from fairlead.arbitrator.objects import (
     default_consumer,
     new_consumer,
 )
-from fairlead.arbitrator.outcomes import ShareOutcome
+from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.arbitrator.publishing import AllocationReport, EvictionNotice, Publisher, futility
 from fairlead.arbitrator.quotas import allowed_by
 from fairlead.arbitrator.reclaim import EquivalenceClass, FitChecker, ReclaimPlan, plan_reclaim
@@ -232,23 +232,44 @@ class Arbitrator:
         self._refused_evictions = {
             uid: at for uid, at in self._refused_evictions.items() if clock.now() < at + _PATIENCE_SECONDS
         }
-        found = plan_reclaim(
-            ReclaimInputs(
-                division,
-                consumers,
-                policy,
-                self.accounting,
-                self._by_namespace.__getitem__,
-                self._waiting.__getitem__,
-                self._by_node.__getitem__,
-                self._budgets_of.__getitem__,
-                frozenset(self._refused_evictions),
-                self._notices.on_notice(),
-            ),
-            self._fit_checker,
-            self._trials,
-            self._stuck_classes,
+        found = self._plan(division, consumers, policy)
+        await self._publish(division, consumers, policy, found)
+        if not self._may_act():
+            return
+        await lift(self._api, self.grants, self._gated[GATE])
+        await retrigger(self._api, self.grants, self._pods)
+        await self._evict(policy, found)
+        self._look_again_at = self._next_look(found)
+        # the next cycle lends what stuck pods cannot use, so a changed set of them needs one
+        self._done = state if found.stuck == self._stuck else None
+        self._stuck, self._stuck_classes = found.stuck, found.stuck_classes
+        if self._observer is not None:
+            self._observer.cycle(clock.monotonic() - began, division.namespaces)
+
+    def _plan(self, division: Division, consumers: Mapping[str, Consumer], policy: PolicySpec) -> ReclaimPlan:
+        """Who is to give back what, and for whom."""
+        inputs = ReclaimInputs(
+            division,
+            consumers,
+            policy,
+            self.accounting,
+            self._by_namespace.__getitem__,
+            self._waiting.__getitem__,
+            self._by_node.__getitem__,
+            self._budgets_of.__getitem__,
+            frozenset(self._refused_evictions),
+            self._notices.on_notice(),
         )
+        return plan_reclaim(inputs, self._fit_checker, self._trials, self._stuck_classes)
+
+    async def _publish(
+        self,
+        division: Division,
+        consumers: Mapping[str, Consumer],
+        policy: PolicySpec,
+        found: ReclaimPlan,
+    ) -> None:
+        """Write what every namespace and group deserves, with the notices that are given now."""
         self._record_futile(found)
         fresh = self._give_notice(found, consumers)
         for name, outcome in division.namespaces.items():
@@ -262,17 +283,6 @@ class Arbitrator:
         for name, outcome in division.groups.items():
             await self._publisher.publish_group(name, outcome, policy.prefix)
         self._publisher.retain(division.namespaces, division.groups)
-        if not self._may_act():
-            return
-        await lift(self._api, self.grants, self._gated[GATE])
-        await retrigger(self._api, self.grants, self._pods)
-        await self._evict(policy, found)
-        self._look_again_at = self._next_look(found)
-        # the next cycle lends what stuck pods cannot use, so a changed set of them needs one
-        self._done = state if found.stuck == self._stuck else None
-        self._stuck, self._stuck_classes = found.stuck, found.stuck_classes
-        if self._observer is not None:
-            self._observer.cycle(clock.monotonic() - began, division.namespaces)
 
     async def _all_consumers(self) -> dict[str, Consumer]:
         """The Consumer of each namespace. The default one is created where there is none, after a delay: the manifest

@@ -87,14 +87,7 @@ def simulate(
                 "extenders answer in real time, so a simulation cannot ask them: use another configuration"
             )
         coming = arrivals(pods_from) if pods_from else []
-        limit = None if until is None else run_seconds(until)
-        if limit is None and any(obj["kind"] == "CronJob" for obj in imported):
-            limit = _A_DAY
-            if not quiet:
-                click.echo(
-                    "With CronJobs a cluster never comes to rest: stopping after 24h. Say how long with --until.",
-                    err=True,
-                )
+        limit = _limit(until, imported, is_quiet=quiet)
     began = time.perf_counter()
     rng.seed(seed)
     try:
@@ -110,6 +103,18 @@ def simulate(
     click.echo(
         msgspec.json.format(msgspec.json.encode(summary)).decode() if output == "json" else summary_text(summary, took)
     )
+
+
+def _limit(until: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
+    """When to stop, in seconds from the start; None: when nothing is left to happen."""
+    if until is not None:
+        return run_seconds(until)
+    if not any(obj["kind"] == "CronJob" for obj in imported):
+        return None
+    if not is_quiet:
+        text = "With CronJobs a cluster never comes to rest: stopping after 24h. Say how long with --until."
+        click.echo(text, err=True)
+    return _A_DAY
 
 
 def _tell_import(found: Restored) -> None:

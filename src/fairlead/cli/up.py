@@ -107,8 +107,7 @@ def up(
     logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
     with parsing():
         local = chosen(data_dir, name)
-        if memory and (detach or name):
-            raise WrongUsage("--memory keeps nothing, not even how to reach it: leave out --detach and --name")
+        _check_memory(memory, detach, name)
         if detach and not background.is_detached():
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
@@ -133,6 +132,11 @@ def up(
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
     with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
         run(_serve(settings, local, _Greeting(each, imports, is_quiet=quiet)))
+
+
+def _check_memory(memory: bool, detach: bool, name: str | None) -> None:
+    if memory and (detach or name):
+        raise WrongUsage("--memory keeps nothing, not even how to reach it: leave out --detach and --name")
 
 
 def _check(settings: Settings) -> None:
