@@ -16,7 +16,7 @@ from fairlead.api.qos import BEST_EFFORT, qos_class
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"
 
 
-class Selector(View):
+class ScopeCondition(View):
     """One condition of a scoped quota."""
 
     scope_name: str
@@ -25,7 +25,7 @@ class Selector(View):
 
 
 class ScopeSelector(View):
-    match_expressions: tuple[Selector, ...] = ()
+    match_expressions: tuple[ScopeCondition, ...] = ()
 
 
 class QuotaSpec(View):
@@ -34,10 +34,10 @@ class QuotaSpec(View):
     scope_selector: ScopeSelector | None = None
 
     @property
-    def selectors(self) -> tuple[Selector, ...]:
+    def selectors(self) -> tuple[ScopeCondition, ...]:
         """All conditions; an object must meet every one to be counted."""
         expressions = self.scope_selector.match_expressions if self.scope_selector else ()
-        return (*(Selector(scope_name=scope) for scope in self.scopes), *expressions)
+        return (*(ScopeCondition(scope_name=scope) for scope in self.scopes), *expressions)
 
 
 class QuotaStatus(View):
@@ -50,19 +50,19 @@ class ResourceQuota(Object):
     status: QuotaStatus = QuotaStatus()
 
 
-def in_scope(selectors: Iterable[Selector], resource: str, obj: Obj) -> bool:
+def in_scope(selectors: Iterable[ScopeCondition], resource: str, obj: Obj) -> bool:
     """Whether the object meets every condition of a quota."""
     return all(_meets(selector, resource, obj) for selector in selectors)
 
 
-def _meets(selector: Selector, resource: str, obj: Obj) -> bool:
+def _meets(selector: ScopeCondition, resource: str, obj: Obj) -> bool:
     if resource == PODS and (simple := _POD_SCOPES.get(selector.scope_name)):
         return simple(obj.get("spec") or {})
     names_of = _NAMED_SCOPES.get((resource, selector.scope_name))
     return names_of is not None and _selects(selector, names_of(obj))
 
 
-def _selects(selector: Selector, names: list[str]) -> bool:
+def _selects(selector: ScopeCondition, names: list[str]) -> bool:
     """A label selector on a single label, which may have several values at once; see `_attribute_classes`."""
     match selector.operator:
         case "Exists":

@@ -85,7 +85,7 @@ class RollingUpdate(View):
     partition: int = 0
 
 
-class Strategy(View):
+class RolloutStrategy(View):
     type: str = "RollingUpdate"
     rolling_update: RollingUpdate | None = None
 
@@ -94,7 +94,7 @@ class DeploymentSpec(View, kw_only=True):
     replicas: int = 1
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
-    strategy: Strategy = Strategy()
+    strategy: RolloutStrategy = RolloutStrategy()
     min_ready_seconds: int = 0
     revision_history_limit: int | None = None
     paused: bool = False
@@ -145,7 +145,7 @@ class StatefulSetSpec(View, kw_only=True):
     volume_claim_templates: msgspec.Raw = msgspec.Raw(b"[]")
     service_name: str = ""
     pod_management_policy: str = "OrderedReady"
-    update_strategy: Strategy = Strategy()
+    update_strategy: RolloutStrategy = RolloutStrategy()
     revision_history_limit: int = 10
     min_ready_seconds: int = 0
     persistent_volume_claim_retention_policy: ClaimRetention = ClaimRetention()
@@ -177,7 +177,7 @@ class StatefulSet(Object):
 class DaemonSetSpec(View):
     selector: LabelSelector
     template: msgspec.Raw = _NO_TEMPLATE
-    update_strategy: Strategy = Strategy()
+    update_strategy: RolloutStrategy = RolloutStrategy()
     min_ready_seconds: int = 0
     revision_history_limit: int = 10
 

@@ -28,7 +28,7 @@ from fairlead.compose import restored
 from fairlead.runtime.loops import run
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
-from fairlead.scheduler.explain import Explanation, Group, explain
+from fairlead.scheduler.explain import Explanation, RefusalGroup, explain
 
 #: How long the nodes and pods of a cluster may take to arrive.
 _READ_SECONDS = 60.0
@@ -197,6 +197,6 @@ def _best(count: int) -> str:
     return f", the best {_SCORED}:" if count > _SCORED else ":"
 
 
-def _names(group: Group) -> str:
+def _names(group: RefusalGroup) -> str:
     more = len(group.nodes) - _NAMED
     return ", ".join(group.nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -22,7 +22,7 @@ from fairlead.scheduler.snapshot import Snapshot
 INFEASIBLE: Final = -1
 
 
-class Answer:
+class PluginResult:
     """What one plugin says, row by row."""
 
     __slots__ = ("cells", "is_uneven", "plugin", "reads_cluster", "reads_pods", "weight")
@@ -47,12 +47,12 @@ class Answers:
         self._snapshot = snapshot
         self._domain = domain
         scorers = [
-            Answer(weighted, np.int64)
+            PluginResult(weighted, np.int64)
             for weighted in profile.plugins
             if weighted.scores and weighted.plugin.scores(requirements)
         ]
         self._filters = [
-            Answer(weighted, np.bool_)
+            PluginResult(weighted, np.bool_)
             for weighted in profile.plugins
             if weighted.filters and weighted.plugin.filters(requirements)
         ]
@@ -180,7 +180,7 @@ class Answers:
         self._owed[changed] = ~feasible
         return changed[feasible]
 
-    def _stale(self, answer: Answer, nodes: Rows | None, changed: Rows) -> Rows | None:
+    def _stale(self, answer: PluginResult, nodes: Rows | None, changed: Rows) -> Rows | None:
         """The rows to ask this plugin about."""
         if nodes is None:
             return changed if answer.reads_pods else None

@@ -22,7 +22,7 @@ from fairlead.scheduler.snapshot import Snapshot
 
 
 @dataclass(slots=True)
-class Group:
+class RefusalGroup:
     """Nodes that are refused for the same reasons."""
 
     plugin: str
@@ -46,7 +46,7 @@ class Explanation:
 
     pod: str
     headline: str
-    groups: list[Group] = field(default_factory=list)
+    groups: list[RefusalGroup] = field(default_factory=list)
     #: The nodes that would do, the best first.
     scored: list[Scored] = field(default_factory=list)
     #: What preemption would do or did not.
@@ -127,13 +127,13 @@ def _headline(pod: Pod, key: str) -> str:
     return f"{key} waits"
 
 
-def _groups(decider: Decider, request: SchedulingRequest) -> list[Group]:
+def _groups(decider: Decider, request: SchedulingRequest) -> list[RefusalGroup]:
     """Every node that will not do, with those that will not for the same reasons."""
-    snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], Group]()
+    snapshot, found = decider.snapshot, dict[tuple[str, tuple[str, ...]], RefusalGroup]()
     if (outright := decider.outright_refusal(request.requirements)) is not None:
         refuser, why = outright
         names = sorted(snapshot.names[row] for row in snapshot.rows().tolist())
-        return [Group(refuser.name, (why.reason,), "", names)]
+        return [RefusalGroup(refuser.name, (why.reason,), "", names)]
     feasible = set(decider.feasible(request).tolist())
     for row in snapshot.rows().tolist():
         if row in feasible:
@@ -144,7 +144,7 @@ def _groups(decider: Decider, request: SchedulingRequest) -> list[Group]:
             continue
         plugin, refusals = refused
         reasons = tuple(sorted(reason for reason, count in refusals.reasons.items() if count))
-        group = found.setdefault((plugin, reasons), Group(plugin, reasons, ""))
+        group = found.setdefault((plugin, reasons), RefusalGroup(plugin, reasons, ""))
         group.nodes.append(snapshot.names[row])
     for group in found.values():
         group.nodes.sort()

@@ -24,7 +24,7 @@ from fairlead.client.kubeconfig import Access
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure
-from fairlead.scheduler.preemption import Plan
+from fairlead.scheduler.preemption import PreemptionPlan
 
 #: Extenders score up to this.
 MAX_EXTENDER_SCORE: Final = 10
@@ -128,7 +128,7 @@ class Extenders:
                     )
         return total
 
-    async def preempt(self, pod: Pod, plans: Mapping[str, Plan]) -> dict[str, Plan]:
+    async def preempt(self, pod: Pod, plans: Mapping[str, PreemptionPlan]) -> dict[str, PreemptionPlan]:
         """The nodes, with the victims, to which they agree. Raises ExtenderFailure."""
         left = dict(plans)
         for extender in self.interested(pod):
@@ -211,10 +211,12 @@ def _names_of(extender: Extender, answer: Obj, asked: Sequence[str]) -> list[str
     return [node["metadata"]["name"] for node in (answer.get("Nodes") or {}).get("items") or ()]
 
 
-def _agreed(plan: Plan, victims: Obj) -> Plan:
+def _agreed(plan: PreemptionPlan, victims: Obj) -> PreemptionPlan:
     """The plan with those victims that the extender named."""
     uids = {pod["UID"] for pod in victims.get("Pods") or ()}
-    return Plan(tuple(victim for victim in plan.victims if victim.uid in uids), victims.get("NumPDBViolations", 0))
+    return PreemptionPlan(
+        tuple(victim for victim in plan.victims if victim.uid in uids), victims.get("NumPDBViolations", 0)
+    )
 
 
 def _access(config: ExtenderConfig) -> Access:

@@ -46,7 +46,7 @@ _PER_VICTIM: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreemptionPlan:
     """Who would have to leave one node, the most important first."""
 
     victims: tuple[Placed, ...]
@@ -67,17 +67,17 @@ class Plans:
 
     def __init__(self, size: int, pod_position: int, node_position: int) -> None:
         self.pod_position, self.node_position = pod_position, node_position
-        self.found: dict[int, Plan | Counter[str]] = {}
+        self.found: dict[int, PreemptionPlan | Counter[str]] = {}
         self.is_known: Mask = np.zeros(size, dtype=np.bool_)
         #: Of the rows that have a plan: and its rank, column by column.
         self.helps: Mask = np.zeros(size, dtype=np.bool_)
         self.ranks: Ints = np.zeros((5, size), dtype=np.int64)
 
-    def keep(self, row: int, plan: Plan | Counter[str]) -> None:
+    def keep(self, row: int, plan: PreemptionPlan | Counter[str]) -> None:
         self.found[row] = plan
         self.is_known[row] = True
-        self.helps[row] = isinstance(plan, Plan)
-        if isinstance(plan, Plan):
+        self.helps[row] = isinstance(plan, PreemptionPlan)
+        if isinstance(plan, PreemptionPlan):
             self.ranks[:, row] = plan.rank()
 
     def drop(self, row: int) -> None:
@@ -100,15 +100,15 @@ class Preemptor:
             return plans
         return self._chosen(plans, found.resolvable[plans.helps[found.resolvable]])
 
-    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, Plan] | NoRoom:
+    def candidates(self, pod: Pod, request: SchedulingRequest, found: Diagnosis) -> dict[str, PreemptionPlan] | NoRoom:
         """Every node that would do, with its victims."""
         plans = self._candidates(pod, request, found)
         if isinstance(plans, NoRoom):
             return plans
         rows = found.resolvable[plans.helps[found.resolvable]].tolist()
-        return {self._snapshot.names[row]: plan for row in rows if isinstance(plan := plans.found[row], Plan)}
+        return {self._snapshot.names[row]: plan for row in rows if isinstance(plan := plans.found[row], PreemptionPlan)}
 
-    def choose(self, plans: Mapping[str, Plan]) -> Nominate | NoRoom:
+    def choose(self, plans: Mapping[str, PreemptionPlan]) -> Nominate | NoRoom:
         """The best of these nodes."""
         chosen = Plans(self._snapshot.size, 0, 0)
         for name, plan in plans.items():
@@ -135,7 +135,7 @@ class Preemptor:
     def _chosen(self, plans: Plans, rows: Rows) -> Nominate:
         row = self._choose(plans, rows)
         plan = plans.found[row]
-        assert isinstance(plan, Plan)
+        assert isinstance(plan, PreemptionPlan)
         return Nominate(self._snapshot.names[row], plan.victims)
 
     def _waits_for_victims(self, request: SchedulingRequest, found: Diagnosis) -> bool:
@@ -178,7 +178,7 @@ class Preemptor:
         snapshot = self._snapshot
         return any(plugin.filters(request, snapshot) for plugin in self._decider.profile.relation_filters)
 
-    def _plan(self, request: SchedulingRequest, row: int) -> Plan | Counter[str]:
+    def _plan(self, request: SchedulingRequest, row: int) -> PreemptionPlan | Counter[str]:
         """Who would have to leave this node; or why even that would not help."""
         victims = [placed for placed in self._snapshot.pods_on(row) if placed.pod.priority < request.priority]
         if not victims:
@@ -198,7 +198,7 @@ class Preemptor:
                 leaving = staying_out
             elif victim in violating:
                 violations += 1
-        return Plan(tuple(leaving), violations)
+        return PreemptionPlan(tuple(leaving), violations)
 
     def _by_asking(
         self, request: SchedulingRequest, row: int, nominated: list[Placed], victims: Sequence[Placed]

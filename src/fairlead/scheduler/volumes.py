@@ -1,7 +1,7 @@
 """The claims of the cluster and the volumes behind them: the facts behind VolumeBinding.
 
 A decision must count every volume that was given away before, whether or not the server knows yet. So what a pod is
-to get is assumed (`Plan`) until its binding has come to an end, well or not.
+to get is assumed (`ClaimPlan`) until its binding has come to an end, well or not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class ClaimPlan:
     """What is to happen to the claims of a pod that was given a node."""
 
     node: str
@@ -44,10 +44,10 @@ class Volumes:
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self._of_class: dict[str, dict[str, PersistentVolume]] = {}
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, ClaimPlan] = {}
         #: The claims that are to have a volume: once for each pod of theirs, but never two claims.
         self._assumed_claims: dict[str, list[str]] = {}
-        self._planned: dict[str, list[Plan]] = {}  # by claim
+        self._planned: dict[str, list[ClaimPlan]] = {}  # by claim
 
     def set_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         replace(self.claims, old, new)
@@ -72,11 +72,11 @@ class Volumes:
 
     # --- what is assumed --------------------------------------------------------------------------------------------
 
-    def plan(self, uid: str) -> Plan | None:
+    def plan(self, uid: str) -> ClaimPlan | None:
         """What is assumed for the pod with that uid, if anything is."""
         return self._plans.get(uid)
 
-    def assume(self, uid: str, plan: Plan) -> None:
+    def assume(self, uid: str, plan: ClaimPlan) -> None:
         self._plans[uid] = plan
         for claim, volume in plan.bindings:
             self._assumed_claims.setdefault(volume.metadata.name, []).append(claim.metadata.key)

@@ -61,7 +61,7 @@ class Result(msgspec.Struct, Generic[T], frozen=True):  # made at every write, n
     warnings: Sequence[str] = ()
 
 
-class Patch(msgspec.Struct, frozen=True):
+class PatchBody(msgspec.Struct, frozen=True):
     """A decoded patch and its type."""
 
     body: Any
@@ -75,7 +75,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
     version: ServedVersion
     options: WriteOptions
     subresource: str = ""
-    patch: Patch | None = None
+    patch: PatchBody | None = None
 
     def is_long(self, stored_bytes: int = 0) -> bool:
         """Whether it takes long, together with the stored object."""

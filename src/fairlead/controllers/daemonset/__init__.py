@@ -17,7 +17,7 @@ from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.daemonset.backoff import FailureBackoff
 from fairlead.controllers.daemonset.placement import Placement, placement_of
-from fairlead.controllers.daemonset.turn import Turn
+from fairlead.controllers.daemonset.turn import DaemonSetTurn
 from fairlead.controllers.history import REVISION_LABEL, Wanted, forget_old, known_revisions, newest
 from fairlead.controllers.kinds import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
 from fairlead.controllers.pods import next_available
@@ -44,7 +44,9 @@ class DaemonSets(Controller[DaemonSet]):
         found = candidates(world, PODS, obj, selector)
         pods = yield from claim(DAEMON_SETS, obj, PODS, found, lambda pod: selector.matches(pod.metadata.labels))
         current, collisions = yield from newest(_wanted(obj, known, pods), known)
-        turn = Turn(obj, current.metadata.labels[REVISION_LABEL], pods, self._placement(obj), self._backoff, world)
+        turn = DaemonSetTurn(
+            obj, current.metadata.labels[REVISION_LABEL], pods, self._placement(obj), self._backoff, world
+        )
         failure = yield from turn.run()
         yield from update_status(DAEMON_SETS, obj, obj.status, turn.status(collisions))
         if failure is not None:

@@ -34,7 +34,7 @@ BURST = 250
 Outcome = Generator[Action, Any, ApiError | None]
 
 
-class Turn:
+class DaemonSetTurn:
     """The state of one turn: the nodes, and which of the set's pods belong to each."""
 
     def __init__(

@@ -25,7 +25,14 @@ from fairlead.controllers.endpoints.backends import (
     services_of,
     target,
 )
-from fairlead.controllers.endpoints.slices import MANAGED_BY, Group, grouped, service_of_slices, slices_of, write_slices
+from fairlead.controllers.endpoints.slices import (
+    MANAGED_BY,
+    PortGroup,
+    grouped,
+    service_of_slices,
+    slices_of,
+    write_slices,
+)
 from fairlead.controllers.endpoints.triggers import Triggers
 from fairlead.controllers.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from fairlead.controllers.pods import pods_on
@@ -76,7 +83,7 @@ class ServiceSlices(Controller[Service]):
         trigger = self._triggers.annotation(obj, pods)
         groups = grouped(_endpoints(obj, pods, world))
         empty = [family for family in wanted if not any(group.family == family for group in groups)]
-        groups += [Group(family, []) for family in empty]
+        groups += [PortGroup(family, []) for family in empty]
         existing = slices_of(world, MANAGER, obj.metadata.namespace, obj.metadata.name)
         yield from write_slices(existing, groups, _metadata(obj), trigger)
 

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(slots=True)
-class Group:
+class PortGroup:
     """The endpoints of one family that have the same ports."""
 
     family: str
@@ -58,11 +58,11 @@ def slices_of(world: World, manager: str, namespace: str, service: str) -> list[
     return [entry for entry in found if not entry.metadata.is_terminating]
 
 
-def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[Group]:
+def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[PortGroup]:
     """(family, ports, endpoint) by family and ports."""
-    groups: dict[tuple[str, bytes], Group] = {}
+    groups: dict[tuple[str, bytes], PortGroup] = {}
     for family, ports, endpoint in found:
-        group = Group(family, ports)
+        group = PortGroup(family, ports)
         groups.setdefault(group.key, group).endpoints.append(endpoint)
     return list(groups.values())
 
@@ -71,14 +71,14 @@ def grouped(found: Iterable[tuple[str, list[Obj], Obj]]) -> list[Group]:
 class _Draft:
     """What a slice should hold."""
 
-    group: Group
+    group: PortGroup
     endpoints: Sequence[Obj]
     current: EndpointSlice | None = None
 
 
 def write_slices(
     existing: Sequence[EndpointSlice],
-    groups: Sequence[Group],
+    groups: Sequence[PortGroup],
     meta: Obj,
     along: Mapping[str, str | None] | None = None,
 ) -> Actions:
@@ -102,11 +102,13 @@ def write_slices(
         raise failed[0]
 
 
-def _planned(existing: Sequence[EndpointSlice], groups: Sequence[Group]) -> tuple[list[_Draft], list[EndpointSlice]]:
+def _planned(
+    existing: Sequence[EndpointSlice], groups: Sequence[PortGroup]
+) -> tuple[list[_Draft], list[EndpointSlice]]:
     """What every slice should hold, and which slices nobody needs any more."""
     by_key: dict[tuple[str, bytes], list[EndpointSlice]] = {}
     for slice_ in existing:
-        by_key.setdefault(Group(slice_.address_type, _list(slice_.ports)).key, []).append(slice_)
+        by_key.setdefault(PortGroup(slice_.address_type, _list(slice_.ports)).key, []).append(slice_)
     drafts: list[_Draft] = []
     unused: list[EndpointSlice] = []
     for group in groups:
@@ -120,7 +122,7 @@ def _planned(existing: Sequence[EndpointSlice], groups: Sequence[Group]) -> tupl
     return drafts, unused
 
 
-def _filled(existing: Sequence[EndpointSlice], group: Group) -> list[_Draft]:
+def _filled(existing: Sequence[EndpointSlice], group: PortGroup) -> list[_Draft]:
     """The endpoints of a group over its slices."""
     wanted = {_identity(endpoint): endpoint for endpoint in group.endpoints}
     kept: list[tuple[EndpointSlice, list[Obj], bool]] = []

@@ -41,7 +41,7 @@ from fairlead.controllers.actions import (
 )
 from fairlead.controllers.base import Controller, World
 from fairlead.controllers.dynamic_informers import resource_of
-from fairlead.controllers.garbage.graph import Graph, Node
+from fairlead.controllers.garbage.graph import Graph, GraphNode
 from fairlead.controllers.kinds import NAMESPACES
 
 #: How many owners that are gone are remembered, so that not each of their dependents asks the server.
@@ -93,7 +93,7 @@ class GarbageCollector(Controller[Any]):
         elif not node.is_going and node.obj.metadata.owner_references:
             yield from self._judge(node, world)
 
-    def _judge(self, node: Node, world: World) -> Actions:
+    def _judge(self, node: GraphNode, world: World) -> Actions:
         references = node.obj.metadata.owner_references
         states: dict[str, _Owner] = {}
         for reference in references:
@@ -124,7 +124,7 @@ class GarbageCollector(Controller[Any]):
             node, next((policy for finalizer, policy in _POLICY_OF_FINALIZER if finalizer in finalizers), "Background")
         )
 
-    def _state_of(self, reference: OwnerReference, node: Node, world: World) -> Generator[Action, Any, _Owner]:
+    def _state_of(self, reference: OwnerReference, node: GraphNode, world: World) -> Generator[Action, Any, _Owner]:
         namespace = node.obj.metadata.namespace
         known = self._graph.get(reference.uid)
         if known is not None:
@@ -154,10 +154,10 @@ def _ask(reference: OwnerReference, resource: Resource, namespace: str) -> Gener
         return _Owner.GONE
     if owner.metadata.uid != reference.uid:
         return _Owner.GONE
-    return _Owner.WAITING if Node(resource, owner).is_waiting else _Owner.SOLID
+    return _Owner.WAITING if GraphNode(resource, owner).is_waiting else _Owner.SOLID
 
 
-def _complaint(reference: OwnerReference, node: Node) -> Emit:
+def _complaint(reference: OwnerReference, node: GraphNode) -> Emit:
     meta = node.obj.metadata
     owner = (
         f"[{reference.api_version}/{reference.kind}, namespace: {meta.namespace}, name: {reference.name}, "
@@ -174,7 +174,7 @@ def _complaint(reference: OwnerReference, node: Node) -> Emit:
     return Emit("OwnerRefInvalidNamespace", text, WARNING, about)
 
 
-def _orphan(owner: Node, dependents: Sequence[Node]) -> Actions:
+def _orphan(owner: GraphNode, dependents: Sequence[GraphNode]) -> Actions:
     uid = owner.obj.metadata.uid
     patches = [_with_references(dependent, _others(dependent, uid)) for dependent in dependents]
     refused = refusals((yield Together(patches)))
@@ -184,21 +184,21 @@ def _orphan(owner: Node, dependents: Sequence[Node]) -> Actions:
     yield from _let_go(owner, ORPHAN)
 
 
-def _let_go(node: Node, finalizer: str) -> Actions:
+def _let_go(node: GraphNode, finalizer: str) -> Actions:
     meta = node.obj.metadata
     fresh: Object = yield Read(_kind(node), meta.name, meta.namespace)
     if fresh.metadata.uid == meta.uid and finalizer in fresh.metadata.finalizers:
         yield without_finalizer(_kind(node), fresh, finalizer)
 
 
-def _delete(node: Node, policy: str) -> Delete:
+def _delete(node: GraphNode, policy: str) -> Delete:
     """Only as it was when it was judged: somebody may have adopted it since."""
     revision = node.obj.metadata.resource_version
     options = DeleteOptions(propagation_policy=policy, precondition_resource_version=revision)
     return Delete(_kind(node), node.obj, options)
 
 
-def _with_references(node: Node, references: Sequence[OwnerReference]) -> Patch:
+def _with_references(node: GraphNode, references: Sequence[OwnerReference]) -> Patch:
     written = [_written(reference) for reference in references] or None
     return Patch(_kind(node), node.obj, {"metadata": {"ownerReferences": written}}, unchanged=True)
 
@@ -211,15 +211,15 @@ def _unblocked(reference: OwnerReference) -> OwnerReference:
     return msgspec.structs.replace(reference, block_owner_deletion=False)
 
 
-def _others(node: Node, uid: str) -> list[OwnerReference]:
+def _others(node: GraphNode, uid: str) -> list[OwnerReference]:
     return [reference for reference in node.obj.metadata.owner_references if reference.uid != uid]
 
 
-def _blocks(dependent: Node, uid: str) -> bool:
+def _blocks(dependent: GraphNode, uid: str) -> bool:
     return any(
         reference.uid == uid and reference.block_owner_deletion for reference in dependent.obj.metadata.owner_references
     )
 
 
-def _kind(node: Node) -> Kind[Object]:
+def _kind(node: GraphNode) -> Kind[Object]:
     return Kind(node.resource, Object)

@@ -15,7 +15,7 @@ from fairlead.api.resources import Resource
 
 
 @dataclass(slots=True)
-class Node:
+class GraphNode:
     """An object as the graph knows it."""
 
     resource: Resource
@@ -54,13 +54,13 @@ class Graph:
     """Objects by uid, and the dependents of every uid that somebody names as an owner."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, GraphNode] = {}
         self._dependents: dict[str, dict[str, None]] = {}
 
-    def get(self, uid: str) -> Node | None:
+    def get(self, uid: str) -> GraphNode | None:
         return self._nodes.get(uid)
 
-    def dependents(self, uid: str) -> list[Node]:
+    def dependents(self, uid: str) -> list[GraphNode]:
         """DynamicInformers that names this owner, by kind and name."""
         found = [self._nodes[dependent] for dependent in self._dependents.get(uid, ())]
         return sorted(found, key=lambda node: (node.resource.qualified, node.obj.metadata.key))
@@ -73,13 +73,13 @@ class Graph:
             return
         node = self._nodes.get(new.metadata.uid)
         if node is None:
-            yield from self._add(Node(resource, new))
+            yield from self._add(GraphNode(resource, new))
         else:
             before, node.obj = node.obj, new
             if _matters(before, new):
                 yield from self._update(node, before)
 
-    def _add(self, node: Node) -> Iterator[str]:
+    def _add(self, node: GraphNode) -> Iterator[str]:
         uid = node.obj.metadata.uid
         self._nodes[uid] = node
         yield from self._link(node, node.obj.metadata.owner_references)
@@ -92,13 +92,13 @@ class Graph:
             ):
                 yield meta.uid
 
-    def _update(self, node: Node, before: Object) -> Iterator[str]:
+    def _update(self, node: GraphNode, before: Object) -> Iterator[str]:
         old_references, references = before.metadata.owner_references, node.obj.metadata.owner_references
         if old_references != references:
             yield from self._unlink(before)
             yield from self._link(node, references)
         if node.is_going:
-            yield from self._started(node, was_waiting=Node(node.resource, before).is_waiting)
+            yield from self._started(node, was_waiting=GraphNode(node.resource, before).is_waiting)
 
     def _remove(self, uid: str) -> Iterator[str]:
         node = self._nodes.pop(uid, None)
@@ -107,14 +107,14 @@ class Graph:
         yield from self._unlink(node.obj)
         yield from (dependent.obj.metadata.uid for dependent in self.dependents(uid))
 
-    def _started(self, node: Node, *, was_waiting: bool) -> Iterator[str]:
+    def _started(self, node: GraphNode, *, was_waiting: bool) -> Iterator[str]:
         uid = node.obj.metadata.uid
         if node.is_waiting or node.is_orphaning:
             yield uid
         if node.is_waiting and not was_waiting:
             yield from (dependent.obj.metadata.uid for dependent in self.dependents(uid))
 
-    def _link(self, node: Node, references: tuple[OwnerReference, ...]) -> Iterator[str]:
+    def _link(self, node: GraphNode, references: tuple[OwnerReference, ...]) -> Iterator[str]:
         """The node itself is concerned if not all its owners are known to be well."""
         meta = node.obj.metadata
         is_sure = True

@@ -36,7 +36,7 @@ class Verdict:
 
 
 @dataclass(slots=True)
-class Turn:
+class JobTurn:
     """One look at a job and its pods."""
 
     job: Job
@@ -69,13 +69,13 @@ def is_tracked(pod: Pod) -> bool:
     return FINALIZER in pod.metadata.finalizers
 
 
-def observe(job: Job, pods: Sequence[Pod], backoff: Backoff, start_time: str | None, now: float) -> Turn:
+def observe(job: Job, pods: Sequence[Pod], backoff: Backoff, start_time: str | None, now: float) -> JobTurn:
     """The state of things before anything is done."""
     active = [pod for pod in pods if pod.is_active]
     succeeded, failed = _newly_finished(job, pods)
     status = job.status
     uncounted = status.uncounted_terminated_pods
-    turn = Turn(
+    turn = JobTurn(
         job=job,
         pods=pods,
         now=now,
@@ -110,7 +110,7 @@ def _newly_finished(job: Job, pods: Sequence[Pod]) -> tuple[list[Pod], list[Pod]
     return succeeded, [pod for pod in fresh if has_failed(pod, job)]
 
 
-def _observe_indexes(turn: Turn) -> None:
+def _observe_indexes(turn: JobTurn) -> None:
     job, completions = turn.job, turn.job.spec.completions or 0
     numbered = [(index, pod) for pod in turn.pods if (index := indexes.index_of(pod, job)) is not None]
     turn.counted_indexes = Indexes.parsed(job.status.completed_indexes, completions)
@@ -133,7 +133,7 @@ def _ends_its_index(pod: Pod, job: Job) -> bool:
     return judgement.counts and indexes.failure_count(pod) >= (job.spec.backoff_limit_per_index or 0)
 
 
-def _delayed(turn: Turn, numbered: Sequence[tuple[int, Pod]]) -> dict[int, Pod]:
+def _delayed(turn: JobTurn, numbered: Sequence[tuple[int, Pod]]) -> dict[int, Pod]:
     """The last failed pod of each index that will be tried again."""
     busy = Indexes.of(index for index, pod in numbered if pod.is_active)
     settled = busy | turn.succeeded_indexes | (turn.failed_indexes or Indexes())

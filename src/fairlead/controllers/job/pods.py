@@ -20,7 +20,7 @@ from fairlead.controllers.job import indexes
 from fairlead.controllers.job.backoff import finished_at, remaining_seconds
 from fairlead.controllers.job.failures import judged
 from fairlead.controllers.job.indexes import Indexes
-from fairlead.controllers.job.observed import FINALIZER, Turn, is_tracked
+from fairlead.controllers.job.observed import FINALIZER, JobTurn, is_tracked
 from fairlead.controllers.kinds import JOBS, PODS
 from fairlead.controllers.pods import BURST, burst, create_pods, delete_pods, pod_from
 from fairlead.controllers.ranking import least_advanced
@@ -33,7 +33,7 @@ _ENVIRONMENT: Obj = {
 }
 
 
-def remove_active(turn: Turn) -> Refused:
+def remove_active(turn: JobTurn) -> Refused:
     """The job is over: delete what still runs. The pods stay until they have been counted."""
     failure = yield from delete_pods(turn.active_pods)
     if failure is None:
@@ -41,7 +41,7 @@ def remove_active(turn: Turn) -> Refused:
     return failure
 
 
-def manage(turn: Turn) -> Refused:
+def manage(turn: JobTurn) -> Refused:
     """Bring the number of active pods nearer to what is wanted; returns the first refusal."""
     wanted = _wanted(turn)
     surplus = _surplus(turn, max(turn.active - wanted, 0))
@@ -54,7 +54,7 @@ def manage(turn: Turn) -> Refused:
     return (yield from _create(turn, (yield from burst(turn.active_pods, missing, turn.now))))
 
 
-def _wanted(turn: Turn) -> int:
+def _wanted(turn: JobTurn) -> int:
     spec = turn.job.spec
     if spec.suspend:
         return 0
@@ -63,7 +63,7 @@ def _wanted(turn: Turn) -> int:
     return max(min(spec.completions - turn.succeeded, spec.parallelism), 0)
 
 
-def _surplus(turn: Turn, at_least: int) -> list[Pod]:
+def _surplus(turn: JobTurn, at_least: int) -> list[Pod]:
     left: list[Pod] = turn.active_pods
     surplus: list[Pod] = []
     if turn.job.is_indexed:
@@ -73,7 +73,7 @@ def _surplus(turn: Turn, at_least: int) -> list[Pod]:
     return surplus[:BURST]
 
 
-def _without_duplicates(turn: Turn) -> tuple[list[Pod], list[Pod]]:
+def _without_duplicates(turn: JobTurn) -> tuple[list[Pod], list[Pod]]:
     """One pod of each index, and the others; of several, the one furthest on stays."""
     by_index: dict[int | None, list[Pod]] = {}
     for pod in turn.active_pods:
@@ -87,7 +87,7 @@ def _without_duplicates(turn: Turn) -> tuple[list[Pod], list[Pod]]:
     return left, surplus
 
 
-def _remove(turn: Turn, pods: Sequence[Pod]) -> Refused:
+def _remove(turn: JobTurn, pods: Sequence[Pod]) -> Refused:
     """Delete pods that nobody needs to count."""
     untracked = yield from release(pods)
     deleted = [pod for pod in pods if pod.metadata.uid in untracked]
@@ -113,7 +113,7 @@ def release(pods: Sequence[Pod]) -> Generator[Action, Any, set[str]]:
     return {pod.metadata.uid for pod in pods} - kept
 
 
-def _create(turn: Turn, missing: int) -> Refused:
+def _create(turn: JobTurn, missing: int) -> Refused:
     job = turn.job
     if not job.limits_each_index:
         remaining = turn.backoff.remaining_seconds(turn.now)
@@ -136,7 +136,7 @@ def _create(turn: Turn, missing: int) -> Refused:
     return failure
 
 
-def _ready_indexes(turn: Turn, missing: int) -> tuple[list[int], float | None]:
+def _ready_indexes(turn: JobTurn, missing: int) -> tuple[list[int], float | None]:
     """The next indexes to run, and how long to wait for others if there are none yet."""
     busy = turn.active_pods
     if turn.job.replaces_only_failed:
@@ -150,7 +150,7 @@ def _ready_indexes(turn: Turn, missing: int) -> tuple[list[int], float | None]:
     return ready, min(waits.values()) if waits and not ready else None
 
 
-def _wait_of(turn: Turn, index: int) -> float:
+def _wait_of(turn: JobTurn, index: int) -> float:
     last = turn.delayed.get(index)
     if last is None:
         return 0.0
@@ -166,7 +166,7 @@ def _pod(job: Job) -> Obj:
     return pod_from(template, JOBS, job)
 
 
-def _numbered_pod(turn: Turn, index: int) -> Obj:
+def _numbered_pod(turn: JobTurn, index: int) -> Obj:
     job = turn.job
     pod = _pod(job)
     meta, spec = pod["metadata"], pod["spec"]
@@ -182,7 +182,7 @@ def _numbered_pod(turn: Turn, index: int) -> Obj:
     return pod
 
 
-def _failures_so_far(turn: Turn, index: int) -> dict[str, str]:
+def _failures_so_far(turn: JobTurn, index: int) -> dict[str, str]:
     if not turn.job.limits_each_index:
         return {}
     last = turn.delayed.get(index)

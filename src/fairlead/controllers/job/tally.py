@@ -22,7 +22,7 @@ from fairlead.controllers.actions import Action, Actions, Emit, Patch, differenc
 from fairlead.controllers.job import indexes
 from fairlead.controllers.job.failures import has_failed, judged
 from fairlead.controllers.job.indexes import Indexes
-from fairlead.controllers.job.observed import Turn, Verdict, is_tracked
+from fairlead.controllers.job.observed import JobTurn, Verdict, is_tracked
 from fairlead.controllers.job.pods import release
 from fairlead.controllers.kinds import JOBS
 from fairlead.runtime.clock import timestamp
@@ -31,7 +31,7 @@ from fairlead.runtime.clock import timestamp
 MANY: Final = 500
 
 
-def settle(turn: Turn, conditions: tuple[JobCondition, ...]) -> Actions:
+def settle(turn: JobTurn, conditions: tuple[JobCondition, ...]) -> Actions:
     """Count what has ended, write the status, and declare the job finished when nothing is left to count."""
     tracked = {pod.metadata.uid for pod in turn.pods if is_tracked(pod)}
     status = _counted(_current(turn, conditions), tracked)
@@ -56,7 +56,7 @@ def condition(type_: str, status: str, reason: str, message: str, now: str) -> J
     )
 
 
-def _current(turn: Turn, conditions: tuple[JobCondition, ...]) -> JobStatus:
+def _current(turn: JobTurn, conditions: tuple[JobCondition, ...]) -> JobStatus:
     """The status with everything but the counters of ended pods."""
     verdict = turn.verdict
     if verdict is not None and verdict.is_new:
@@ -87,14 +87,14 @@ def _counted(status: JobStatus, tracked: set[str]) -> JobStatus:
     )
 
 
-def _in_order(turn: Turn) -> Sequence[Pod]:
+def _in_order(turn: JobTurn) -> Sequence[Pod]:
     if not turn.job.is_indexed:
         return turn.pods
     last = turn.job.spec.completions or 0
     return sorted(turn.pods, key=lambda pod: last if (index := indexes.index_of(pod, turn.job)) is None else index)
 
 
-def _may_be_counted(pod: Pod, turn: Turn) -> bool:
+def _may_be_counted(pod: Pod, turn: JobTurn) -> bool:
     if turn.job.metadata.is_terminating or turn.verdict is not None or pod.status.phase == "Succeeded":
         return True
     if not has_failed(pod, turn.job):
@@ -104,7 +104,7 @@ def _may_be_counted(pod: Pod, turn: Turn) -> bool:
     return kept is None or kept.metadata.uid != pod.metadata.uid
 
 
-def _noted(status: JobStatus, ended: Sequence[Pod], turn: Turn) -> JobStatus:
+def _noted(status: JobStatus, ended: Sequence[Pod], turn: JobTurn) -> JobStatus:
     """The status with the uids of what has ended; a numbered success is noted by its number."""
     job = turn.job
     noted = status.uncounted_terminated_pods or Uncounted()
@@ -128,7 +128,7 @@ def _noted(status: JobStatus, ended: Sequence[Pod], turn: Turn) -> JobStatus:
     return msgspec.structs.replace(status, succeeded=len(completed), completed_indexes=str(completed))
 
 
-def _counts_as_failure(pod: Pod, turn: Turn) -> bool:
+def _counts_as_failure(pod: Pod, turn: JobTurn) -> bool:
     """A pod that a failing job takes down with it is one of its failures."""
     is_taken_down = turn.verdict is not None and not turn.verdict.is_success
     if not has_failed(pod, turn.job) and not is_taken_down:

@@ -15,7 +15,7 @@ from fairlead.controllers.actions import Action, Actions, Emit, Patch, Requeue
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.claims import candidates, claim, owner_of
 from fairlead.controllers.job.backoff import Backoff
-from fairlead.controllers.job.observed import FINALIZER, Turn, Verdict, observe
+from fairlead.controllers.job.observed import FINALIZER, JobTurn, Verdict, observe
 from fairlead.controllers.job.pods import manage, remove_active
 from fairlead.controllers.job.tally import condition, settle
 from fairlead.controllers.job.verdict import COMPLETED, is_complete, seconds_to_deadline, verdict_of
@@ -81,7 +81,7 @@ def _pods_of(obj: Job, world: World) -> Generator[Action, Any, list[Pod]]:
     return pods
 
 
-def _switched(turn: Turn, now: str) -> Generator[Action, Any, tuple[JobCondition, ...]]:
+def _switched(turn: JobTurn, now: str) -> Generator[Action, Any, tuple[JobCondition, ...]]:
     """Say so, once, when the job is suspended or resumed; it begins anew then, for its deadline waits meanwhile."""
     job = turn.job
     was_suspended = job.status.condition("Suspended") is not None

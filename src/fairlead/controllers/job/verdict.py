@@ -11,18 +11,18 @@ from fairlead.api.jobs import Job
 from fairlead.api.workloads import template_of
 from fairlead.controllers.job.failures import has_failed, judged
 from fairlead.controllers.job.indexes import Indexes
-from fairlead.controllers.job.observed import Turn, Verdict
+from fairlead.controllers.job.observed import JobTurn, Verdict
 from fairlead.runtime.clock import parse_timestamp
 
 COMPLETED: Final = ("CompletionsReached", "Reached expected number of succeeded pods")
 
 
-def verdict_of(turn: Turn) -> Verdict | None:
+def verdict_of(turn: JobTurn) -> Verdict | None:
     """Whether the job is over, whatever happens to its remaining pods."""
     return _earlier(turn.job) or _failed_by_policy(turn) or _failed(turn) or _succeeded(turn)
 
 
-def seconds_to_deadline(turn: Turn) -> float | None:
+def seconds_to_deadline(turn: JobTurn) -> float | None:
     """How long the job may still be active; None if for as long as it likes."""
     limit = turn.job.spec.active_deadline_seconds
     if limit is None or turn.start_time is None or turn.job.spec.suspend:
@@ -30,7 +30,7 @@ def seconds_to_deadline(turn: Turn) -> float | None:
     return parse_timestamp(turn.start_time) + limit - turn.now
 
 
-def is_complete(turn: Turn) -> bool:
+def is_complete(turn: JobTurn) -> bool:
     """Without a number of completions, the first success is one, once all other pods have ended."""
     wanted = turn.job.spec.completions
     enough = turn.succeeded > 0 if wanted is None else turn.succeeded >= wanted
@@ -46,7 +46,7 @@ def _earlier(job: Job) -> Verdict | None:
     return None
 
 
-def _failed_by_policy(turn: Turn) -> Verdict | None:
+def _failed_by_policy(turn: JobTurn) -> Verdict | None:
     if turn.job.spec.pod_failure_policy is None:
         return None
     for pod in turn.pods:
@@ -55,7 +55,7 @@ def _failed_by_policy(turn: Turn) -> Verdict | None:
     return None
 
 
-def _failed(turn: Turn) -> Verdict | None:
+def _failed(turn: JobTurn) -> Verdict | None:
     spec = turn.job.spec
     if turn.failed > spec.backoff_limit or _restarts_too_often(turn):
         return _failure("BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -77,7 +77,7 @@ def _failure(reason: str, message: str) -> Verdict:
     return Verdict("FailureTarget", reason, message)
 
 
-def _restarts_too_often(turn: Turn) -> bool:
+def _restarts_too_often(turn: JobTurn) -> bool:
     """Pods that restart in place never fail, so their restarts are what is limited."""
     if template_of(turn.job.spec.template).get("spec", {}).get("restartPolicy") != "OnFailure":
         return False
@@ -91,7 +91,7 @@ def _restarts_too_often(turn: Turn) -> bool:
     return restarts >= limit if limit else restarts > 0
 
 
-def _succeeded(turn: Turn) -> Verdict | None:
+def _succeeded(turn: JobTurn) -> Verdict | None:
     """The success policy, for jobs whose pods are numbered."""
     policy = turn.job.spec.success_policy
     if policy is None or not turn.succeeded_indexes:

@@ -18,7 +18,7 @@ from fairlead.controllers.history import Wanted, forget_old, known_revisions, ne
 from fairlead.controllers.kinds import CLAIMS, CONTROLLER_REVISIONS, PODS, STATEFUL_SETS
 from fairlead.controllers.pods import next_available
 from fairlead.controllers.statefulset.identity import ordinal_of
-from fairlead.controllers.statefulset.update import Revisions, Update, names_in_use
+from fairlead.controllers.statefulset.update import Revisions, StatefulSetUpdate, names_in_use
 
 #: The label under which a revision carries its own hash.
 _HASH_LABEL = "controller.kubernetes.io/hash"
@@ -47,7 +47,7 @@ class StatefulSets(Controller[StatefulSet]):
         )
         revisions = Revisions(current, update)
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(obj, pod)) is not None}
-        turn = Update(obj, by_ordinal, revisions, world)
+        turn = StatefulSetUpdate(obj, by_ordinal, revisions, world)
         failure: ApiError | None = None
         try:
             yield from turn.run()

@@ -50,7 +50,7 @@ class Revisions:
     update: ControllerRevision
 
 
-class Update:
+class StatefulSetUpdate:
     """The state of one turn."""
 
     def __init__(self, owner: StatefulSet, pods: dict[int, Pod], revisions: Revisions, world: World) -> None:

@@ -38,7 +38,7 @@ from fairlead.api.verbs import (
 from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
-from fairlead.server.context import Patch, RequestContext, Result, WriteRequest
+from fairlead.server.context import PatchBody, RequestContext, Result, WriteRequest
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
@@ -195,7 +195,7 @@ class Registry:
         options: WriteOptions = WRITE,
     ) -> Result[Encoded]:
         served, version = self._served(resource, "patch", subresource)
-        request = WriteRequest(context, version, options, subresource, Patch(patch, type_))
+        request = WriteRequest(context, version, options, subresource, PatchBody(patch, type_))
         if request.is_apply or options.force:
             errors = Errors()
             check_options(errors, options.field_manager, is_apply=request.is_apply, has_force=options.force)

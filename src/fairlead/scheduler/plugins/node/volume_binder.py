@@ -22,7 +22,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.scheduling import Pod
 from fairlead.scheduler.framework import Handle, PluginError
 from fairlead.scheduler.plugins.node.volume_choice import reached_from
-from fairlead.scheduler.volumes import Plan
+from fairlead.scheduler.volumes import ClaimPlan
 
 
 class NotBound(PluginError):
@@ -44,7 +44,7 @@ class VolumeBinder:
         self._api, self._snapshot, self._pod = handle.api, handle.snapshot, handle.pod
         self._volumes = handle.snapshot.volumes
 
-    async def bind(self, pod: Pod, plan: Plan, timeout_seconds: int) -> None:
+    async def bind(self, pod: Pod, plan: ClaimPlan, timeout_seconds: int) -> None:
         """Return once the pod's claims have their volumes. Raises NotBound, ApiError or OSError."""
         written = await self._write(plan)
         try:
@@ -57,7 +57,7 @@ class VolumeBinder:
         except NotBound as why:
             raise NotBound(f"binding volumes: {why}") from None
 
-    async def _write(self, plan: Plan) -> _Written:
+    async def _write(self, plan: ClaimPlan) -> _Written:
         written = _Written()
         for claim, volume in plan.bindings:
             if (patch := keeping(volume, claim)) is not None:
@@ -79,7 +79,7 @@ class VolumeBinder:
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    def _is_done(self, pod: Pod, plan: Plan, written: _Written) -> bool:
+    def _is_done(self, pod: Pod, plan: ClaimPlan, written: _Written) -> bool:
         """Whether all claims have their volumes (checkBindings). Raises NotBound where they never will."""
         current = self._pod(pod.metadata.key)
         if current is None or current.metadata.uid != pod.metadata.uid:
@@ -89,7 +89,7 @@ class VolumeBinder:
         )
 
     def _has_volume(
-        self, plan: Plan, claim: PersistentVolumeClaim, volume: PersistentVolume, written: _Written
+        self, plan: ClaimPlan, claim: PersistentVolumeClaim, volume: PersistentVolume, written: _Written
     ) -> bool:
         name = volume.metadata.name
         known = self._volumes.volumes.get(name)
@@ -103,7 +103,7 @@ class VolumeBinder:
             raise NotBound(f'ClaimRef got reset for pv "{name}"')
         return current.is_bound
 
-    def _is_made(self, plan: Plan, claim: PersistentVolumeClaim, written: _Written) -> bool:
+    def _is_made(self, plan: ClaimPlan, claim: PersistentVolumeClaim, written: _Written) -> bool:
         current = self._claim(claim, "provisioning pvc")
         if _version(current) < written.claims.get(claim.metadata.key, 0):
             return False
@@ -123,7 +123,7 @@ class VolumeBinder:
             raise NotBound(f"failed to check {what}: {missing}")
         return current
 
-    def _check_reach(self, plan: Plan, volume: PersistentVolume) -> None:
+    def _check_reach(self, plan: ClaimPlan, volume: PersistentVolume) -> None:
         row = self._snapshot.row_of(plan.node)
         if row is None:
             raise NotBound(f'failed to get node "{plan.node}": node "{plan.node}" not found')

@@ -18,7 +18,7 @@ from fairlead.api.quantity import Quantity
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.plugins.node.affinity import any_term, has_label
 from fairlead.scheduler.snapshot import Snapshot
-from fairlead.scheduler.volumes import Plan
+from fairlead.scheduler.volumes import ClaimPlan
 
 
 @dataclass(slots=True)
@@ -33,10 +33,10 @@ class Choice:
     made: list[tuple[PersistentVolumeClaim, Mask]] = field(default_factory=list)
 
 
-def plan_for(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, row: int) -> Plan:
+def plan_for(claims: Sequence[PersistentVolumeClaim], snapshot: Snapshot, row: int) -> ClaimPlan:
     """What the claims get on that one node, which is possible."""
     choice = choose(claims, snapshot, np.array([row], dtype=np.intp))
-    return Plan(
+    return ClaimPlan(
         snapshot.names[row],
         [(claim, volume) for claim, volume, mask in choice.given if mask[0]],
         [claim for claim, mask in choice.made if mask[0]],
