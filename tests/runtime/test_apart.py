@@ -8,15 +8,15 @@ import threading
 import pytest
 
 from fairlead.runtime import clock
-from fairlead.runtime.apart import apart
 from fairlead.runtime.loops import run, run_virtual
+from fairlead.runtime.offload import offload
 
 
 def test_the_loop_goes_on_while_something_takes_long() -> None:
     async def main() -> bool:
         going_on = threading.Event()
         asyncio.get_running_loop().call_later(0.01, going_on.set)
-        return await apart(lambda: going_on.wait(60), is_long=True)
+        return await offload(lambda: going_on.wait(60), is_long=True)
 
     assert run(main())
 
@@ -24,16 +24,16 @@ def test_the_loop_goes_on_while_something_takes_long() -> None:
 def test_what_takes_long_knows_the_time_and_tells_what_went_wrong() -> None:
     async def main() -> None:
         began = clock.monotonic()
-        assert await apart(clock.monotonic, is_long=True) >= began
+        assert await offload(clock.monotonic, is_long=True) >= began
         with pytest.raises(ZeroDivisionError):
-            await apart(lambda: 1 // 0, is_long=True)
+            await offload(lambda: 1 // 0, is_long=True)
 
     run(main())
 
 
 def test_what_is_short_and_all_in_virtual_time_is_done_at_once() -> None:
     async def main(*, is_long: bool) -> int:
-        return await apart(threading.get_ident, is_long=is_long)
+        return await offload(threading.get_ident, is_long=is_long)
 
     here = threading.get_ident()
     assert run(main(is_long=False)) == here

@@ -58,14 +58,20 @@ class World:
         ]
 
     async def guaranteed_update(
-        self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
     ) -> Obj | None:
         found = self.find(resource, name, namespace)
         if found is None:
             return None
         await asyncio.sleep(0)
         changed = change(self.get(resource, name, namespace))
-        if changed is not None:
+        if changed is not None and not dry_run:
             self.put(resource, changed)
         return self.get(resource, name, namespace)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj
-from fairlead.server.apply.forms import copied, form_of_definition
+from fairlead.server.apply.forms import form_of_definition
 from fairlead.server.apply.managers import FieldManager
 from fairlead.server.apply.ownership import apply, track
 from fairlead.server.apply.resets import reset_of

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import BadRequest, InternalError
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
@@ -16,7 +17,7 @@ from fairlead.server.crds.custom import CustomKind, VersionSchema, custom_kind, 
 from fairlead.server.crds.definition import STRATEGY
 from fairlead.server.crds.paths import PathError, compile_path
 from fairlead.server.crds.patterns import BadPattern, compile_pattern
-from fairlead.server.crds.pruning import copied, fill_defaults, prune
+from fairlead.server.crds.pruning import fill_defaults, prune
 from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.crds.schema import compile_schema
 from fairlead.server.tables.columns import Columns

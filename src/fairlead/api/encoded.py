@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict).decode
 _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
@@ -64,6 +65,12 @@ class Encoded:
 
 def encoded(obj: Obj) -> Encoded:
     return Encoded(encode(obj))
+
+
+def copied(value: T) -> T:
+    """A deep copy of a JSON value; twice as fast as walking over a large one."""
+    found: T = _decode(encode(value))
+    return found
 
 
 # --- how the bytes of an object begin -------------------------------------------------------------------------------

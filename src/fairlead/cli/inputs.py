@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.patches.bodies import copied
 from fairlead.golang import yaml as goyaml
 from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue

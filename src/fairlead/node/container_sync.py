@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod
+from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState
 from fairlead.node.restarts import (
     BACK_OFF,
@@ -18,7 +19,6 @@ from fairlead.node.restarts import (
     init_runs_again,
     runs_again,
 )
-from fairlead.node.runtime import ContainerRuntime, Exit
 from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.

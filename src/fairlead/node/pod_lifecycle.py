@@ -20,6 +20,7 @@ import msgspec
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
+from fairlead.node.container_runtime import ContainerRuntime
 from fairlead.node.container_sync import ContainerSync, Note, Pull, field_path
 from fairlead.node.containers import (
     NEVER_SEEN,
@@ -29,7 +30,6 @@ from fairlead.node.containers import (
     WaitingState,
     record_from_status,
 )
-from fairlead.node.runtime import ContainerRuntime
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
 from fairlead.runtime.clock import parse_timestamp, timestamp

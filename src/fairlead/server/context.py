@@ -29,7 +29,7 @@ _LONG_CUSTOM_BYTES: Final = 4 << 10
 
 
 def takes_long(resource: Resource, size: int) -> bool:
-    """Whether an object of this size may block the event loop for too long (`runtime/apart.py`)."""
+    """Whether an object of this size may block the event loop for too long (`runtime/offload.py`)."""
     return size > (_LONG_BYTES if resource.definition else _LONG_CUSTOM_BYTES)
 
 

@@ -18,9 +18,9 @@ import msgspec
 
 from fairlead.api.pods import Container, Pod
 from fairlead.golang.durations import non_negative_seconds
+from fairlead.node.container_runtime import Exit
 from fairlead.node.containers import SIGKILLED, SIGTERMED
 from fairlead.node.restarts import runs_again
-from fairlead.node.runtime import Exit
 from fairlead.node.start_requirements import not_found_at_registry
 from fairlead.node.status import is_sidecar
 

@@ -56,11 +56,5 @@ def read(body: bytes, parse: Parse | None, prefix: str = "") -> Any:
         raise BadRequest(prefix + (json_error(body) or str(error))) from None
 
 
-def copied(value: T) -> T:
-    """A deep copy. Twice as fast as walking over the value, for it is JSON by definition."""
-    copy: T = decode(encode(value))
-    return copy
-
-
 def size_of(value: Any) -> int:
     return len(encode(value))

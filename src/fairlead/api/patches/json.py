@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import BadRequest, EntityTooLarge
 from fairlead.api.objects import Obj
-from fairlead.api.patches.bodies import Parse, PatchDoesNotApply, copied, read, size_of
+from fairlead.api.patches.bodies import Parse, PatchDoesNotApply, read, size_of
 from fairlead.golang.values import unmarshal_error
 
 MAX_OPERATIONS: Final = 10000

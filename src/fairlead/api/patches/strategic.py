@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import BadRequest
 from fairlead.api.objects import Obj
-from fairlead.api.patches.bodies import ANY_MAP, Parse, PatchFailed, copied, read
+from fairlead.api.patches.bodies import ANY_MAP, Parse, PatchFailed, read
 from fairlead.api.patches.merge import drop_nulls
 from fairlead.api.patches.ordering import in_order, key_of, same_kind, split
 from fairlead.golang.values import printed, type_of, unmarshal_error

@@ -74,10 +74,16 @@ class Reader(Protocol):
 
 
 class Writer(Protocol):
-    """The few writes that admission itself performs."""
+    """The few writes that admission and subresources themselves perform."""
 
     async def guaranteed_update(
-        self, resource: str, name: str, namespace: str, change: Callable[[Obj], Obj | None]
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], Obj | None],
+        *,
+        dry_run: bool = False,
     ) -> Obj | None:
         """Read, change, write back, and repeat while other writers are faster.
 

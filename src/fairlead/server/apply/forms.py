@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgspec
-
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj
 from fairlead.caches import LruCache
 from fairlead.server.apply.fieldsets import Fields
@@ -77,12 +75,6 @@ def forms_of(versions: Mapping[str, ServedVersion], stored: str, crd: Obj | None
 def form_of_definition(api_version: str, name: str) -> VersionForm:
     """The form of a built-in type that is not stored, as a Scale."""
     return VersionForm(api_version, _BUILTIN.named(name), lambda: zero_object(name))
-
-
-def copied(obj: Obj) -> Obj:
-    """A copy that shares nothing with the object."""
-    found: Obj = msgspec.json.decode(encode(obj))
-    return found
 
 
 def _form(version: ServedVersion) -> VersionForm:

@@ -13,11 +13,12 @@ from typing import Final
 
 import msgspec
 
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import html_safe
 from fairlead.server.apply.fieldsets import LEAF, Fields, difference
-from fairlead.server.apply.forms import VersionForm, copied
+from fairlead.server.apply.forms import VersionForm
 from fairlead.server.apply.shapes import SchemaMismatch
 from fairlead.server.apply.typed import compare, field_set
 from fairlead.server.apply.validate import problems_of

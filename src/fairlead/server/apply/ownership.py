@@ -7,6 +7,7 @@ untracked until the next apply. KEP-555; apimachinery `util/managedfields/intern
 
 from __future__ import annotations
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
 from fairlead.server.apply import last_applied
@@ -14,7 +15,6 @@ from fairlead.server.apply.bodies import called, check_config
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import MalformedFields
 from fairlead.server.apply.entries import Managed, decoded, encoded, received
-from fairlead.server.apply.forms import copied
 from fairlead.server.apply.managers import FieldManager, applied, updated
 from fairlead.server.apply.shapes import SchemaMismatch
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.api import names
+from fairlead.api.encoded import copied
 from fairlead.api.fields import Errors
 from fairlead.api.resources import Resource
 from fairlead.kinds.meta import validate_meta
 from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.wire import OBJECT_META
-from fairlead.server.crds.pruning import copied
 from fairlead.server.crds.values import Problems
 
 #: Stands for whatever is embedded: nobody asks which kind it is.

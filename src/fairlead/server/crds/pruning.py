@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import MOST_STORED, MOST_TOLD, TooLargeToStore
 from fairlead.api.fields import under
 from fairlead.server.crds.schema import ABSENT, SchemaNode
@@ -84,15 +85,6 @@ def _fill(value: Any, node: SchemaNode, room: _Room) -> None:
     elif isinstance(value, list) and node.items is not None:
         for index, item in enumerate(value):
             value[index] = _defaulted(item, node.items, room)
-
-
-def copied(value: Any) -> Any:
-    """A copy of a JSON value that shares nothing changeable with it."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
 
 
 def _defaulted(value: Any, node: SchemaNode, room: _Room) -> Any:

@@ -7,11 +7,12 @@ apiextensions-apiserver/pkg/apiserver/schema.
 
 from __future__ import annotations
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import Cause
 from fairlead.api.fields import Errors, under
 from fairlead.api.objects import Obj
 from fairlead.server.crds.embedded import check_embedded
-from fairlead.server.crds.pruning import copied, prune
+from fairlead.server.crds.pruning import prune
 from fairlead.server.crds.schema import ABSENT, SchemaNode, compile_schema, each_schema
 from fairlead.server.crds.values import Problems, ValueCheck, pattern_error, printed, validate
 

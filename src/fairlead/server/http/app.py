@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from fairlead.runtime.apart import apart
+from fairlead.runtime.offload import offload
 from fairlead.server.auth.authenticator import Authenticator
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.chain import Services, chained
@@ -63,7 +63,7 @@ async def _send(answer: Answer, request: Request, send: Send) -> None:
     pace, unread, body = Pace(request.scope), 0, b""
     try:
         pieces = iter(answer.pieces() if request.method != "HEAD" else ())
-        while (piece := await apart(lambda: next(pieces, None), is_long=answer.rest_length is None)) is not None:
+        while (piece := await offload(lambda: next(pieces, None), is_long=answer.rest_length is None)) is not None:
             if body:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 unread += len(body)

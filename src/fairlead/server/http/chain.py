@@ -61,9 +61,7 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
         return await proceed(request)
     except ApiError as error:
         request.warnings.extend(error.warnings)
-        if request.user is None:  # `Accept` of an unauthenticated client is not parsed
-            return Answer.of_status(error, request.plain_form())
-        answer = Answer.of_error(error, request)
+        answer = _refusal(error, request)
         if isinstance(error, BodyTimeout):
             answer.headers.append((b"connection", b"close"))  # what may still come is no request
         return answer
@@ -77,7 +75,7 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
 
 
 def _refusal(error: ApiError, request: Request) -> Answer:
-    """A stranger's `Accept` is not looked at."""
+    """The answer to an error; `Accept` of an unauthenticated client is not parsed."""
     if request.user is None:
         return Answer.of_status(error, request.plain_form())
     return Answer.of_error(error, request)
@@ -101,7 +99,7 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Set the user of the request; 401 without one."""
-    if request.count(b"authorization") == 1 or request.count(b"authorization") == 0:
+    if request.count(b"authorization") <= 1:
         request.user = await services.authenticate(Credentials(request.headers, request.scope[TRANSPORT]))
     if request.user is None:
         raise Unauthorized("Unauthorized")

@@ -10,7 +10,7 @@ from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFou
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
-from fairlead.runtime.apart import apart
+from fairlead.runtime.offload import offload
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
@@ -116,7 +116,7 @@ class ResourceHandlers:
         options = request.write_options("PatchOptions")
         try:
             read = partial(decode_patch, request.body, type_, options.field_validation)
-            patch = await apart(read, is_long=_is_long_to_read(request, version))
+            patch = await offload(read, is_long=_is_long_to_read(request, version))
         except ApiError:
             # Upstream decodes the patch when it has the object; only an apply needs none.
             if type_ is not PatchType.APPLY or info.subresource:
@@ -156,7 +156,7 @@ async def _decoded(request: Request, version: ServedVersion) -> tuple[Obj, Reque
     """The object in the body, and who sends it in what state."""
     body_type = body_type_of(version.resource, request.info.subresource)
     read = partial(decode, request.body, request.full_content_type, body_type)
-    obj, strict_errors = await apart(read, is_long=_is_long_to_read(request, version))
+    obj, strict_errors = await offload(read, is_long=_is_long_to_read(request, version))
     return obj, request.context(strict_errors)
 
 
@@ -216,7 +216,7 @@ def _verb(request: Request, row: Resource) -> str:
 async def _delete_options(request: Request, version: ServedVersion) -> tuple[DeleteOptions, bool | None]:
     """The options, and `orphanDependents` as it was given. The query counts only where there is no body."""
     read = partial(decode_options, request.body, request.full_content_type)
-    body = await apart(read, is_long=_is_long_to_read(request, version))
+    body = await offload(read, is_long=_is_long_to_read(request, version))
     query = {} if request.body else request.query
     return options_of(body, query), orphan_of(body, query)
 

@@ -12,8 +12,8 @@ from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
-from fairlead.runtime.apart import apart
 from fairlead.runtime.clock import now
+from fairlead.runtime.offload import offload
 from fairlead.server.codec.body_types import family
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import takes_long
@@ -44,11 +44,11 @@ class Presenter:
 
     async def single(self, found: Encoded, code: int = 200) -> Answer:
         """One object; a Status stays what it is, whatever was asked for."""
-        return await apart(lambda: self._single(found, code), is_long=self._takes_long([found]))
+        return await offload(lambda: self._single(found, code), is_long=self._takes_long([found]))
 
     async def page(self, listing: Listing) -> Answer:
         """One page of a list."""
-        return await apart(lambda: self._page(listing), is_long=self._takes_long(listing.items))
+        return await offload(lambda: self._page(listing), is_long=self._takes_long(listing.items))
 
     def _takes_long(self, objects: Sequence[Encoded]) -> bool:
         return not self.form.is_json_object and takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.codec.wire import META
-from fairlead.server.crds.pruning import copied
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, reference, type_meta
 
 _METADATA_TEXT = (

@@ -16,7 +16,7 @@ from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.verbs import PatchType
-from fairlead.runtime.apart import apart
+from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import Admission, Attributes, Operation
 from fairlead.server.apply.ownership import mark_reset
 from fairlead.server.codec.body_types import body_type_of
@@ -59,7 +59,7 @@ class WriteAttempt:
 
     async def compute(self, step: Callable[[], None]) -> None:
         """Take a step that awaits nothing: for a large object, beside the event loop."""
-        await apart(step, is_long=self.is_long)
+        await offload(step, is_long=self.is_long)
 
     def __enter__(self) -> None:
         pass

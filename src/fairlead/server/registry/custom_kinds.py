@@ -16,8 +16,8 @@ from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.encoded import Encoded, encode, key_bytes
 from fairlead.api.errors import ApiError
 from fairlead.api.objects import Obj, metadata
-from fairlead.runtime.apart import apart
 from fairlead.runtime.clock import timestamp
+from fairlead.runtime.offload import offload
 from fairlead.server.context import INTERNAL, takes_long
 from fairlead.server.crds import naming
 from fairlead.server.crds.custom import custom_kind
@@ -101,7 +101,7 @@ class CustomKinds:
         if self._served_specs.get(name) == crd["spec"]:
             return
         is_long = takes_long(CUSTOM_RESOURCE_DEFINITIONS, len(encode(crd)))
-        kind = await apart(lambda: custom_kind(crd), is_long=is_long)
+        kind = await offload(lambda: custom_kind(crd), is_long=is_long)
         known = self._registry.catalogue.stored(name)
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
         served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Final
 
-from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.encoded import Encoded, copied, encoded
 from fairlead.api.errors import MethodNotSupported, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.patches.bodies import copied
 from fairlead.api.resources import Resource
 from fairlead.api.users import User
 from fairlead.api.verbs import (
@@ -165,7 +164,7 @@ class Registry:
         attempt = WriteAttempt(self.admission, served, request)
         with attempt:
             await attempt.compute(lambda: attempt.receive(obj))
-            return await create(attempt, self._objects, namespace, metadata(attempt.obj).get("resourceVersion", ""))
+            return await create(attempt, self._objects, namespace, attempt.meta.get("resourceVersion", ""))
 
     async def update(
         self,

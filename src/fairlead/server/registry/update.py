@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from fairlead.api.encoded import Encoded, encoded
+from fairlead.api.encoded import Encoded, copied, encoded
 from fairlead.api.errors import AlreadyExists, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.patches.bodies import copied
 from fairlead.api.verbs import PatchType
-from fairlead.runtime.apart import apart
+from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import Admission, Operation
 from fairlead.server.admission.unenforced import unenforced
 from fairlead.server.apply.bodies import check_merged, judge_repeated
@@ -104,7 +103,7 @@ class UpdateRequest:
     async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
         served, endpoint, request = self._served, self._endpoint, self._request
         attempt.is_long = request.is_long(len(record.value))
-        old = await apart(lambda: self._receive(attempt, desired, record), is_long=attempt.is_long)
+        old = await offload(lambda: self._receive(attempt, desired, record), is_long=attempt.is_long)
         if not request.patch:
             metadata_rules.check_uid(served, attempt.meta, metadata(old))
         metadata_rules.check_revision(served, attempt.meta, record.revision, is_whole=endpoint.is_whole)

@@ -11,27 +11,17 @@ from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
-from fairlead.server.admission.base import Admission, Reader
+from fairlead.server.admission.base import Admission, Reader, Writer
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
 from fairlead.server.storage.catalogue import Catalogue, Served
 
 
-class Backend(Reader, Protocol):
+class Backend(Reader, Writer, Protocol):
     """What an action may do to the objects of a server; the registry can."""
 
     catalogue: Catalogue
     admission: Admission
-
-    async def guaranteed_update(
-        self,
-        resource: str,
-        name: str,
-        namespace: str,
-        change: Callable[[Obj], Obj | None],
-        *,
-        dry_run: bool = False,
-    ) -> Obj | None: ...
 
     async def delete(
         self, context: RequestContext, resource: Resource, name: str, namespace: str, options: DeleteOptions

@@ -16,10 +16,10 @@ from fairlead.runtime.loops import VirtualLoop
 T = TypeVar("T")
 
 #: With two threads the loop keeps a third of the time, and one long task does not hold up all others.
-_THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="apart")
+_THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="offload")
 
 
-async def apart(function: Callable[[], T], *, is_long: bool) -> T:
+async def offload(function: Callable[[], T], *, is_long: bool) -> T:
     """The function's result; it is called in a thread if it may take long."""
     if not is_long:
         return function()
