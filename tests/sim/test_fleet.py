@@ -21,7 +21,7 @@ from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
-from fairlead.sim.fleet import LEASE_NAMESPACE, RENEWING
+from fairlead.sim.leases import LEASE_NAMESPACE, RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.base import StoreChange
 from fairlead.store.embedded import EmbeddedStore

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
-from fairlead.api.builtin import LEASES, NAMESPACES, NODES, PODS
-from fairlead.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from fairlead.api.builtin import NODES, PODS
+from fairlead.api.errors import ApiError, Conflict, NotFound
 from fairlead.api.event_types import NORMAL
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
@@ -31,26 +30,21 @@ from fairlead.node.pod_lifecycle import PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
-from fairlead.runtime.clock import micro_timestamp, monotonic, now, timestamp
+from fairlead.runtime.clock import monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
 from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
-from fairlead.sim.nodes import address_of, adopted, default_labels, is_simulated, registered
+from fairlead.sim.leases import Leases
+from fairlead.sim.nodes import is_simulated
+from fairlead.sim.registration import Registration
 
-#: How many nodes are registered at once: each write waits for the disk.
-REGISTERING = 64
 #: How many pods the fleet works on at once.
 WORKERS = 64
-#: The kubelet's heartbeat: a lease of 40 s, renewed every 10 s.
-LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
-#: How many leases are renewed together.
-RENEWING = 16
 #: The kubelet's --event-qps and --event-burst, for the fleet as a whole.
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
-LEASE_NAMESPACE = "kube-node-lease"
 
 log = logging.getLogger(__name__)
 _RUNTIME: Final = SimulatedRuntime()
@@ -63,29 +57,26 @@ class Fleet:
         self, api: Api, informers: Informers, nodes: Iterable[Obj], *, heartbeats: bool = True, events: bool = True
     ) -> None:
         self._api = api
-        self._manifests = {node["metadata"]["name"]: node for node in nodes}
-        self._numbers: dict[str, int] = {}  # by node: its address is derived from this
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
-        for name, node in self._manifests.items():
+        self._leases = Leases(api, lambda: self._allocations) if heartbeats else None
+        self._registration = Registration(api, nodes, self._leases)
+        for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
-        self._heartbeats = heartbeats
         self._recorder = EventRecorder(api, "kubelet") if events else None
         self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
-        self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
         self._last_address = 0
         self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
-        self._lease_trouble = ""  # the last logged reason why leases cannot be renewed
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
         """Act as these nodes until cancelled. The informers must be running."""
-        await self._register_all()
+        await self._registration.register_all()
         await self._nodes.synced()
         await self._pods.synced()
         self._nodes.subscribe(self._node_event)
@@ -95,9 +86,9 @@ class Fleet:
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
                 group.create_task(self._work(), name="node worker")
-            group.create_task(self._adopt_all(), name="node adoption")
-            if self._heartbeats:
-                group.create_task(self._renew(), name="node leases")
+            group.create_task(self._registration.run(), name="node adoption")
+            if self._leases:
+                group.create_task(self._leases.run(), name="node leases")
             if self._recorder:
                 group.create_task(self._recorder.run(), name="node events")
 
@@ -109,7 +100,7 @@ class Fleet:
 
     def _take(self, name: str, allocatable: dict[str, int]) -> None:
         """Add the node to the fleet."""
-        self._numbers.setdefault(name, len(self._numbers) + 1)
+        self._registration.number(name)
         self._allocations[name] = NodeAllocation(allocatable)
 
     def _node_event(self, old: Node | None, new: Node | None) -> None:
@@ -123,104 +114,10 @@ class Fleet:
             allocation.allocatable = allocatable
         elif is_simulated(new):
             self._take(name, allocatable)
-            self._adoptions.add(name)
+            self._registration.adopt(name)
             for pod in self._pods:
                 if pod.spec.node_name == name:
                     self._queue.add(pod.metadata.key)
-
-    async def _register_all(self) -> None:
-        """Register all nodes, several at a time: one after the other, each write would wait for the disk."""
-        names = iter(self._manifests)
-
-        async def register() -> None:
-            for name in names:
-                await self._register(registered(self._manifests[name], self._numbers[name], timestamp()))
-                if self._heartbeats:
-                    self._log_lease_trouble(await self._renewed(name))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(REGISTERING, len(self._manifests))):
-                group.create_task(register(), name="node registration")
-
-    async def _register(self, manifest: Obj) -> None:
-        """Create the node, or update the existing one of that name."""
-        try:
-            await self._api.create(NODES, manifest)
-        except AlreadyExists:
-            name = manifest["metadata"]["name"]
-            labels = {"metadata": {"labels": manifest["metadata"]["labels"]}}
-            await self._api.patch(NODES, name, "", labels)
-            await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
-
-    async def _adopt_all(self) -> None:
-        """Do for nodes that others created what their kubelet would do."""
-        while True:
-            name = await self._adoptions.get()
-            working_on("node", name)
-            try:
-                await self._adopt(name)
-            except NotFound:
-                pass  # the node is gone already
-            except (ApiError, OSError) as error:
-                log.warning("node %s: %s", name, error)
-                self._adoptions.retry(name)
-            else:
-                self._adoptions.forget(name)
-            finally:
-                self._adoptions.done(name)
-
-    async def _adopt(self, name: str) -> None:
-        """Fill in labels and status that the node lacks, and start its lease."""
-        found = await self._api.get(NODES, name)
-        manifest, node = found.obj(), found.view(Node)
-        status = adopted(manifest, self._numbers[name], timestamp(), is_ready=node.is_ready)
-        if labels := {key: value for key, value in default_labels(name).items() if key not in node.metadata.labels}:
-            await self._api.patch(NODES, name, "", {"metadata": {"labels": labels}})
-        await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
-        if self._heartbeats:
-            self._log_lease_trouble(await self._renewed(name))
-
-    async def _renew(self) -> None:
-        """Renew every lease once in ten seconds, several at a time: they share one commit."""
-        while True:
-            began, trouble, names = monotonic(), "", list(self._allocations)
-            rounds = max(len(names) // RENEWING, 1)
-            for number in range(rounds):
-                there = [name for name in names[number::rounds] if name in self._allocations]
-                results = await asyncio.gather(*map(self._renewed, there))
-                trouble = max([trouble, *results])
-                await asyncio.sleep(max(began + RENEW_SECONDS * (number + 1) / rounds - monotonic(), 0.0))
-            self._log_lease_trouble(trouble)
-
-    async def _renewed(self, name: str) -> str:
-        """Renew a lease, or create it; returns the error, if any. The next round tries again."""
-        try:
-            try:
-                await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
-            except NotFound:
-                await self._create_lease(name)
-        except ApiError as error:
-            return f"{type(error).__name__}: {error}"
-        return ""
-
-    async def _create_lease(self, name: str) -> None:
-        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
-        lease = {"metadata": {"name": name}, "spec": spec}
-        try:
-            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
-        except NotFound:  # the namespace was deleted; kube-apiserver would create it again, too
-            with suppress(AlreadyExists):
-                await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
-            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
-
-    def _log_lease_trouble(self, trouble: str) -> None:
-        """Log once when leases cannot be renewed, and once when they can again; not for every node in every round."""
-        kind, known = trouble.partition(":")[0], self._lease_trouble
-        self._lease_trouble = kind
-        if kind and kind != known:
-            log.warning("leases of nodes cannot be renewed, trying again: %s", trouble)
-        elif known and not kind:
-            log.warning("leases of nodes are renewed again")
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""
@@ -382,7 +279,7 @@ class Fleet:
     def _addresses(self, pod: Pod, run: PodRun) -> PodAddresses:
         number = run.address
         pod_ip = f"10.{64 + (number >> 16 & 63)}.{number >> 8 & 255}.{number & 255}"
-        return PodAddresses(address_of(self._numbers[pod.spec.node_name]), pod_ip)
+        return PodAddresses(self._registration.address(pod.spec.node_name), pod_ip)
 
 
 def _allocatable(node: Obj) -> dict[str, int]:

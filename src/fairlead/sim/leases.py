@@ -1,0 +1,76 @@
+"""The leases of simulated nodes: a heartbeat every ten seconds, as a kubelet's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from fairlead.api.builtin import LEASES, NAMESPACES
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.verbs import Api
+from fairlead.runtime.clock import micro_timestamp, monotonic
+
+#: A lease of 40 s, renewed every 10 s.
+LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
+#: How many leases are renewed together.
+RENEWING = 16
+LEASE_NAMESPACE = "kube-node-lease"
+
+log = logging.getLogger(__name__)
+
+
+class Leases:
+    """Renews the lease of every node that `names` says is there."""
+
+    def __init__(self, api: Api, names: Callable[[], Collection[str]]) -> None:
+        self._api, self._names = api, names
+        self._trouble = ""  # the last logged reason why leases cannot be renewed
+
+    async def run(self) -> None:
+        """Renew every lease once in ten seconds, several at a time: they share one commit."""
+        while True:
+            began, trouble, names = monotonic(), "", list(self._names())
+            rounds = max(len(names) // RENEWING, 1)
+            for number in range(rounds):
+                current = self._names()
+                there = [name for name in names[number::rounds] if name in current]
+                results = await asyncio.gather(*map(self._renewed, there))
+                trouble = max([trouble, *results])
+                await asyncio.sleep(max(began + RENEW_SECONDS * (number + 1) / rounds - monotonic(), 0.0))
+            self._log_trouble(trouble)
+
+    async def start(self, name: str) -> None:
+        """Renew the lease of a node that has just come."""
+        self._log_trouble(await self._renewed(name))
+
+    async def _renewed(self, name: str) -> str:
+        """Renew a lease, or create it; returns the error, if any. The next round tries again."""
+        try:
+            try:
+                await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
+            except NotFound:
+                await self._create(name)
+        except ApiError as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    async def _create(self, name: str) -> None:
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
+        lease = {"metadata": {"name": name}, "spec": spec}
+        try:
+            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
+        except NotFound:  # the namespace was deleted; kube-apiserver would create it again, too
+            with suppress(AlreadyExists):
+                await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
+            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
+
+    def _log_trouble(self, trouble: str) -> None:
+        """Log once when leases cannot be renewed, and once when they can again; not for every node in every round."""
+        kind, known = trouble.partition(":")[0], self._trouble
+        self._trouble = kind
+        if kind and kind != known:
+            log.warning("leases of nodes cannot be renewed, trying again: %s", trouble)
+        elif known and not kind:
+            log.warning("leases of nodes are renewed again")
