@@ -1,0 +1,59 @@
+"""Usage profiles: what many pods use, said once. A profile selects pods of its namespace by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead.api.pods import Pod
+from fairlead.api.selectors import Selector
+from fairlead.caches import LruCache
+from fairlead.sim.usage.declarations import PodUsageModels
+from fairlead.sim.usage.models import Series
+
+#: How many templates a profile remembers.
+_TEMPLATES: Final = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """One version of a UsageProfile."""
+
+    namespace: str
+    name: str
+    selector: Selector
+    #: The containers that it is about; none means all of them.
+    containers: frozenset[str] = frozenset()
+    #: By name of a measure: the text of a model.
+    usage: Mapping[str, str] = field(default_factory=dict)
+    traces: Mapping[str, Series] = field(default_factory=dict)
+    #: What was worked out for templates of pods: goes with the profile, whose traces may be large.
+    templates: LruCache[bytes, PodUsageModels] = field(default_factory=lambda: LruCache(_TEMPLATES))
+
+
+class Profiles:
+    """The profiles of a cluster. Of several that select a pod, the first by name counts."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[str, Profile]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_namespace)
+
+    def put(self, profile: Profile) -> None:
+        found = {**self._by_namespace.get(profile.namespace, {}), profile.name: profile}
+        self._by_namespace[profile.namespace] = dict(sorted(found.items()))
+
+    def remove(self, namespace: str, name: str) -> None:
+        profiles = self._by_namespace.get(namespace, {})
+        profiles.pop(name, None)
+        if not profiles:
+            self._by_namespace.pop(namespace, None)
+
+    def select(self, pod: Pod) -> Profile | None:
+        labels = pod.metadata.labels
+        for profile in self._by_namespace.get(pod.metadata.namespace, {}).values():
+            if profile.selector.matches(labels):
+                return profile
+        return None
