@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from hypothesis import given
@@ -9,15 +10,19 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
+from fairlead.node.eviction.columns import PodColumns, column_victims
 from fairlead.node.eviction.manager import EvictionInputs, EvictionState, PassOutcome, eviction_pass
-from fairlead.node.eviction.ranking import first_victim, ranked
+from fairlead.node.eviction.ranking import disk_usage, first_victim, ranked
+from fairlead.node.eviction.ranking import measured as parts_of_interest
 from fairlead.node.eviction.settings import EvictionSettings
-from fairlead.node.eviction.signals import FileSystems, FileSystemStats, NodeStats, Observation, Signal
+from fairlead.node.eviction.signals import RESOURCE, FileSystems, FileSystemStats, NodeStats, Observation, Signal
 from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
 
 _MI = 2**20
 #: Sets of figures are small, so that pods are often alike.
 _AMOUNTS = st.sampled_from([0, 1, 64 * _MI, 128 * _MI, 256 * _MI])
+#: The last is above 64Mi by a fraction of a byte.
+_REQUESTS = st.sampled_from(["0", "1", "64Mi", "128Mi", "67108864001m"])
 _PRIORITIES = st.sampled_from([-1, 0, 0, 10, 2_000_000_000])
 _SIGNALS = st.sampled_from(list(Signal))
 _FILE_SYSTEMS = st.sampled_from(list(FileSystems))
@@ -25,7 +30,7 @@ _FILE_SYSTEMS = st.sampled_from(list(FileSystems))
 
 @st.composite
 def pods(draw: st.DrawFn) -> Obj:
-    requests = {name: str(draw(_AMOUNTS)) for name in draw(st.sets(st.sampled_from(["memory", "ephemeral-storage"])))}
+    requests = {name: draw(_REQUESTS) for name in draw(st.sets(st.sampled_from(["memory", "ephemeral-storage"])))}
     spec = {"containers": [{"name": "c", "resources": {"requests": requests}}], "priority": draw(_PRIORITIES)}
     return {"metadata": {"name": "p", "namespace": draw(st.sampled_from("ab"))}, "spec": spec}
 
@@ -85,6 +90,40 @@ def test_nobody_within_its_request_goes_before_somebody_above_it(
         if (usage := measured.get(each.uid)) is not None
     ]
     assert exceeds == sorted(exceeds, reverse=True)
+
+
+def _column(
+    crowd: tuple[list[Candidate], dict[str, PodUsage]], signal: Signal, filesystems: FileSystems
+) -> list[float]:
+    """What each pod uses of what is short; NaN where that is not known."""
+
+    def used(pod: Candidate) -> float:
+        if (usage := measured.get(pod.uid)) is None:
+            return math.nan
+        on_disk = disk_usage(pod, usage, parts_of_interest(signal, filesystems))
+        amounts = {"memory": usage.memory, "pids": usage.processes, "inodes": on_disk.inodes}
+        return amounts.get(RESOURCE[signal], on_disk.used) or 0.0
+
+    candidates, measured = crowd
+    return [used(pod) for pod in candidates]
+
+
+@given(st.lists(crowds(), max_size=5), _SIGNALS, _FILE_SYSTEMS, st.none() | st.just({"a": 0.0, "b": 0.5}))
+def test_columns_of_many_nodes_name_the_victims_that_each_node_would(
+    nodes: list[tuple[list[Candidate], dict[str, PodUsage]]],
+    signal: Signal,
+    filesystems: FileSystems,
+    overuse: dict[str, float] | None,
+) -> None:
+    found = column_victims(
+        RESOURCE[signal],
+        [PodColumns.of(candidates) for candidates, _ in nodes],
+        [_column(crowd, signal, filesystems) for crowd in nodes],
+        None if overuse is None else [[overuse[pod.namespace] for pod in candidates] for candidates, _ in nodes],
+    )
+    strategy = None if overuse is None else overuse.__getitem__
+    victims = [first_victim(*crowd, signal, filesystems, strategy) for crowd in nodes]
+    assert [None if place < 0 else pods[place] for place, (pods, _) in zip(found, nodes, strict=True)] == victims
 
 
 @given(crowds(), _SIGNALS)
@@ -150,7 +189,7 @@ def test_nobody_goes_unless_a_threshold_was_met_for_all_of_its_grace_period(
     last_short: dict[str, float] = {}
     for seconds, stats in run:
         now += seconds
-        outcome = _finished(_SETTINGS, state, stats, EvictionInputs(filesystems, candidates, measured), now)
+        outcome = _finished(_SETTINGS, state, stats, EvictionInputs.of_pods(filesystems, candidates, measured), now)
         state = outcome.state
         observations = stats.observations(filesystems)
         short_since = {each: short_since.get(each, now) for each in state.first_met}
@@ -186,6 +225,8 @@ def test_a_node_that_is_short_of_nothing_leaves_everybody_alone(
     candidates, measured = crowd
     plenty, many = Observation(1024 * _MI, 1024 * _MI), Observation(1000, 1000)
     stats = NodeStats(plenty, plenty, FileSystemStats(plenty, many), FileSystemStats(plenty, many), many)
-    outcome = _finished(_SETTINGS, EvictionState(), stats, EvictionInputs(filesystems, candidates, measured), 0.0)
+    outcome = _finished(
+        _SETTINGS, EvictionState(), stats, EvictionInputs.of_pods(filesystems, candidates, measured), 0.0
+    )
     assert outcome == PassOutcome(outcome.state)
     assert not outcome.state.conditions

@@ -45,7 +45,7 @@ class Run:
         return self._told(observed, outcome, reclaimed)
 
     def _outcome(self, observed: Row, now: float, reclaimed: list[Reclaim]) -> PassOutcome:
-        node = EvictionInputs(FileSystems(self.row["filesystems"]), self.pods, pod_usages(self.usage))
+        node = EvictionInputs.of_pods(FileSystems(self.row["filesystems"]), self.pods, pod_usages(self.usage))
         going = eviction_pass(self.settings, self.state, self._stats(), node, now)
         try:
             for action in (wanted := next(going)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import has_pod_level_resources, parsed, pod_limits
@@ -124,3 +125,9 @@ class PodUsage:
     volumes: Mapping[str, DiskUsage] = field(default_factory=dict)
     #: Of containers, logs and local volumes together, in bytes.
     ephemeral_storage: int = 0
+
+
+class MeasuredPod(NamedTuple):
+    candidate: Candidate
+    #: None if nothing was measured of it.
+    usage: PodUsage | None

@@ -8,27 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairlead.api.quantity import Quantity
-from fairlead.node.eviction.candidates import Candidate, PodUsage
+from fairlead.node.eviction.candidates import Candidate, MeasuredPod, PodUsage
 from fairlead.node.eviction.messages import (
     container_over_storage_limit,
     empty_dir_over_limit,
     pod_over_storage_limit,
 )
-from fairlead.node.eviction.ranking import LOGS, ROOTFS, Usages, container_disk_usage
+from fairlead.node.eviction.ranking import LOGS, ROOTFS, container_disk_usage
 from fairlead.node.eviction.signals import FileSystems
 
 _LOGS = frozenset({LOGS})
 _LOGS_AND_LAYERS = frozenset({LOGS, ROOTFS})
 
 
-def over_limits(
-    candidates: Iterable[Candidate], usages: Usages, filesystems: FileSystems
-) -> Iterable[tuple[Candidate, str]]:
+def over_limits(pods: Iterable[MeasuredPod], filesystems: FileSystems) -> Iterable[tuple[Candidate, str]]:
     """The pods that are above a limit, and what is said of each."""
-    for candidate in candidates:
-        if not candidate.has_storage_limits or candidate.is_critical:
-            continue
-        if (usage := usages.get(candidate.uid)) is None:
+    for candidate, usage in pods:
+        if candidate.is_critical or usage is None:
             continue
         message = (
             _empty_dir_excess(candidate, usage)

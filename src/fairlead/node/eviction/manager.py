@@ -10,12 +10,12 @@ the first as it was configured, hard before soft.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from fairlead.api.objects import Obj
-from fairlead.node.eviction.candidates import Candidate
+from fairlead.node.eviction.candidates import Candidate, MeasuredPod
 from fairlead.node.eviction.local_storage import over_limits
 from fairlead.node.eviction.messages import EVICTED, eviction_message
 from fairlead.node.eviction.ranking import Overuse, Usages, first_victim
@@ -29,6 +29,7 @@ from fairlead.node.eviction.signals import (
     NodeStats,
     Observation,
     Observations,
+    Signal,
 )
 from fairlead.node.eviction.thresholds import Threshold, met, unresolved, with_containerfs
 
@@ -83,10 +84,24 @@ class EvictionInputs:
     """What a pass looks at besides the node's figures."""
 
     filesystems: FileSystems
-    #: Pods that have anything running, and what was measured of each, by uid.
-    candidates: Sequence[Candidate]
-    usages: Usages
-    overuse: Overuse | None = None
+    #: The pod that goes first when a signal is low; None if nobody may go. A pass asks once, and only if somebody must
+    #: go: who simulates many nodes answers from columns (`columns.column_victims`), and measures the victim alone.
+    victim: Callable[[Signal], MeasuredPod | None]
+    #: Those pods that have limits of local storage, as hardly any has.
+    storage_limited: Iterable[MeasuredPod] = ()
+
+    @classmethod
+    def of_pods(
+        cls, filesystems: FileSystems, candidates: Sequence[Candidate], usages: Usages, overuse: Overuse | None = None
+    ) -> EvictionInputs:
+        """Of a node's pods that have anything running, and what was measured of each, by uid."""
+
+        def victim(signal: Signal) -> MeasuredPod | None:
+            first = first_victim(candidates, usages, signal, filesystems, overuse)
+            return None if first is None else MeasuredPod(first, usages.get(first.uid))
+
+        limited = (MeasuredPod(pod, usages.get(pod.uid)) for pod in candidates if pod.has_storage_limits)
+        return cls(filesystems, victim, tuple(limited))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,7 @@ def eviction_pass(
     before = state.observations
     state = _observed(_watched(settings, state, inputs.filesystems), state, observations, settings, now)
     if settings.local_storage_limits:
-        limits = over_limits(inputs.candidates, inputs.usages, inputs.filesystems)
+        limits = over_limits(inputs.storage_limited, inputs.filesystems)
         evictions = tuple(
             Eviction(candidate, message, IMMEDIATE_GRACE_SECONDS, is_disruption=False) for candidate, message in limits
         )
@@ -181,11 +196,10 @@ def _victim(
 ) -> Eviction | None:
     """The first pod in the order of eviction that is not critical."""
     target = due[0]
-    candidate = first_victim(inputs.candidates, inputs.usages, target.signal, inputs.filesystems, inputs.overuse)
-    if candidate is None:
+    if (victim := inputs.victim(target.signal)) is None:
         return None
-    resource, usage = RESOURCE[target.signal], inputs.usages.get(candidate.uid)
-    message, annotations = eviction_message(resource, candidate, usage, due, observations)
+    candidate, usage = victim
+    message, annotations = eviction_message(RESOURCE[target.signal], candidate, usage, due, observations)
     grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
     return Eviction(candidate, message, grace_seconds, annotations)
 
