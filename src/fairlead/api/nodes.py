@@ -24,6 +24,7 @@ class NodeInfo(View):
 
 
 class NodeStatus(View):
+    capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
     node_info: NodeInfo = NodeInfo()
     conditions: tuple[NodeCondition, ...] = ()

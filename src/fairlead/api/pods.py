@@ -81,6 +81,7 @@ class PodSpec(View):
     restart_policy: str = "Always"
     host_network: bool = False
     priority: int | None = None
+    priority_class_name: str = ""
     termination_grace_period_seconds: int | None = None
     raw_overhead: msgspec.Raw = msgspec.field(default=ABSENT, name="overhead")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -62,6 +62,7 @@ class EventRecord(msgspec.Struct, frozen=True):  # made at every event, five tim
     at: float
     name: str
     component: str
+    annotations: dict[str, str] = {}
 
     @property
     def namespace(self) -> str:
@@ -90,6 +91,7 @@ class Recorder:
         action: str = "",
         related: Object | Reference | None = None,
         component: str = "",
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         """Queue an event about an object; never waits, never fails. `component` may speak in the recorder's place."""
         if len(self._queue) >= LONGEST_QUEUE:
@@ -101,8 +103,9 @@ class Recorder:
         at = clock.now()
         about = None if related is None else _as_reference(related)
         name = self._names.next(regarding.name, at)
+        component, annotated = component or self._component, dict(annotations or {})
         self._queue.append(
-            EventRecord(regarding, type_, reason, message, action, about, at, name, component or self._component)
+            EventRecord(regarding, type_, reason, message, action, about, at, name, component, annotated)
         )
         self._idle.clear()
         self._ready.set()
@@ -205,7 +208,7 @@ class EventRecorder(Recorder):
     def _counted(self, record: EventRecord, message: str, seen: _Seen) -> Obj:
         source = {"component": record.component} | ({"host": self._host} if self._host else {})
         return self._new(record) | {
-            "metadata": {"name": seen.name, "namespace": record.namespace},
+            "metadata": _annotated({"name": seen.name, "namespace": record.namespace}, record),
             "message": message,
             "source": source,
             "firstTimestamp": clock.timestamp(seen.first),
@@ -302,6 +305,10 @@ class _Series:
     event: Obj
     last: float
     count: int = 1
+
+
+def _annotated(metadata: Obj, record: EventRecord) -> Obj:
+    return metadata | {"annotations": record.annotations} if record.annotations else metadata
 
 
 def _as_reference(obj: Object | Reference) -> Reference:

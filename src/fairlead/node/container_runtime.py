@@ -12,6 +12,8 @@ class Exit(NamedTuple):
 
     at: float  # seconds since the epoch
     code: int
+    #: Where it is neither `Completed` nor `Error`: `OOMKilled`.
+    reason: str = ""
 
 
 class ContainerRuntime(Protocol):

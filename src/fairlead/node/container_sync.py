@@ -87,7 +87,7 @@ class ContainerSync:
         if self.now < exit_.at:
             self._wake(exit_.at)
             return False
-        record.end(exit_.code, self.now)
+        record.end(exit_.code, self.now, exit_.reason)
         self.has_changed = True
         return True
 

@@ -16,6 +16,8 @@ from fairlead.runtime.clock import parse_timestamp, timestamp
 #: Exit codes of processes that a signal ended: 128 plus its number.
 SIGKILLED: Final = 137
 SIGTERMED: Final = 143
+#: The reason of a container's end whose memory the kernel took.
+OOM_KILLED: Final = "OOMKilled"
 #: The restart count is an int32, and clients may have written any value.
 MOST_RESTARTS: Final = 2**31 - 1
 
@@ -91,9 +93,9 @@ class ContainerRecord:
         self.resources = container.resources or {}
         self.state = RunningState(now)
 
-    def end(self, exit_code: int, now: float) -> None:
+    def end(self, exit_code: int, now: float, reason: str = "") -> None:
         assert isinstance(self.state, RunningState)
-        reason = "Error" if exit_code else "Completed"
+        reason = reason or ("Error" if exit_code else "Completed")
         self.state = TerminatedState(exit_code, reason, self.state.started_at, now, "", self.container_id)
 
     def wait(self, waiting: WaitingState) -> None:

@@ -103,6 +103,15 @@ class PodRun:
         """Whether a container waits to start."""
         return any(isinstance(record.state, WaitingState) for record in self._records.values())
 
+    @property
+    def running(self) -> dict[str, float]:
+        """Since when each container runs that runs now, by name."""
+        return {
+            name: record.state.started_at
+            for name, record in self._records.items()
+            if isinstance(record.state, RunningState)
+        }
+
     def reported(self) -> list[Note]:
         """The status of the last step was written; returns the events to record."""
         self._has_changed = False
@@ -224,7 +233,7 @@ class PodRun:
         if now < stop_at:
             return stop_at
         for (_, record, _), exit_ in zip(running, exits, strict=True):
-            record.end(exit_.code, exit_.at)
+            record.end(exit_.code, exit_.at, exit_.reason)
         _close(containers)
         return stop_at
 

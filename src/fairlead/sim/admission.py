@@ -20,12 +20,13 @@ from fairlead.api.pods import Pod
 from fairlead.api.scheduling import Container
 from fairlead.api.taints import NO_EXECUTE
 from fairlead.caches import bounded_cache
-from fairlead.node.admission import NodeAdmission, Refusal, admit, refusal_for, refusals
+from fairlead.node.admission import NodeAdmission, Refusal, admit, pressure_refusal, refusal_for, refusals
 from fairlead.node.allocation import NodeAllocation, whole_amounts
 from fairlead.node.critical import is_critical
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill
 from fairlead.node.preemption import preempted_condition, preempted_status
+from fairlead.sim.pod_manifest import manifest_of
 
 _OS_LABEL: Final = "kubernetes.io/os"
 #: Byte sequences that a spec with such a field contains; most specs have none of these fields.
@@ -36,25 +37,34 @@ _containers = msgspec.json.Decoder(tuple[Container, ...]).decode
 
 
 def admission_of(
-    pod: Pod, node: Node | None, allocation: NodeAllocation, neighbours: Callable[[], Iterable[Pod]]
+    pod: Pod,
+    node: Node | None,
+    allocation: NodeAllocation,
+    neighbours: Callable[[], Iterable[Pod]],
+    conditions: Sequence[str] = (),
 ) -> NodeAdmission:
-    """Whether the node admits a pod that is bound to it; `neighbours` are its other pods, which it may preempt."""
-    refusal = refusal_of(pod, node, allocation)
-    if refusal is None or node is None or not is_critical(manifest := _manifest(pod)):
+    """Whether the node admits a pod that is bound to it.
+
+    `neighbours` are its other pods, which it may preempt; `conditions` are the pressures that it is under.
+    """
+    refusal = pressure_refusal(manifest_of(pod), conditions) if conditions else None
+    refusal = refusal or refusal_of(pod, node, allocation)
+    if refusal is None or node is None or not is_critical(manifest := manifest_of(pod)):
         return NodeAdmission(refusal)
-    return admit(manifest, msgspec.to_builtins(node), [_manifest(neighbour) for neighbour in neighbours()])
+    others = [manifest_of(neighbour) for neighbour in neighbours()]
+    return admit(manifest, msgspec.to_builtins(node), others, conditions)
 
 
 def kill_for_critical(pod: Pod, now: float) -> PodKill:
     """How a pod ends that is preempted for a critical one."""
-    stop_seconds = stop_timeout(grace_period(_manifest(pod)).seconds)
+    stop_seconds = stop_timeout(grace_period(manifest_of(pod)).seconds)
     return PodKill(preempted_status(), preempted_condition(), stop_seconds, now)
 
 
 def refusal_of(pod: Pod, node: Node | None, allocation: NodeAllocation) -> Refusal | None:
     """Why the node refuses a pod that is bound to it; None if it does not."""
     if node is not None and _is_particular(pod, node):
-        return next(refusals(_manifest(pod), msgspec.to_builtins(node), allocation), None)
+        return next(refusals(manifest_of(pod), msgspec.to_builtins(node), allocation), None)
     shortage = next(allocation.shortages(wants(pod)), None)
     return None if shortage is None else refusal_for(shortage)
 
@@ -96,25 +106,3 @@ def _is_particular(pod: Pod, node: Node) -> bool:
         or _HOST_PORT in bytes(spec.raw_init_containers)
         or any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
     )
-
-
-def _manifest(pod: Pod) -> Obj:
-    """The fields of the pod that the kubelet's checks read."""
-    spec = pod.spec
-    parts = {
-        "containers": spec.raw_containers,
-        "initContainers": spec.raw_init_containers,
-        "overhead": spec.raw_overhead,
-        "resources": spec.raw_resources,
-        "affinity": spec.raw_affinity,
-        "tolerations": spec.raw_tolerations,
-        "nodeSelector": spec.raw_node_selector,
-        "os": spec.raw_os,
-    }
-    of_pod = pod.metadata
-    metadata = {"name": of_pod.name, "namespace": of_pod.namespace, "uid": of_pod.uid}
-    numbers = {"priority": spec.priority, "terminationGracePeriodSeconds": spec.termination_grace_period_seconds}
-    return {
-        "metadata": metadata | {"labels": of_pod.labels, "annotations": of_pod.annotations},
-        "spec": {name: msgspec.json.decode(part) for name, part in parts.items() if part} | numbers,
-    }

@@ -11,8 +11,8 @@ Init containers succeed at once unless they are named. An invalid annotation is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -88,8 +88,15 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
     )
 
 
+#: When the kernel ends a container that started then because of memory, as far as that is known.
+MemoryExit: TypeAlias = Callable[[Pod, Container, float], Exit | None]
+
+
 class SimulatedRuntime:
-    """A `ContainerRuntime` in which nothing runs: containers do what their pod declares."""
+    """A `ContainerRuntime` in which nothing runs: containers do what their pod declares, and use what it declares."""
+
+    def __init__(self, memory_exit: MemoryExit) -> None:
+        self._memory_exit = memory_exit
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
@@ -99,7 +106,9 @@ class SimulatedRuntime:
 
     def exit_of(self, pod: Pod, container: Container, started_at: float, *, is_init: bool) -> Exit | None:
         behaviour = behaviour_of(pod, container, is_init=is_init)
-        return None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
+        own = None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
+        killed = self._memory_exit(pod, container, started_at)
+        return killed if killed is not None and (own is None or killed.at < own.at) else own
 
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
         behaviour = behaviour_of(pod, container, is_init=is_init)

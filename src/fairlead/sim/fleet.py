@@ -14,7 +14,7 @@ from typing import Final
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, Conflict, NotFound
-from fairlead.api.event_types import NORMAL
+from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
@@ -25,8 +25,12 @@ from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
+from fairlead.node.configuration.load import configure
 from fairlead.node.container_sync import Note
-from fairlead.node.pod_lifecycle import PodRun
+from fairlead.node.eviction.manager import Eviction
+from fairlead.node.eviction.messages import EVICTED
+from fairlead.node.grace_periods import stop_timeout
+from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
@@ -38,16 +42,20 @@ from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critica
 from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
 from fairlead.sim.leases import Leases
+from fairlead.sim.machine.machines import Machines
 from fairlead.sim.nodes import is_simulated
 from fairlead.sim.registration import Registration
+from fairlead.sim.usage.profiles import Profiles
 
 #: How many pods the fleet works on at once.
 WORKERS = 64
 #: The kubelet's --event-qps and --event-burst, for the fleet as a whole.
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 
+#: Of a kubelet with an empty configuration file.
+DEFAULT_CONFIGURATION: Final = configure({})
+
 log = logging.getLogger(__name__)
-_RUNTIME: Final = SimulatedRuntime()
 
 
 class Fleet:
@@ -68,6 +76,8 @@ class Fleet:
         self._runs: dict[str, PodRun] = {}  # by uid
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._last_address = 0
+        self._machines = Machines(api, self, self._recorder, Profiles(), lambda node: DEFAULT_CONFIGURATION)
+        self._runtime = SimulatedRuntime(self._machines.memory_exit)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
@@ -87,6 +97,7 @@ class Fleet:
             for _ in range(WORKERS):
                 group.create_task(self._work(), name="node worker")
             group.create_task(self._registration.run(), name="node adoption")
+            group.create_task(self._machines.run(), name="node machines")
             if self._leases:
                 group.create_task(self._leases.run(), name="node leases")
             if self._recorder:
@@ -108,6 +119,7 @@ class Fleet:
         if new is None:
             assert old is not None
             self._allocations.pop(old.metadata.name, None)
+            self._machines.remove_node(old.metadata.name)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
         if (allocation := self._allocations.get(name)) is not None:
@@ -118,6 +130,8 @@ class Fleet:
             for pod in self._pods:
                 if pod.spec.node_name == name:
                     self._queue.add(pod.metadata.key)
+        if name in self._allocations:
+            self._machines.put_node(new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""
@@ -151,6 +165,7 @@ class Fleet:
 
     def _forget(self, pod: Pod) -> None:
         self._release(pod)
+        self._machines.remove_pod(pod)
         if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
             self._config_sources.settle(pod, run.needs, is_waiting=False)
 
@@ -192,6 +207,7 @@ class Fleet:
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
         next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
+        self._machines.put_pod(pod, run)
         if next_.is_resized:
             self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod), host_ports_of(pod))
         if next_.status is not None:
@@ -206,7 +222,7 @@ class Fleet:
         run = self._runs.get(pod.metadata.uid)
         if run is None:
             self._last_address += 1
-            run = self._runs[pod.metadata.uid] = PodRun(_RUNTIME, pod, self._last_address, moment)
+            run = self._runs[pod.metadata.uid] = PodRun(self._runtime, pod, self._last_address, moment)
         if run.deleted_at is None and pod.metadata.is_terminating:
             run.deleted_at = moment
         return run
@@ -218,7 +234,13 @@ class Fleet:
         admission = NodeAdmission()
         if pod.status.phase != "Running":
             node = self._nodes.get(pod.spec.node_name)
-            admission = admission_of(pod, node, allocation, lambda: self._others(pod, allocation))
+            admission = admission_of(
+                pod,
+                node,
+                allocation,
+                lambda: self._others(pod, allocation),
+                self._machines.conditions(pod.spec.node_name),
+            )
         if (refusal := admission.refusal) is None:
             allocation.hold(uid, wants(pod), host_ports_of(pod))
             self._make_room(pod, admission.preempted)
@@ -248,6 +270,21 @@ class Fleet:
             if self._recorder:
                 self._recorder.event(doomed, "Warning", PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
+
+    def evict(self, pod: Pod, eviction: Eviction) -> None:
+        """The node is short of something, or the pod has exceeded a limit of local storage: it has to go."""
+        run = self._run(pod, moment := now())
+        if run.kill is not None or run.deleted_at is not None:
+            return
+        stop_seconds = stop_timeout(eviction.grace_seconds)
+        run.kill = PodKill(eviction.status(), eviction.condition(), stop_seconds, moment)
+        if self._recorder:
+            self._recorder.event(pod, WARNING, EVICTED, eviction.message, annotations=eviction.annotations)
+        self._queue.add(pod.metadata.key)
+
+    def look_again(self, pod: Pod) -> None:
+        """Something has happened to the pod's containers."""
+        self._queue.add(pod.metadata.key)
 
     def _waits_for_room(self, pod: Pod) -> bool:
         return any(pod.metadata.key in keys for keys in self._awaited.values())

@@ -1,0 +1,84 @@
+"""What a simulated node is made of, read from the Node: its capacity, and annotations for what that does not say.
+
+sim.fairlead.dev/imagefs: 200Gi              images and writable layers have a file system of their own, of that size
+sim.fairlead.dev/containerfs: nodefs         of these two, only images have it
+sim.fairlead.dev/inodes: "1000000"           of the node's file system; also imagefs-inodes
+sim.fairlead.dev/max-pid: "32768"
+sim.fairlead.dev/cgroup-version: "1"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.nodes import Node
+from fairlead.api.quantity import QuantityError, milli, units
+from fairlead.node.allocatable import Machine
+from fairlead.node.eviction.signals import FileSystems
+from fairlead.sim.behaviour import PREFIX
+
+IMAGEFS: Final = PREFIX + "imagefs"
+CONTAINERFS: Final = PREFIX + "containerfs"
+INODES: Final = PREFIX + "inodes"
+IMAGEFS_INODES: Final = PREFIX + "imagefs-inodes"
+MAX_PID: Final = PREFIX + "max-pid"
+CGROUP_VERSION: Final = PREFIX + "cgroup-version"
+
+#: The kernel's own default on 64 bits, and what ext4 makes of a disk: an inode for every 16 KiB.
+DEFAULT_MAX_PID: Final = 4_194_304
+_BYTES_PER_INODE: Final = 16_384
+_MOST: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Bytes, inodes and process IDs."""
+
+    machine: Machine
+    filesystems: FileSystems = FileSystems.SHARED
+    inodes: int = 0
+    imagefs_bytes: int = 0
+    imagefs_inodes: int = 0
+    cgroup_version: int = 2
+
+
+def hardware_of(node: Node) -> Hardware:
+    """An annotation that makes no sense counts as not given."""
+    annotations = node.metadata.annotations
+    capacity = node.status.capacity or node.status.allocatable
+    disk = _units(capacity, "ephemeral-storage")
+    imagefs = _amount(annotations, IMAGEFS, 0)
+    filesystems = FileSystems.SHARED
+    if imagefs:
+        filesystems = FileSystems.SPLIT if annotations.get(CONTAINERFS) == "nodefs" else FileSystems.IMAGEFS
+    machine = Machine(
+        cpus=-(-milli(capacity.get("cpu", "0")) // 1000),
+        memory_bytes=_units(capacity, "memory"),
+        ephemeral_storage_bytes=disk,
+        max_pid=_amount(annotations, MAX_PID, DEFAULT_MAX_PID),
+    )
+    return Hardware(
+        machine,
+        filesystems,
+        _amount(annotations, INODES, disk // _BYTES_PER_INODE),
+        imagefs,
+        _amount(annotations, IMAGEFS_INODES, imagefs // _BYTES_PER_INODE),
+        1 if annotations.get(CGROUP_VERSION) == "1" else 2,
+    )
+
+
+def _units(capacity: Mapping[str, str], name: str) -> int:
+    return units(capacity.get(name, "0"))
+
+
+def _amount(annotations: Mapping[str, str], name: str, otherwise: int) -> int:
+    text = annotations.get(name)
+    if not text:
+        return otherwise
+    try:
+        amount = units(text)
+    except QuantityError:
+        return otherwise
+    return amount if 0 < amount <= _MOST else otherwise

@@ -1,0 +1,52 @@
+"""Whom the kernel kills on a simulated machine when a cgroup, or the whole machine, has no memory left.
+
+Where memory ends decides who may die: the kernel looks among the processes of that cgroup alone (S4-08, S4-12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from fairlead.node.oom import Process, oom_score_adjustments, oom_victim
+from fairlead.sim.machine.load import Read
+from fairlead.sim.machine.machine_pod import MachinePod
+from fairlead.sim.usage.measures import Measure
+
+
+class OomKill(NamedTuple):
+    """A container that the kernel ends, or the children of its first process alone."""
+
+    pod: MachinePod
+    container: str
+    is_child: bool
+    is_system: bool
+
+
+class MemoryDomain(NamedTuple):
+    """A cgroup that has a limit: so many bytes for these pods, or for everything on the machine."""
+
+    limit: int
+    pods: Iterable[MachinePod]
+    is_system: bool = False
+
+
+def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single: bool) -> OomKill | None:
+    """None if no pod there has a process."""
+    owners: list[tuple[MachinePod, str, bool]] = []
+    processes: list[Process] = []
+    for pod in domain.pods:
+        if not pod.started:
+            continue
+        adjustments = oom_score_adjustments(pod.manifest, memory_capacity)
+        for container in pod.started:
+            for measure in (Measure.MEMORY, Measure.CHILD_MEMORY):
+                memory = pod.amount(container, measure, read)
+                if memory or measure is Measure.MEMORY:
+                    owners.append((pod, container, measure is Measure.CHILD_MEMORY))
+                    processes.append(Process(memory, adjustments[container]))
+    worst = oom_victim(processes, domain.limit)
+    if worst is None:
+        return None
+    pod, container, is_child = owners[processes.index(worst)]
+    return OomKill(pod, container, is_child and is_single, domain.is_system)

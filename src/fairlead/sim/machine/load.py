@@ -1,0 +1,78 @@
+"""What the running containers of a pod put on their machine, kind by kind.
+
+Most usage never changes while a container runs. That is added up once, and only the rest is asked for its amount.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from fairlead.sim.usage.declarations import PodUsageModels
+from fairlead.sim.usage.measures import Measure
+from fairlead.sim.usage.models import Constant, UsageModel
+
+#: Places in a list of amounts.
+ANONYMOUS, ACTIVE_FILE, INACTIVE_FILE, ROOTFS, LOGS, VOLUMES, INODES, PROCESSES = range(8)
+KINDS: Final = 8
+_KIND: Final[Mapping[Measure, int]] = {
+    Measure.MEMORY: ANONYMOUS,
+    Measure.CHILD_MEMORY: ANONYMOUS,
+    Measure.ACTIVE_FILE: ACTIVE_FILE,
+    Measure.INACTIVE_FILE: INACTIVE_FILE,
+    Measure.ROOTFS: ROOTFS,
+    Measure.LOGS: LOGS,
+    Measure.INODES: INODES,
+    Measure.PIDS: PROCESSES,
+}
+
+#: Asks a model for its amount, by when its container started: at a moment, or at most within a window.
+Read: TypeAlias = Callable[[UsageModel, float], float]
+
+
+def read_at(now: float) -> Read:
+    return lambda model, since: model.at(now, since)
+
+
+def read_peak(begin: float, end: float) -> Read:
+    return lambda model, since: model.peak(begin, end, since)
+
+
+class PodLoad:
+    """The amounts of one pod, in bytes, inodes and processes."""
+
+    __slots__ = ("_fixed", "_varying")
+
+    def __init__(self, usage: PodUsageModels, started: Mapping[str, float], without_children: frozenset[str]) -> None:
+        """`started` says since when each running container runs; those of `without_children` have lost theirs."""
+        self._fixed = [0] * KINDS
+        self._varying: list[tuple[int, UsageModel, float]] = []
+        for name, since in started.items():
+            for measure, declaration in usage.containers.get(name, {}).items():
+                if measure is Measure.CHILD_MEMORY and name in without_children:
+                    continue
+                if (kind := _KIND.get(measure)) is not None:
+                    self._add(kind, declaration.model, since)
+        if started:
+            first = min(started.values())
+            for declaration in usage.volumes.values():
+                self._add(VOLUMES, declaration.model, first)
+
+    @property
+    def is_steady(self) -> bool:
+        return not self._varying
+
+    def amounts(self, read: Read) -> list[int]:
+        """By place; not to be changed."""
+        if not self._varying:
+            return self._fixed
+        amounts = list(self._fixed)
+        for kind, model, since in self._varying:
+            amounts[kind] += int(read(model, since))
+        return amounts
+
+    def _add(self, kind: int, model: UsageModel, since: float) -> None:
+        if isinstance(model, Constant):
+            self._fixed[kind] += int(model.amount)
+        else:
+            self._varying.append((kind, model, since))

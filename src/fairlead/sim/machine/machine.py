@@ -1,0 +1,292 @@
+"""One simulated machine: its pods' usage in, what the kernel kills and the kubelet evicts out.
+
+Time passes between two looks at it without a sample. Whoever looks is told when to look again: at the next pass of the
+eviction loop, at the next moment when memory may end, or much later, if the peaks of all usage stay below every line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from fairlead.api.qos import BEST_EFFORT, BURSTABLE
+from fairlead.node.allocatable import all_pods
+from fairlead.node.cgroups.names import kubepods, qos_cgroup
+from fairlead.node.cgroups.qos_tree import class_requests, spared
+from fairlead.node.configuration.enforcement import PODS
+from fairlead.node.configuration.feature_gates import QOS_RESERVED
+from fairlead.node.configuration.load import Configured
+from fairlead.node.eviction.candidates import MeasuredPod
+from fairlead.node.eviction.local_storage import over_limits
+from fairlead.node.eviction.manager import (
+    CLEANUP_SECONDS,
+    MONITORING_SECONDS,
+    EvictionInputs,
+    EvictionState,
+    PassOutcome,
+    eviction_pass,
+)
+from fairlead.node.eviction.ranking import first_victim
+from fairlead.node.eviction.signals import NodeStats, Observations, Signal
+from fairlead.node.eviction.thresholds import with_containerfs
+from fairlead.node.plan import class_cgroups
+from fairlead.node.startup import start_settings
+from fairlead.sim.machine.disks import Disks
+from fairlead.sim.machine.figures import Figures, figures, node_stats
+from fairlead.sim.machine.hardware import Hardware
+from fairlead.sim.machine.kernel import MemoryDomain, OomKill, victim
+from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_at, read_peak
+from fairlead.sim.machine.machine_pod import MachinePod
+from fairlead.sim.usage.declarations import NodeUsageModels
+
+#: How far ahead it is looked whether anything can happen, the longest first.
+_WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
+#: How exactly the moment is found when memory ends.
+_RESOLUTION_SECONDS: Final = 0.05
+#: A pass is made at whole multiples of ten seconds, or this much later.
+_TICK_SLACK_SECONDS: Final = 1.0
+
+
+class Look(NamedTuple):
+    """What happens on the machine now, and when to look again; None: when something changes."""
+
+    kills: tuple[OomKill, ...]
+    outcome: PassOutcome | None
+    next_at: float | None
+
+
+class Machine:
+    def __init__(self, hardware: Hardware, configured: Configured) -> None:
+        self.pods: dict[str, MachinePod] = {}  # by uid
+        self.disks = Disks()
+        self.eviction = EvictionState()
+        self._daemons: NodeUsageModels = NodeUsageModels({})
+        self._declared_at = 0.0
+        self._last_tick = -1
+        self._cleaning: tuple[frozenset[str], float] = (frozenset(), 0.0)  # evicted pods, and until when they may take
+        self.configure(hardware, configured)
+
+    def configure(self, hardware: Hardware, configured: Configured) -> None:
+        """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses."""
+        self.hardware, self.configured = hardware, configured
+        config, machine = configured.configuration, hardware.machine
+        started = start_settings(config, machine.cpus)
+        enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
+        limits = all_pods(machine, config, started.reservations, in_full=not enforces_pods)
+        self.pods_limit = limits["memory"].units
+        self.settings = started.eviction
+        self.is_single_kill = config.is_single_process_oom_kill(hardware.cgroup_version)
+        self.eviction = EvictionState()
+        self._reserves_classes = bool(config.qos_reserved) and configured.gates.enabled(QOS_RESERVED)
+        self._class_limits: Mapping[str, int] | None = None
+        self._triggers = self._trigger_amounts()
+
+    def declare(self, daemons: NodeUsageModels, now: float) -> None:
+        """What is used outside pods; a change counts from now on."""
+        if daemons != self._daemons:
+            self._daemons, self._declared_at = daemons, now
+            self.disks.has_deleted_declared = False
+
+    def put(self, pod: MachinePod, now: float) -> None:
+        """A pod has come, or something of it has started or ended."""
+        before = self.pods.get(pod.uid)
+        if before is None:
+            self.disks.run(container.image for container in pod.pod.spec.containers)
+        else:
+            self._keep_dead(before, pod.started, now)
+        self.pods[pod.uid] = pod
+        self._class_limits = None
+
+    def remove(self, uid: str) -> None:
+        if (pod := self.pods.pop(uid, None)) is not None:
+            self.disks.stop(container.image for container in pod.pod.spec.containers)
+            self.disks.remove(uid, pod.usage.containers)
+            self._class_limits = None
+
+    def look(self, now: float) -> Look:
+        kills = tuple(self._kill_all(now))
+        outcome = self._pass(now) if self._is_due(now) else None
+        return Look(kills, outcome, self._next_look(now))
+
+    def figures(self, read: Read) -> Figures:
+        totals = [0] * KINDS
+        for pod in self.pods.values():
+            totals = [total + amount for total, amount in zip(totals, pod.load.amounts(read), strict=True)]
+        daemons = {
+            measure: int(read(declaration.model, self._declared_at))
+            for measure, declaration in self._daemons.measures.items()
+        }
+        return figures(totals, daemons, self.disks, self.hardware)
+
+    def stats(self, now: float) -> NodeStats:
+        return node_stats(self.figures(read_at(now)), self.hardware, self.pods_limit, now)
+
+    # -- the kernel
+
+    def _kill_all(self, now: float) -> Iterator[OomKill]:
+        """Whoever has to die until there is memory again; the usage of the dead is gone at once."""
+        read = read_at(now)
+        while (domain := self._exhausted(read, self.figures(read))) is not None:
+            kill = victim(domain, read, self.hardware.machine.memory_bytes, is_single=self.is_single_kill)
+            if kill is None:
+                return
+            self.put(self._without(kill), now)
+            yield kill
+
+    def _without(self, kill: OomKill) -> MachinePod:
+        pod = kill.pod
+        if kill.is_child:
+            return MachinePod(pod.pod, pod.usage, pod.started, pod.without_children | {kill.container})
+        started = {name: since for name, since in pod.started.items() if name != kill.container}
+        return MachinePod(pod.pod, pod.usage, started, pod.without_children)
+
+    def _exhausted(self, read: Read, found: Figures) -> MemoryDomain | None:
+        """The innermost cgroup whose limit is exceeded, or else the machine, if it says how much it has."""
+        for pod in self.pods.values():
+            limit = pod.pod_level_memory_limit
+            if limit is not None and pod.anonymous_in_all(read) > limit:
+                return MemoryDomain(limit, (pod,))
+        for class_, limit in self._limits_of_classes(read).items():
+            members = [pod for pod in self.pods.values() if pod.qos_class == class_]
+            if sum(pod.anonymous_in_all(read) for pod in members) > limit:
+                return MemoryDomain(limit, members)
+        capacity = self.hardware.machine.memory_bytes
+        if not capacity:
+            return None
+        if found.pods_anonymous > self.pods_limit:
+            return MemoryDomain(self.pods_limit, self.pods.values())
+        if found.anonymous > capacity:
+            return MemoryDomain(capacity, self.pods.values(), is_system=True)
+        return None
+
+    def _limits_of_classes(self, read: Read) -> Mapping[str, int]:
+        """With `qosReserved`: set anew when pods change, and never so low that something is killed for it (S1-09)."""
+        if not self._reserves_classes:
+            return {}
+        if self._class_limits is None:
+            requests = class_requests(pod.manifest["spec"] for pod in self.pods.values())
+            values = class_cgroups(self.configured, self.hardware.machine, requests)
+            root = kubepods(self.configured.configuration.cgroup_root)
+            limits = {}
+            for class_ in (BEST_EFFORT, BURSTABLE):
+                used = sum(pod.anonymous_in_all(read) for pod in self.pods.values() if pod.qos_class == class_)
+                limit = spared(values[qos_cgroup(root, class_)], used).memory_limit
+                if limit is not None:
+                    limits[class_] = limit
+            self._class_limits = limits
+        return self._class_limits
+
+    # -- the eviction loop
+
+    def _is_due(self, now: float) -> bool:
+        tick = math.floor(now / MONITORING_SECONDS + 1e-6)
+        if tick <= self._last_tick or now - tick * MONITORING_SECONDS >= _TICK_SLACK_SECONDS:
+            return False
+        doomed, until = self._cleaning
+        if now < until and any(uid in self.pods and self.pods[uid].started for uid in doomed):
+            return False
+        self._last_tick = tick
+        return self._is_active or self._is_short(now, now)
+
+    @property
+    def _is_active(self) -> bool:
+        """Whether something of earlier passes is still in force."""
+        return bool(self.eviction.conditions or self.eviction.first_met)
+
+    def _pass(self, now: float) -> PassOutcome:
+        inputs = EvictionInputs(
+            self.hardware.filesystems, lambda signal: self._first_victim(signal, now), self._storage_limited(now, now)
+        )
+        running_pass = eviction_pass(self.settings, self.eviction, self.stats(now), inputs, now)
+        try:
+            self.disks.reclaim(next(running_pass))
+            while True:
+                self.disks.reclaim(running_pass.send(self.stats(now)))
+        except StopIteration as ended:
+            outcome: PassOutcome = ended.value
+        self.eviction = outcome.state
+        if outcome.evictions:
+            doomed = frozenset(eviction.candidate.uid for eviction in outcome.evictions)
+            self._cleaning = doomed, now + CLEANUP_SECONDS
+        return outcome
+
+    def _first_victim(self, signal: Signal, now: float) -> MeasuredPod | None:
+        read = read_at(now)
+        running = [pod for pod in self.pods.values() if pod.started]
+        room = max(self.hardware.machine.memory_bytes - self.figures(read).anonymous, 0)
+        usages = {pod.uid: pod.measured(read, room) for pod in running}
+        candidates = [pod.candidate for pod in running]
+        first = first_victim(candidates, usages, signal, self.hardware.filesystems)
+        return None if first is None else MeasuredPod(first, usages[first.uid])
+
+    def _trigger_amounts(self) -> Mapping[Signal, int]:
+        """Of each signal, the least that may be left without any threshold being met."""
+        thresholds = with_containerfs(self.settings.thresholds, self.hardware.filesystems).completed
+        capacities = self._observations(figures([0] * KINDS, {}, self.disks, self.hardware), 0.0)
+        triggers: dict[Signal, int] = {}
+        for threshold in thresholds:
+            if (capacity := capacities.get(threshold.signal)) is not None:
+                triggers[threshold.signal] = max(triggers.get(threshold.signal, 0), threshold.of(capacity).units)
+        return triggers
+
+    def _observations(self, found: Figures, now: float) -> Observations:
+        return node_stats(found, self.hardware, self.pods_limit, now).observations(self.hardware.filesystems)
+
+    # -- when to look again
+
+    def _next_look(self, now: float) -> float | None:
+        next_tick = (math.floor(now / MONITORING_SECONDS + 1e-6) + 1) * MONITORING_SECONDS
+        if not self._is_active:
+            for window in _WINDOWS:
+                if not self._can_happen(now, now + window):
+                    return None if window == _WINDOWS[0] and self._is_steady else now + window
+        return self._memory_ends(now, next_tick) or next_tick
+
+    @property
+    def _is_steady(self) -> bool:
+        """Whether usage stays as it is for ever."""
+        return not self._daemons.measures and all(pod.load.is_steady for pod in self.pods.values())
+
+    def _can_happen(self, begin: float, end: float) -> bool:
+        """Whether anything may be killed or evicted in that window, or a condition shown."""
+        read = read_peak(begin, end)
+        return self._exhausted(read, self.figures(read)) is not None or self._is_short(begin, end)
+
+    def _is_short(self, begin: float, end: float) -> bool:
+        """Whether a threshold may be met in that window, or a limit of local storage exceeded."""
+        read = read_peak(begin, end)
+        for signal, observation in self._observations(self.figures(read), begin).items():
+            if observation.available < self._triggers.get(signal, 0):
+                return True
+        if not self.settings.local_storage_limits:
+            return False
+        return any(over_limits(self._storage_limited(begin, end), self.hardware.filesystems))
+
+    def _storage_limited(self, begin: float, end: float) -> list[MeasuredPod]:
+        """The pods that have limits of local storage, with what they use at most in that window."""
+        read = read_peak(begin, end)
+        limited = [pod for pod in self.pods.values() if pod.started and pod.may_exceed_local_storage]
+        return [MeasuredPod(pod.candidate, pod.measured(read, 0)) for pod in limited]
+
+    def _memory_ends(self, begin: float, end: float) -> float | None:
+        """About when the kernel has to kill first, if it may have to in that window; never later than it has to."""
+        read = read_peak(begin, end)
+        if self._exhausted(read, self.figures(read)) is None:
+            return None
+        while end - begin > _RESOLUTION_SECONDS:
+            middle = (begin + end) / 2
+            read = read_peak(begin, middle)
+            if self._exhausted(read, self.figures(read)) is None:
+                begin = middle
+            else:
+                end = middle
+        return end
+
+    def _keep_dead(self, before: MachinePod, started: Mapping[str, float], now: float) -> None:
+        """What ended containers wrote stays on the disk."""
+        read = read_at(now)
+        for name, since in before.started.items():
+            if started.get(name) != since:
+                ended = PodLoad(before.usage, {name: since}, frozenset()).amounts(read)
+                self.disks.keep(before.uid, name, ended[ROOTFS] + ended[LOGS])

@@ -1,0 +1,333 @@
+"""The machines of a fleet: told what runs where, they kill, evict and show what their nodes are short of.
+
+A node on which nobody declares any usage costs nothing: its pods use a share of what they request, so nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fairlead.api.builtin import NODES
+from fairlead.api.errors import ApiError, NotFound
+from fairlead.api.event_types import NORMAL, WARNING
+from fairlead.api.nodes import Node
+from fairlead.api.pods import Container, Pod
+from fairlead.api.references import Reference, reference
+from fairlead.api.verbs import Api
+from fairlead.client.events import EventRecorder
+from fairlead.node.conditions import NodeHealth, node_conditions
+from fairlead.node.configuration.load import Configured
+from fairlead.node.container_runtime import Exit
+from fairlead.node.containers import OOM_KILLED, SIGKILLED
+from fairlead.node.eviction.manager import Eviction, PassOutcome
+from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
+from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
+from fairlead.node.pod_lifecycle import PodRun
+from fairlead.runtime.clock import now, timestamp
+from fairlead.runtime.watchdog import working_on
+from fairlead.runtime.workqueue import WorkQueue
+from fairlead.sim.machine.hardware import Hardware, hardware_of
+from fairlead.sim.machine.kernel import OomKill
+from fairlead.sim.machine.machine import Machine
+from fairlead.sim.machine.machine_pod import MachinePod
+from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
+from fairlead.sim.usage.declarations import PodUsageModels
+from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
+from fairlead.sim.usage.profiles import Profiles
+
+#: How many nodes are looked at without letting others do something.
+_NODES_PER_TURN = 32
+PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
+#: What the kubelet calls it when the whole machine has no memory left.
+SYSTEM_OOM = "SystemOOM"
+
+log = logging.getLogger(__name__)
+
+
+class PodEffects(Protocol):
+    """What a machine makes of its pods."""
+
+    def evict(self, pod: Pod, eviction: Eviction) -> None: ...
+
+    def look_again(self, pod: Pod) -> None: ...
+
+
+@dataclass(slots=True)
+class _NodeEntry:
+    """A node of the fleet."""
+
+    node: Node
+    #: None while nobody declares any usage there.
+    machine: Machine | None = None
+    #: What runs there, by uid.
+    pods: dict[str, tuple[Pod, PodRun]] = field(default_factory=dict)
+    #: Pressures that the node shows.
+    shown: tuple[str, ...] = ()
+
+
+class Machines:
+    def __init__(
+        self,
+        api: Api,
+        effects: PodEffects,
+        recorder: EventRecorder | None,
+        profiles: Profiles,
+        configured: Callable[[Node], Configured],
+    ) -> None:
+        self._api, self._effects, self._recorder = api, effects, recorder
+        self._profiles, self._configured = profiles, configured
+        self._nodes: dict[str, _NodeEntry] = {}
+        self._looks: WorkQueue[str] = WorkQueue()
+        self._usages: dict[str, tuple[Pod, PodUsageModels]] = {}  # by uid, of pods that declare theirs
+        self._own: dict[tuple[str, str], tuple[float, PodUsageModels, LimitKills]] = {}  # by uid and container
+        self._killed: dict[tuple[str, str], tuple[float, float]] = {}  # the same: when it started, and was killed
+        self._childless: dict[tuple[str, str], float] = {}  # the same: when it started that lost its children
+
+    async def run(self) -> None:
+        """Look at machines when it is time, until cancelled."""
+        turns = 0
+        while True:
+            name = await self._looks.get()
+            working_on("node", name)
+            try:
+                await self._look(name)
+            except NotFound:
+                pass  # the node is gone
+            except (ApiError, OSError) as error:
+                log.warning("node %s: %s", name, error)
+                self._looks.retry(name)
+            else:
+                self._looks.forget(name)
+            finally:
+                self._looks.done(name)
+            turns += 1
+            if turns % _NODES_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    # -- what the fleet tells
+
+    def put_node(self, node: Node) -> None:
+        """A node has come, or has changed."""
+        name = node.metadata.name
+        entry = self._nodes.get(name)
+        if entry is None:
+            entry = self._nodes[name] = _NodeEntry(node, shown=_shown(node))
+        before, entry.node = entry.node, node
+        is_declared = bool(node_usage(node).measures) or bool(entry.shown)
+        if entry.machine is None:
+            if is_declared:
+                self._watch(entry)
+            return
+        if _made_of(before) != _made_of(node):
+            entry.machine.configure(hardware_of(node), self._configured(node))
+        if before.metadata.annotations != node.metadata.annotations:
+            self._declare(entry)
+        self._looks.add(name)
+
+    def remove_node(self, name: str) -> None:
+        self._nodes.pop(name, None)
+
+    def put_pod(self, pod: Pod, run: PodRun) -> None:
+        """What runs of the pod may have changed."""
+        entry = self._nodes.get(pod.spec.node_name)
+        if entry is None:
+            return
+        entry.pods[pod.metadata.uid] = (pod, run)
+        if entry.machine is None:
+            if not declares_usage(pod, self._profiles):
+                return
+            self._watch(entry)
+        elif self._enter(entry.machine, pod, run, now()):
+            self._looks.add(pod.spec.node_name)
+
+    def remove_pod(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self._usages.pop(uid, None)
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            for memory in (self._own, self._killed, self._childless):
+                memory.pop((uid, container.name), None)
+        if (entry := self._nodes.get(pod.spec.node_name)) is None:
+            return
+        entry.pods.pop(uid, None)
+        if entry.machine is not None and uid in entry.machine.pods:
+            entry.machine.remove(uid)
+            self._looks.add(pod.spec.node_name)
+
+    # -- what the fleet asks
+
+    def conditions(self, name: str) -> tuple[str, ...]:
+        """The pressures that the node's kubelet knows of."""
+        entry = self._nodes.get(name)
+        return entry.machine.eviction.conditions if entry is not None and entry.machine is not None else ()
+
+    def memory_exit(self, pod: Pod, container: Container, started_at: float) -> Exit | None:
+        """How the kernel ends a container that started then because of memory, as far as that is known."""
+        key = (pod.metadata.uid, container.name)
+        started, killed_at = self._killed.get(key, (0.0, 0.0))
+        if started == started_at and killed_at:
+            return Exit(killed_at, SIGKILLED, OOM_KILLED)
+        if not declares_usage(pod, self._profiles):
+            return None
+        at = self._own_limit(pod, container, started_at).container_at
+        return None if at is None else Exit(at, SIGKILLED, OOM_KILLED)
+
+    def machine(self, name: str) -> Machine | None:
+        """The machine as it is now, for whoever wants its figures; one where nobody declares usage is made for that."""
+        entry = self._nodes.get(name)
+        if entry is None:
+            return None
+        return entry.machine or self._made(entry, now())
+
+    # -- inside
+
+    def _own_limit(self, pod: Pod, container: Container, started_at: float) -> LimitKills:
+        key, usage = (pod.metadata.uid, container.name), self._usage(pod)
+        known = self._own.get(key)
+        if known is not None and known[0] == started_at and known[1] is usage:
+            return known[2]
+        limit = memory_limit(pod, container)
+        entry = self._nodes.get(pod.spec.node_name)
+        is_single = entry is not None and self._is_single_kill(entry)
+        kills = LimitKills()
+        if limit:
+            kills = limit_kills(usage, container.name, limit, started_at, is_single=is_single)
+        self._own[key] = (started_at, usage, kills)
+        return kills
+
+    def _is_single_kill(self, entry: _NodeEntry) -> bool:
+        if entry.machine is not None:
+            return entry.machine.is_single_kill
+        return self._configured(entry.node).configuration.is_single_process_oom_kill(2)
+
+    def _usage(self, pod: Pod) -> PodUsageModels:
+        """The same object as long as nothing about it changes."""
+        uid = pod.metadata.uid
+        known = self._usages.get(uid)
+        if known is not None and known[0] is pod and not self._profiles:
+            return known[1]
+        usage = pod_usage(pod, self._profiles)
+        if not usage.is_declared:
+            self._usages.pop(uid, None)
+            return usage
+        if known is not None and known[1] == usage:
+            usage = known[1]
+        elif self._recorder and (known is None or known[1].problems != usage.problems):
+            for problem in usage.problems:
+                self._recorder.event(pod, WARNING, INVALID_USAGE, problem)
+        self._usages[uid] = (pod, usage)
+        return usage
+
+    def _watch(self, entry: _NodeEntry) -> None:
+        """Somebody declares usage on this node: look at it from now on."""
+        entry.machine = self._made(entry, now())
+        self._declare(entry)
+        self._looks.add(entry.node.metadata.name)
+
+    def _made(self, entry: _NodeEntry, moment: float) -> Machine:
+        machine = Machine(hardware_of(entry.node), self._configured(entry.node))
+        for pod, run in entry.pods.values():
+            self._enter(machine, pod, run, moment)
+        return machine
+
+    def _declare(self, entry: _NodeEntry) -> None:
+        assert entry.machine is not None
+        usage = node_usage(entry.node)
+        entry.machine.declare(usage, now())
+        if self._recorder:
+            for problem in usage.problems:
+                self._recorder.event(_node_reference(entry.node), WARNING, INVALID_USAGE, problem)
+
+    def _enter(self, machine: Machine, pod: Pod, run: PodRun, moment: float) -> bool:
+        """Tell the machine what runs of the pod now; returns whether that is news."""
+        uid = pod.metadata.uid
+        usage = self._usage(pod)
+        started = {
+            name: since for name, since in run.running.items() if self._killed.get((uid, name), (0.0,))[0] != since
+        }
+        children = frozenset(
+            name for name, since in started.items() if self._has_lost_children(pod, name, since, moment)
+        )
+        known = machine.pods.get(uid)
+        if known is not None and known.is_like(pod, usage, started, children):
+            return False
+        if known is None and not started:
+            return False
+        machine.put(MachinePod(pod, usage, started, children), moment)
+        return True
+
+    def _has_lost_children(self, pod: Pod, name: str, since: float, moment: float) -> bool:
+        if self._childless.get((pod.metadata.uid, name)) == since:
+            return True
+        known = self._own.get((pod.metadata.uid, name))
+        if known is None or known[0] != since:
+            return False
+        child_at = known[2].child_at
+        return child_at is not None and child_at <= moment
+
+    async def _look(self, name: str) -> None:
+        entry = self._nodes.get(name)
+        if entry is None or entry.machine is None:
+            return
+        moment = now()
+        kills, outcome, next_at = entry.machine.look(moment)
+        for kill in kills:
+            self._kill(entry, kill, moment)
+        if outcome is not None:
+            self._act(entry, outcome)
+        if next_at is not None:
+            self._looks.add_after(name, max(next_at - moment, 0.001))
+        if set(entry.machine.eviction.conditions) != set(entry.shown):
+            await self._show(entry, entry.machine.eviction.conditions)
+
+    def _kill(self, entry: _NodeEntry, kill: OomKill, moment: float) -> None:
+        pod, name = kill.pod.pod, kill.container
+        key, since = (pod.metadata.uid, name), kill.pod.started[name]
+        if kill.is_child:
+            self._childless[key] = since
+            return
+        self._killed[key] = (since, moment)
+        if kill.is_system and self._recorder:
+            message = f"System OOM encountered, victim process: {name}, pid: {1 + len(self._killed)}"
+            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message)
+        self._effects.look_again(pod)
+
+    def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
+        if outcome.starved_resource and self._recorder:
+            message = attempting_to_reclaim(outcome.starved_resource)
+            self._recorder.event(_node_reference(entry.node), WARNING, THRESHOLD_MET, message)
+        for eviction in outcome.evictions:
+            if (known := entry.pods.get(eviction.candidate.uid)) is not None:
+                self._effects.evict(known[0], eviction)
+
+    async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:
+        """Write the node's conditions, at once when they change (S3-63)."""
+        name = entry.node.metadata.name
+        found = (await self._api.get(NODES, name)).obj()
+        before = (found.get("status") or {}).get("conditions") or []
+        conditions, events = node_conditions(before, NodeHealth(pressures), timestamp())
+        await self._api.patch(NODES, name, "", {"status": {"conditions": conditions}}, subresource="status")
+        entry.shown = pressures
+        if self._recorder:
+            for reason in events:
+                message = f"Node {name} status is now: {reason}"
+                self._recorder.event(_node_reference(entry.node), NORMAL, reason, message)
+
+
+def _shown(node: Node) -> tuple[str, ...]:
+    return tuple(
+        pressure
+        for pressure in PRESSURES
+        if (condition := node.condition(pressure)) is not None and condition.status == "True"
+    )
+
+
+def _made_of(node: Node) -> tuple[Hardware, dict[str, str]]:
+    return hardware_of(node), node.metadata.labels
+
+
+def _node_reference(node: Node) -> Reference:
+    return reference(node, NODES)

@@ -1,0 +1,270 @@
+"""What simulated machines do with what their pods use, over the real server in virtual time: scenarios D, E and H."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fairlead.api.builtin import EVENTS, NODES, PODS, PRIORITY_CLASSES
+from fairlead.api.objects import Obj
+from fairlead.api.quantity import units
+from fairlead.compose import Settings, simulation
+from fairlead.runtime import rng
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.registry.registry import UserApi
+from fairlead.sim.nodes import NodeShape, uniform
+
+USAGE = "sim.fairlead.dev/usage-"
+MI = 2**20
+
+
+class World:
+    """A cluster of one node, `node-1`, and short ways to say what is on it."""
+
+    def __init__(self, api: UserApi) -> None:
+        self.api = api
+
+    async def pod(self, pod_name: str, usage: dict[str, str], **fields: Any) -> None:
+        resources = {kind: fields.pop(kind) for kind in ("requests", "limits") if kind in fields}
+        container = {"name": pod_name, "image": fields.pop("image", "i"), "resources": resources}
+        spec = {"nodeName": "node-1", "containers": [container], **fields}
+        annotations = {USAGE + measure: text for measure, text in usage.items()}
+        await self.api.create(
+            PODS, {"metadata": {"name": pod_name, "annotations": annotations}, "spec": spec}, "default"
+        )
+
+    async def use(self, name: str, **usage: str) -> None:
+        changed = {USAGE + measure.replace("_", "-"): text for measure, text in usage.items()}
+        await self.api.patch(PODS, name, "default", {"metadata": {"annotations": changed}})
+
+    async def system(self, **usage: str) -> None:
+        """Usage outside pods."""
+        changed = {USAGE + measure.replace("_", "-"): text for measure, text in usage.items()}
+        await self.api.patch(NODES, "node-1", "", {"metadata": {"annotations": changed}})
+
+    async def node(self) -> Obj:
+        return (await self.api.get(NODES, "node-1")).obj()
+
+    async def condition(self, kind: str) -> Obj:
+        conditions = (await self.node())["status"]["conditions"]
+        return next(condition for condition in conditions if condition["type"] == kind)
+
+    async def status(self, name: str) -> Obj:
+        status: Obj = (await self.api.get(PODS, name, "default")).obj()["status"]
+        return status
+
+    async def state(self, name: str) -> tuple[str, str]:
+        status = await self.status(name)
+        return status["phase"], status.get("reason", "")
+
+    async def events(self, reason: str) -> list[Obj]:
+        found = await self.api.list(EVENTS, "")
+        return [event for event in (item.obj() for item in found.items) if event["reason"] == reason]
+
+
+def played(check: Callable[[World], Awaitable[None]], memory: str = "10Gi") -> None:
+    async def run() -> None:
+        nodes = tuple(uniform(1, NodeShape(cpu="16", memory=memory)))
+        async with simulation(Settings(nodes=nodes)) as (api, _):
+            await check(World(api))
+
+    rng.seed(1)
+    run_virtual(run())
+
+
+def test_a_container_that_leaks_dies_at_its_limit_again_and_again() -> None:
+    """SC-17, S0-64, S0-75, S4-08; its neighbour in the pod is not touched."""
+
+    async def check(world: World) -> None:
+        leaking = {
+            "metadata": {"name": "simmemleak-hra99"},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "simmemleak",
+                        "image": "saadali/simmemleak",
+                        "resources": {"limits": {"cpu": "100m", "memory": "50Mi"}},
+                    },
+                    {"name": "beside", "image": "i"},
+                ]
+            },
+        }
+        await world.api.create(PODS, leaking, "default")
+        await asyncio.sleep(400)
+        status = await world.status("simmemleak-hra99")
+        by_name = {container["name"]: container for container in status["containerStatuses"]}
+        leak = by_name["simmemleak"]
+        assert leak["restartCount"] >= 5
+        ended = leak["state"].get("terminated") or leak["lastState"]["terminated"]
+        assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
+        assert ended["containerID"].startswith("containerd://")
+        assert len(ended["containerID"]) == len("containerd://") + 64
+        assert by_name["beside"]["restartCount"] == 0
+        assert await world.events("BackOff")
+
+    played(check)
+
+
+def test_memory_pressure_evicts_the_pod_that_is_furthest_above_its_request() -> None:
+    """SC-34: S0-113, S3-35 to S3-44, S3-60, S3-63."""
+
+    async def check(world: World) -> None:
+        await world.pod("hog", {"memory": "2Gi"}, requests={"memory": "1Gi"}, terminationGracePeriodSeconds=60)
+        await world.pod("ok", {"memory": "900Mi"}, limits={"cpu": "1", "memory": "1Gi"})
+        await asyncio.sleep(15)
+        await world.system(memory=f"{10 * 1024 - 2048 - 900 - 90}Mi")
+        await asyncio.sleep(15)
+        assert await world.state("hog") == ("Failed", "Evicted")
+        status = await world.status("hog")
+        assert status["message"] == (
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 90Mi. "
+            "Container hog was using 2Gi, request is 1Gi, has larger consumption of memory. "
+        )
+        disruption = next(each for each in status["conditions"] if each["type"] == "DisruptionTarget")
+        assert (disruption["status"], disruption["reason"]) == ("True", "TerminationByKubelet")
+        assert await world.state("ok") == ("Running", "")
+        pressure = await world.condition("MemoryPressure")
+        assert (pressure["status"], pressure["reason"]) == ("True", "KubeletHasInsufficientMemory")
+        assert (await world.events("EvictionThresholdMet"))[0]["message"] == "Attempting to reclaim memory"
+        assert (await world.events("NodeHasInsufficientMemory"))[0]["message"] == (
+            "Node node-1 status is now: NodeHasInsufficientMemory"
+        )
+        evicted = (await world.events("Evicted"))[0]
+        assert evicted["type"] == "Warning"
+        assert evicted["metadata"]["annotations"]["offending_containers"] == "hog"
+        taints = [(taint["key"], taint["effect"]) for taint in (await world.node())["spec"].get("taints") or []]
+        assert taints == [("node.kubernetes.io/memory-pressure", "NoSchedule")]
+        await asyncio.sleep(320)  # the transition period, S3-64
+        assert (await world.condition("MemoryPressure"))["status"] == "False"
+        assert not (await world.node())["spec"].get("taints")
+
+    played(check)
+
+
+def test_pods_go_in_the_order_of_their_rank_one_in_a_pass() -> None:
+    """SC-35: S3-71 to S3-75, S3-43."""
+
+    async def check(world: World) -> None:
+        await world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "hi"}, "value": 1000})
+        await world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "neg"}, "value": -10})
+        used: dict[str, tuple[str, dict[str, Any]]] = {
+            "be-low": ("200Mi", {}),
+            "over-lo": ("1229Mi", {"requests": {"memory": "1Gi"}}),
+            "over-hi": ("2Gi", {"requests": {"memory": "1Gi"}, "priorityClassName": "hi"}),
+            "be-hi": ("10Mi", {"priorityClassName": "hi"}),
+            "under-lo": ("1Gi", {"requests": {"memory": "2Gi"}, "priorityClassName": "neg"}),
+            "guar": ("922Mi", {"limits": {"memory": "1Gi", "cpu": "1"}}),
+            "crit": ("1Gi", {"requests": {"memory": "100Mi"}, "priorityClassName": "system-node-critical"}),
+        }
+        for name, (memory, fields) in used.items():
+            await world.pod(name, {"memory": memory}, **fields)
+        await asyncio.sleep(15)
+        gone: list[str] = []
+        while len(gone) < 6:
+            left = sum(units(used[name][0]) // MI for name in used if name not in gone)
+            await world.system(memory=f"{16 * 1024 - left - 90}Mi")
+            await asyncio.sleep(10)
+            failed = [name for name in used if (await world.state(name))[0] == "Failed"]
+            new = [name for name in failed if name not in gone]
+            assert len(new) == 1, (gone, new)
+            gone += new
+        assert gone == ["over-lo", "be-low", "over-hi", "be-hi", "under-lo", "guar"]
+        assert await world.state("crit") == ("Running", "")
+
+    played(check, memory="16Gi")
+
+
+def test_pressure_keeps_pods_without_requests_away() -> None:
+    """SC-41: S3-44."""
+
+    async def check(world: World) -> None:
+        await world.pod(
+            "steady", {"memory": "1Gi"}, limits={"cpu": "1", "memory": "2Gi"}, priorityClassName="system-node-critical"
+        )
+        await asyncio.sleep(15)
+        await world.system(memory=f"{9 * 1024 - 90}Mi")
+        await asyncio.sleep(15)
+        await world.pod("be", {})
+        await world.pod("burstable", {"memory": "1Mi"}, requests={"memory": "1Mi"})
+        toleration = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists"}
+        await world.pod("tolerant", {"memory": "1Mi"}, tolerations=[toleration])
+        await asyncio.sleep(1)
+        status = await world.status("be")
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+        assert await world.state("burstable") == ("Running", "")
+        assert await world.state("tolerant") == ("Running", "")
+
+    played(check)
+
+
+def test_a_machine_without_memory_kills_by_score_and_not_by_rank() -> None:
+    """SC-55: S3-84, S4-12, S4-20. A leak that is faster than the eviction loop."""
+
+    async def check(world: World) -> None:
+        await world.pod("c1", {"memory": "1536Mi"}, requests={"memory": "1Gi"})
+        await world.pod("c2", {"memory": "3994Mi"}, requests={"memory": "4Gi"})
+        await world.pod("guar", {"memory": "1Gi"}, limits={"cpu": "1", "memory": "1Gi"})
+        await world.pod("idle", {"memory": "1Mi"})
+        await asyncio.sleep(11)
+        await world.system(memory="leak(1Gi/s)")
+        await asyncio.sleep(4.5)
+        ended = (await world.status("c1"))["containerStatuses"][0]
+        assert ended["restartCount"] == 1
+        assert ended["lastState"]["terminated"]["reason"] == "OOMKilled"
+        assert (await world.events("SystemOOM"))[0]["message"].startswith(
+            "System OOM encountered, victim process: c1, pid: "
+        )
+        for name in ("c2", "guar", "idle"):
+            assert (await world.status(name))["containerStatuses"][0]["restartCount"] == 0
+
+    played(check)
+
+
+def test_the_disk_is_cleared_of_unused_images_before_a_pod_goes() -> None:
+    """SC-38: S3-66 to S3-68, S3-77, S3-80."""
+
+    async def check(world: World) -> None:
+        await world.pod("writer", {"rootfs": "30Gi"})
+        await world.system(nodefs="30Gi", unused_images="35Gi")
+        await asyncio.sleep(25)
+        assert await world.state("writer") == ("Running", "")
+        assert (await world.condition("DiskPressure"))["status"] == "True"
+        await world.use("writer", rootfs="62Gi")
+        await asyncio.sleep(25)
+        status = await world.status("writer")
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert status["message"].startswith("The node was low on resource: ephemeral-storage. ")
+
+    played(check)
+
+
+def test_a_pod_above_its_local_storage_limit_goes_without_any_pressure() -> None:
+    """S3-80, S0-78."""
+
+    async def check(world: World) -> None:
+        await world.pod("logs", {"logs": "20Mi"}, limits={"ephemeral-storage": "10Mi"})
+        volume = {"name": "scratch", "emptyDir": {"sizeLimit": "5Mi"}}
+        await world.pod("scratch", {"volume.scratch": "6Mi"}, volumes=[volume])
+        await asyncio.sleep(25)
+        assert (await world.status("logs"))["message"] == (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi. "
+        )
+        assert (await world.status("scratch"))["message"] == (
+            'Usage of EmptyDir volume "scratch" exceeds the limit "5Mi". '
+        )
+
+    played(check)
+
+
+def test_a_node_whose_pods_stay_below_every_line_is_left_alone() -> None:
+    async def check(world: World) -> None:
+        await world.pod("wave", {"memory": "wave(low=1Gi, high=2Gi, period=24h)"}, requests={"memory": "1Gi"})
+        await world.pod("noise", {"memory": "noise(mean=1Gi, spread=20%)"})
+        await asyncio.sleep(7 * 86_400)
+        assert await world.state("wave") == ("Running", "")
+        assert await world.state("noise") == ("Running", "")
+        assert (await world.condition("MemoryPressure"))["status"] == "False"
+
+    played(check)
