@@ -48,6 +48,7 @@ from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet
+from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
 from fairlead.store.base import Store, StoreUnavailable
@@ -78,6 +79,7 @@ class Settings:
     disabled_admission: tuple[str, ...] = ()
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
+    configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
 @dataclass(slots=True)
@@ -197,7 +199,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if grants is not None:
         parts.append(ArbitratorComponent(as_user(ARBITRATOR_USER), informers, grants, model).run())
     if "nodes" in wanted:
-        fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, heartbeats=heartbeats)
+        fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, settings.configurations, heartbeats=heartbeats)
         parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, Conflict, NotFound
@@ -25,11 +24,11 @@ from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
-from fairlead.node.configuration.load import configure
 from fairlead.node.container_sync import Note
 from fairlead.node.eviction.manager import Eviction
 from fairlead.node.eviction.messages import EVICTED
 from fairlead.node.grace_periods import stop_timeout
+from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING
 from fairlead.node.start_requirements import NOTHING
@@ -41,8 +40,10 @@ from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
 from fairlead.sim.behaviour import SimulatedRuntime
 from fairlead.sim.config_sources import ConfigSources
+from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.machine.machines import Machines
+from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.usage.profiles import Profiles
@@ -53,7 +54,6 @@ WORKERS = 64
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 
 #: Of a kubelet with an empty configuration file.
-DEFAULT_CONFIGURATION: Final = configure({})
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +62,20 @@ class Fleet:
     """Nodes whose pods take time and resources, and run nothing."""
 
     def __init__(
-        self, api: Api, informers: Informers, nodes: Iterable[Obj], *, heartbeats: bool = True, events: bool = True
+        self,
+        api: Api,
+        informers: Informers,
+        nodes: Iterable[Obj],
+        configurations: NodeConfigurations | None = None,
+        *,
+        heartbeats: bool = True,
+        events: bool = True,
     ) -> None:
         self._api = api
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(api, lambda: self._allocations) if heartbeats else None
-        self._registration = Registration(api, nodes, self._leases)
+        self._kubelets = Kubelets(configurations or NodeConfigurations(), self._record_of_node)
+        self._registration = Registration(api, nodes, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
         self._recorder = EventRecorder(api, "kubelet") if events else None
@@ -76,7 +84,7 @@ class Fleet:
         self._runs: dict[str, PodRun] = {}  # by uid
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._last_address = 0
-        self._machines = Machines(api, self, self._recorder, Profiles(), lambda node: DEFAULT_CONFIGURATION)
+        self._machines = Machines(api, self, self._recorder, Profiles(), self._kubelets.configured)
         self._runtime = SimulatedRuntime(self._machines.memory_exit)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
@@ -120,12 +128,16 @@ class Fleet:
             assert old is not None
             self._allocations.pop(old.metadata.name, None)
             self._machines.remove_node(old.metadata.name)
+            self._kubelets.forget(old.metadata.name)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
         if (allocation := self._allocations.get(name)) is not None:
             allocation.allocatable = allocatable
+            if self._kubelets.put_node(new):
+                self._registration.adopt(name)
         elif is_simulated(new):
             self._take(name, allocatable)
+            self._kubelets.put_node(new)
             self._registration.adopt(name)
             for pod in self._pods:
                 if pod.spec.node_name == name:
@@ -142,6 +154,11 @@ class Fleet:
             reason = "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
             about = reference(new, NODES)
             self._recorder.event(about, "Normal", reason, f"Node {name} status is now: {reason}")
+
+    def _record_of_node(self, node: Node, event: NodeEvent) -> None:
+        """Record all warnings, and normal events as far as the kubelet's rate limit allows."""
+        if self._recorder and (event.type != NORMAL or self._event_limit.take(monotonic(), 1)):
+            self._recorder.event(reference(node, NODES), event.type, event.reason, event.message)
 
     # -- pods
 

@@ -10,6 +10,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.quantity import QuantityError, canonical, parse
 from fairlead.node.conditions import NodeHealth, node_conditions
+from fairlead.sim.behaviour import PREFIX
 
 EPHEMERAL_STORAGE = "100Gi"
 #: Larger than any real node, and small enough for sums over many nodes in 64 bits.
@@ -18,6 +19,9 @@ MOST_CPU, MOST_MEMORY = "1M", "1Pi"
 RUNTIME = "fairlead-sim://1.0"
 #: KWOK's annotation with the same meaning; its value is `fake`.
 KWOK_NODE = "kwok.x-k8s.io/node"
+#: `computed`: what the node may give away is what its kubelet makes of its capacity, now and after each restart.
+ALLOCATABLE = PREFIX + "allocatable"
+COMPUTED = "computed"
 
 
 def is_simulated(node: Node) -> bool:
@@ -70,6 +74,15 @@ def node_manifest(name: str, amounts: Mapping[str, str], labels: Mapping[str, st
 def uniform(count: int, shape: NodeShape, prefix: str = "node") -> list[Obj]:
     """`node-1` … `node-N`, all of one shape."""
     return [node_manifest(f"{prefix}-{number}", shape.amounts()) for number in range(1, count + 1)]
+
+
+def kubelet_nodes(count: int, shape: NodeShape) -> list[Obj]:
+    """The same nodes, which leave it to their kubelets what of their capacity they may give away."""
+    nodes = uniform(count, shape)
+    for node in nodes:
+        del node["status"]["allocatable"]
+        node["metadata"]["annotations"] = {ALLOCATABLE: COMPUTED}
+    return nodes
 
 
 def default_labels(name: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from fairlead.api.verbs import Api
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
+from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.nodes import address_of, adopted, default_labels, registered
 
@@ -26,9 +27,9 @@ log = logging.getLogger(__name__)
 class Registration:
     """Registers nodes as their kubelets would."""
 
-    def __init__(self, api: Api, nodes: Iterable[Obj], leases: Leases | None) -> None:
-        self._api, self._leases = api, leases
-        self.manifests: Mapping[str, Obj] = {node["metadata"]["name"]: node for node in nodes}
+    def __init__(self, api: Api, nodes: Iterable[Obj], leases: Leases | None, kubelets: Kubelets) -> None:
+        self._api, self._leases, self._kubelets = api, leases, kubelets
+        self.manifests: Mapping[str, Obj] = {node["metadata"]["name"]: kubelets.completed(node) for node in nodes}
         self._numbers: dict[str, int] = {}  # by node: its address is derived from this
         self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
 
@@ -49,7 +50,7 @@ class Registration:
 
         async def register() -> None:
             for name in names:
-                await self._register(registered(self.manifests[name], self._numbers[name], timestamp()))
+                await self._register(self.manifests[name])
                 if self._leases:
                     await self._leases.start(name)
 
@@ -76,21 +77,39 @@ class Registration:
 
     async def _register(self, manifest: Obj) -> None:
         """Create the node, or update the existing one of that name."""
+        name = manifest["metadata"]["name"]
+        number, moment = self._numbers[name], timestamp()
         try:
-            await self._api.create(NODES, manifest)
+            await self._api.create(NODES, registered(manifest, number, moment))
         except AlreadyExists:
-            name = manifest["metadata"]["name"]
-            labels = {"metadata": {"labels": manifest["metadata"]["labels"]}}
-            await self._api.patch(NODES, name, "", labels)
-            await self._api.patch(NODES, name, "", {"status": manifest["status"]}, subresource="status")
+            node = registered(await self._annotated(manifest), number, moment)
+            parts = {part: node["metadata"][part] for part in ("labels", "annotations") if node["metadata"][part]}
+            await self._api.patch(NODES, name, "", {"metadata": parts})
+            await self._api.patch(NODES, name, "", {"status": node["status"]}, subresource="status")
+
+    async def _annotated(self, manifest: Obj) -> Obj:
+        """With the annotations of the existing node, of which its kubelet's configuration may be one."""
+        meta = manifest["metadata"]
+        existing = (await self._api.get(NODES, meta["name"])).view(Node).metadata.annotations
+        annotations = {**existing, **(meta.get("annotations") or {})}
+        return self._kubelets.completed({**manifest, "metadata": {**meta, "annotations": annotations}})
 
     async def _adopt(self, name: str) -> None:
-        """Fill in labels and status that the node lacks, and start its lease."""
+        """Fill in labels and status that the node lacks, and start its lease; also when its kubelet starts again."""
         found = await self._api.get(NODES, name)
-        manifest, node = found.obj(), found.view(Node)
+        node, manifest = found.view(Node), self._kubelets.completed(found.obj())
         status = adopted(manifest, self._numbers[name], timestamp(), is_ready=node.is_ready)
-        if labels := {key: value for key, value in default_labels(name).items() if key not in node.metadata.labels}:
-            await self._api.patch(NODES, name, "", {"metadata": {"labels": labels}})
+        known = node.metadata
+        lacking = {
+            "labels": {key: value for key, value in default_labels(name).items() if key not in known.labels},
+            "annotations": {
+                key: value
+                for key, value in (manifest["metadata"].get("annotations") or {}).items()
+                if key not in known.annotations
+            },
+        }
+        if parts := {part: values for part, values in lacking.items() if values}:
+            await self._api.patch(NODES, name, "", {"metadata": parts})
         await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
         if self._leases:
             await self._leases.start(name)

@@ -15,7 +15,7 @@ from typing import Final
 
 from fairlead.api.nodes import Node
 from fairlead.api.quantity import QuantityError, milli, units
-from fairlead.node.allocatable import Machine
+from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.sim.behaviour import PREFIX
 
@@ -48,24 +48,28 @@ def hardware_of(node: Node) -> Hardware:
     """An annotation that makes no sense counts as not given."""
     annotations = node.metadata.annotations
     capacity = node.status.capacity or node.status.allocatable
-    disk = _units(capacity, "ephemeral-storage")
     imagefs = _amount(annotations, IMAGEFS, 0)
     filesystems = FileSystems.SHARED
     if imagefs:
         filesystems = FileSystems.SPLIT if annotations.get(CONTAINERFS) == "nodefs" else FileSystems.IMAGEFS
-    machine = Machine(
-        cpus=-(-milli(capacity.get("cpu", "0")) // 1000),
-        memory_bytes=_units(capacity, "memory"),
-        ephemeral_storage_bytes=disk,
-        max_pid=_amount(annotations, MAX_PID, DEFAULT_MAX_PID),
-    )
+    machine = machine_of(capacity, annotations)
     return Hardware(
         machine,
         filesystems,
-        _amount(annotations, INODES, disk // _BYTES_PER_INODE),
+        _amount(annotations, INODES, machine.ephemeral_storage_bytes // _BYTES_PER_INODE),
         imagefs,
         _amount(annotations, IMAGEFS_INODES, imagefs // _BYTES_PER_INODE),
         1 if annotations.get(CGROUP_VERSION) == "1" else 2,
+    )
+
+
+def machine_of(capacity: Mapping[str, str], annotations: Mapping[str, str]) -> Machine:
+    """A part of a CPU counts as one: machines have whole ones."""
+    return Machine(
+        cpus=-(-milli(capacity.get("cpu", "0")) // 1000),
+        memory_bytes=_units(capacity, "memory"),
+        ephemeral_storage_bytes=_units(capacity, EPHEMERAL_STORAGE),
+        max_pid=_amount(annotations, MAX_PID, DEFAULT_MAX_PID),
     )
 
 

@@ -30,7 +30,7 @@ from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.machine.hardware import Hardware, hardware_of
+from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
 from fairlead.sim.machine.machine import Machine
 from fairlead.sim.machine.machine_pod import MachinePod
@@ -122,8 +122,9 @@ class Machines:
             if is_declared:
                 self._watch(entry)
             return
-        if _made_of(before) != _made_of(node):
-            entry.machine.configure(hardware_of(node), self._configured(node))
+        configured = self._configured(node)
+        if entry.machine.configured is not configured or hardware_of(before) != hardware_of(node):
+            entry.machine.configure(hardware_of(node), configured)
         if before.metadata.annotations != node.metadata.annotations:
             self._declare(entry)
         self._looks.add(name)
@@ -323,10 +324,6 @@ def _shown(node: Node) -> tuple[str, ...]:
         for pressure in PRESSURES
         if (condition := node.condition(pressure)) is not None and condition.status == "True"
     )
-
-
-def _made_of(node: Node) -> tuple[Hardware, dict[str, str]]:
-    return hardware_of(node), node.metadata.labels
 
 
 def _node_reference(node: Node) -> Reference:

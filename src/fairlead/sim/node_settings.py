@@ -1,0 +1,189 @@
+"""Which configuration the kubelet of a simulated node runs with, and what the node then has to give.
+
+The node's own annotation counts before a configuration for a group of nodes, and that before the one for all. Nodes
+share what is worked out for them: thousands of them have a handful of configurations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.podresources import parsed
+from fairlead.api.selectors import Selector
+from fairlead.caches import LruCache
+from fairlead.golang import yaml as goyaml
+from fairlead.node.allocatable import EPHEMERAL_STORAGE, allocatable, capacity, over_reserved, reserved
+from fairlead.node.configuration.errors import Stage, StartupError
+from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.plan import NodePlan, node_plan
+from fairlead.node.startup import StartSettings, start_settings
+from fairlead.sim.behaviour import PREFIX
+from fairlead.sim.machine.hardware import CGROUP_VERSION, hardware_of, machine_of
+from fairlead.sim.nodes import ALLOCATABLE, COMPUTED, NodeShape
+
+#: A KubeletConfiguration in YAML or JSON: all that the kubelet of this node is told, whatever others are.
+KUBELET_CONFIG: Final = PREFIX + "kubelet-config"
+#: Cgroups that the machine lacks, with commas: `/sysd`. All others that a configuration names are there.
+MISSING_CGROUPS: Final = PREFIX + "missing-cgroups"
+
+_LONGEST_DOCUMENT: Final = 64 << 10
+_REMEMBERED: Final = 256
+#: On so many no list of CPUs is too long.
+_MOST_CPUS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What the kubelet of a node runs with."""
+
+    configured: Configured
+    #: Reservations, thresholds and percentages, read.
+    started: StartSettings
+
+
+class NodeResources(NamedTuple):
+    """As a node's status has them."""
+
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeGroup:
+    """Nodes that share a configuration file."""
+
+    document: Obj
+    path: str
+    #: None: all nodes that belong to no other group.
+    selector: Selector | None = None
+
+
+class ConfigurationKey(NamedTuple):
+    """Nodes with the same key run with the same configuration."""
+
+    group: NodeGroup | None
+    document: str | None
+    cgroup_version: str = ""
+
+
+class NodeConfigurations:
+    """Chooses the configuration of each node. Flags win over files, as in a kubelet, and not over annotations."""
+
+    def __init__(self, groups: Sequence[NodeGroup] = (), flags: Sequence[str] = ()) -> None:
+        self._groups = sorted(groups, key=lambda group: group.selector is None)
+        self._flags = tuple(flags)
+        self._configured: LruCache[ConfigurationKey, Configured] = LruCache(_REMEMBERED)
+        self._resources: LruCache[tuple[ConfigurationKey, tuple[tuple[str, str], ...]], NodeResources] = LruCache(
+            _REMEMBERED
+        )
+
+    def check(self, nodes: Sequence[Obj]) -> list[str]:
+        """StartupError if the kubelet of any node would not start; returns what was said and does nothing."""
+        warnings: dict[str, None] = {}
+        every: Sequence[NodeGroup | None] = self._groups or [None]
+        for group in every:
+            configured = self.configured(ConfigurationKey(group, None))
+            start_settings(configured.configuration, _MOST_CPUS)
+            warnings.update(dict.fromkeys(configured.warnings))
+        for node in nodes:
+            self.completed(node)
+        return list(warnings)
+
+    def key(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> ConfigurationKey:
+        document, cgroup_version = annotations.get(KUBELET_CONFIG), annotations.get(CGROUP_VERSION, "")
+        if document is not None:
+            return ConfigurationKey(None, document, cgroup_version)
+        fitting = (group for group in self._groups if group.selector is None or group.selector.matches(labels))
+        return ConfigurationKey(next(fitting, None), None, cgroup_version)
+
+    def is_stated(self, key: ConfigurationKey) -> bool:
+        """Whether anybody said anything of the configuration."""
+        return key != ConfigurationKey(None, None) or bool(self._flags)
+
+    def configured(self, key: ConfigurationKey) -> Configured:
+        """StartupError for what a kubelet refuses."""
+        found = self._configured.get(key)
+        if found is None:
+            found = self._configure(key)
+            self._configured.put(key, found)
+        return found
+
+    def settings(self, key: ConfigurationKey, node: Node) -> NodeSettings:
+        """StartupError for a configuration with which the kubelet of the node does not start."""
+        configured = self.configured(key)
+        return NodeSettings(configured, start_settings(configured.configuration, hardware_of(node).machine.cpus))
+
+    def plan(self, key: ConfigurationKey, node: Node) -> NodePlan:
+        """What the kubelet does when it starts; StartupError if that ends it at once."""
+        missing = tuple(map(str.strip, node.metadata.annotations.get(MISSING_CGROUPS, "").split(",")))
+        return node_plan(self.configured(key), hardware_of(node).machine, missing)
+
+    def completed(self, manifest: Obj) -> Obj:
+        """The manifest with what its kubelet makes of its capacity, unless it states what the node may give away.
+
+        A node that comes with a configuration of its own and gives away all that it has (what an API server fills in)
+        states nothing. StartupError where the kubelet would not start.
+        """
+        meta, status = manifest.get("metadata") or {}, manifest.get("status") or {}
+        annotations, stated = meta.get("annotations") or {}, status.get("capacity") or {}
+        states_nothing = (status.get("allocatable") or stated) == (stated if KUBELET_CONFIG in annotations else {})
+        if annotations.get(ALLOCATABLE) != COMPUTED and not states_nothing:
+            return manifest
+        key = self.key(meta.get("labels") or {}, annotations)
+        resources = self._published(key, NodeShape().amounts() | stated)
+        return {
+            **manifest,
+            "metadata": {**meta, "annotations": {**annotations, ALLOCATABLE: COMPUTED}},
+            "status": {**status, "capacity": dict(resources.capacity), "allocatable": dict(resources.allocatable)},
+        }
+
+    def _published(self, key: ConfigurationKey, stated: Mapping[str, str]) -> NodeResources:
+        entry = (key, tuple(sorted(stated.items())))
+        found = self._resources.get(entry)
+        if found is None:
+            found = published(self.configured(key), stated)
+            self._resources.put(entry, found)
+        return found
+
+    def _configure(self, key: ConfigurationKey) -> Configured:
+        version = key.cgroup_version or "2"
+        if version not in ("1", "2"):
+            raise StartupError(Stage.START, f"{CGROUP_VERSION}: {version!r} is neither 1 nor 2")
+        if key.document is not None:
+            return configure(_document(key.document), cgroup_version=int(version), path=KUBELET_CONFIG)
+        document, path = (key.group.document, key.group.path) if key.group else ({}, "")
+        return configure(document, self._flags, cgroup_version=int(version), path=path)
+
+
+def published(configured: Configured, stated: Mapping[str, str]) -> NodeResources:
+    """What a node of that capacity shows. How many pods it takes is the kubelet's to say, not the machine's."""
+    config = configured.configuration
+    machine = machine_of(stated, {})
+    of_machine = capacity(machine, config)
+    total = dict(parsed(stated)) | {"pods": of_machine["pods"]}
+    if EPHEMERAL_STORAGE not in of_machine:
+        del total[EPHEMERAL_STORAGE]
+    started = start_settings(config, machine.cpus)
+    taken = reserved(total, started.reservations, started.hard_thresholds)
+    if problem := over_reserved(total, taken):
+        raise StartupError(Stage.START, f"invalid Node Allocatable configuration. {problem}")
+    left = allocatable(total, taken)
+    return NodeResources(
+        {name: str(amount) for name, amount in total.items()}, {name: str(amount) for name, amount in left.items()}
+    )
+
+
+def _document(text: str) -> Obj:
+    if len(text) > _LONGEST_DOCUMENT:
+        raise StartupError(Stage.FILE, f"{KUBELET_CONFIG}: longer than {_LONGEST_DOCUMENT >> 10} KiB")
+    try:
+        document = next(goyaml.strict_documents(text.encode()), None)
+    except ValueError as problem:
+        raise StartupError(Stage.FILE, f"{KUBELET_CONFIG}: {problem}") from None
+    if not isinstance(document, dict):
+        raise StartupError(Stage.FILE, f"{KUBELET_CONFIG}: not a KubeletConfiguration")
+    return document
