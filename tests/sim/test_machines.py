@@ -10,6 +10,7 @@ from fairlead.api.builtin import EVENTS, NODES, PODS, PRIORITY_CLASSES
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import units
 from fairlead.compose import Settings, simulation
+from fairlead.node.explain import node_story
 from fairlead.runtime import rng
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
@@ -58,6 +59,15 @@ class World:
         status = await self.status(name)
         return status["phase"], status.get("reason", "")
 
+    async def story(self, name: str) -> list[str]:
+        """What `fairlead why` says of it."""
+        pod = (await self.api.get(PODS, name, "default")).obj()
+        found = [item.obj() for item in (await self.api.list(EVENTS, "")).items]
+        of_pod = [event for event in found if event["involvedObject"]["name"] == name]
+        of_node = [event for event in found if event["involvedObject"]["kind"] == "Node"]
+        story = node_story(pod, of_pod, of_node)
+        return [story.headline, *story.notes] if story else []
+
     async def events(self, reason: str) -> list[Obj]:
         found = await self.api.list(EVENTS, "")
         return [event for event in (item.obj() for item in found.items) if event["reason"] == reason]
@@ -101,6 +111,9 @@ def test_a_container_that_leaks_dies_at_its_limit_again_and_again() -> None:
         assert ended["containerID"].startswith("containerd://")
         assert len(ended["containerID"]) == len("containerd://") + 64
         assert by_name["beside"]["restartCount"] == 0
+        story = await world.story("simmemleak-hra99")
+        assert story[0] == "default/simmemleak-hra99 lost containers to the kernel"
+        assert story[2] == "it wanted more memory than its limit of 50Mi; a greater limit would have spared it"
         assert await world.events("BackOff")
 
     played(check)
@@ -135,6 +148,12 @@ def test_memory_pressure_evicts_the_pod_that_is_furthest_above_its_request() -> 
         assert evicted["metadata"]["annotations"]["offending_containers"] == "hog"
         taints = [(taint["key"], taint["effect"]) for taint in (await world.node())["spec"].get("taints") or []]
         assert taints == [("node.kubernetes.io/memory-pressure", "NoSchedule")]
+        assert (await world.story("hog"))[2:] == [
+            "1. default/hog: priority 0, used 2Gi, requested 1Gi (1Gi above)",
+            "2. default/ok: priority 0, used 900Mi, requested 1Gi (within it)",
+            "would have spared it: a memory request of 2Gi and a priority of 1 together; "
+            "default/ok would have gone first",
+        ]
         await asyncio.sleep(320)  # the transition period, S3-64
         assert (await world.condition("MemoryPressure"))["status"] == "False"
         assert not (await world.node())["spec"].get("taints")
@@ -216,6 +235,13 @@ def test_a_machine_without_memory_kills_by_score_and_not_by_rank() -> None:
         assert (await world.events("SystemOOM"))[0]["message"].startswith(
             "System OOM encountered, victim process: c1, pid: "
         )
+        story = await world.story("c1")
+        assert story[2] == "node-1 had no memory left, and the kernel chose by score: usage beside the request counts"
+        assert [line.split(" with ")[0] for line in story[3:6]] == [
+            "score 1366: default/c1/c1",
+            "score 1333: default/idle/idle",
+            "score 1326: default/c2/c2",
+        ]
         for name in ("c2", "guar", "idle"):
             assert (await world.status(name))["containerStatuses"][0]["restartCount"] == 0
 

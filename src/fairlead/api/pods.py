@@ -172,6 +172,7 @@ class PodIP(View):
 class PodStatus(View):
     phase: str = ""
     reason: str = ""
+    message: str = ""
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

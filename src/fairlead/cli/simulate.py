@@ -182,6 +182,7 @@ def summary_text(summary: Obj, took: float) -> str:
         f"  succeeded  {summary['succeeded']:>9,}",
         f"  failed     {summary['failed']:>9,}",
         f"  waiting    {summary['waiting']:>9,}",
+        *_troubles(summary["nodeTroubles"]),
         "",
         "  requested            mean    peak   over time",
     ]
@@ -196,6 +197,18 @@ def summary_text(summary: Obj, took: float) -> str:
     if summary["waitingPods"]:
         lines += ["", "  waiting at the end", *_waiting(summary["waitingPods"])]
     return "\n".join(lines)
+
+
+def _troubles(troubles: Obj) -> list[str]:
+    """What nodes did to pods; nothing in a run in which they did nothing."""
+    lines = [f"  OOM-killed {troubles['oomKills']:>9,}"] if troubles["oomKills"] else []
+    for what, counts in (("evicted", troubles["evictions"]), ("refused", troubles["refused"])):
+        if counts:
+            causes = ", ".join(f"{count:,} {cause}" for cause, count in counts.items())
+            lines.append(f"  {what:<10} {sum(counts.values()):>9,}   by node: {causes}")
+    for pressure, shown in troubles["pressures"].items():
+        lines.append(f"  {pressure}: {counted(shown['nodes'], 'node')}, {_span(shown['seconds'])} together")
+    return lines
 
 
 def _waiting(pods: Sequence[Obj]) -> list[str]:

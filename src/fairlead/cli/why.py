@@ -15,6 +15,7 @@ import msgspec
 from fairlead.api import builtin
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
+from fairlead.api.pods import FINISHED
 from fairlead.api.verbs import Api, ListQuery
 from fairlead.arbitrator.explain import notes
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
@@ -25,6 +26,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import restored
+from fairlead.node.explain import NodeStory, node_story
 from fairlead.runtime.loops import run
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
@@ -96,9 +98,12 @@ async def _explained(
     namespace, _, name = key.partition("/")
     async with _cluster(objects, access) as api:
         try:
-            await api.get(builtin.PODS, name, namespace)
+            manifest = (await api.get(builtin.PODS, name, namespace)).obj()
         except NotFound:
             return await _gone(api, key)
+        story = await _node_story(api, manifest)
+        if story is not None and manifest["status"].get("phase") in FINISHED:
+            return Explanation(key, story.headline, notes=list(story.notes))
         informers = Informers(api)
         model = ClusterModel(informers, configuration)
         listening = asyncio.create_task(informers.run())
@@ -112,6 +117,8 @@ async def _explained(
             if about_share and not pod.spec.node_name:
                 explanation.headline = f"{key} waits for the share of its namespace"
             explanation.notes[:0] = about_share
+            if story is not None:
+                explanation.notes[:0] = [story.headline, *story.notes]
             return explanation
         finally:
             listening.cancel()
@@ -136,14 +143,27 @@ async def _allocations(api: Api) -> list[Allocation]:
         return []  # no arbitrator has been here
 
 
+async def _node_story(api: Api, pod: Obj) -> NodeStory | None:
+    """What the pod's node did to it."""
+    meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
+    if not node:
+        return None
+    of_pod = await _events(api, f"involvedObject.kind=Pod,involvedObject.name={meta['name']}", meta["namespace"])
+    return node_story(pod, of_pod, await _events(api, f"involvedObject.kind=Node,involvedObject.name={node}", ""))
+
+
+async def _events(api: Api, fields: str, namespace: str) -> list[Obj]:
+    """The oldest first."""
+    found = [event.obj() for event in (await api.list(builtin.EVENTS, namespace, ListQuery(fields=fields))).items]
+    return sorted(found, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
 async def _gone(api: Api, key: str) -> Explanation | None:
     """What the events say of a pod that is not there any more; None if they know nothing of it."""
     namespace, _, name = key.partition("/")
-    query = ListQuery(fields=f"involvedObject.kind=Pod,involvedObject.name={name}")
-    found = [event.obj() for event in (await api.list(builtin.EVENTS, namespace, query)).items]
+    found = await _events(api, f"involvedObject.kind=Pod,involvedObject.name={name}", namespace)
     if not found:
         return None
-    found.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     messages = [f"{event['reason']}: {event['message']}" for event in found]
     why = next((text for text in reversed(messages) if text.split(":")[0] in _ENDS), "")
     headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")

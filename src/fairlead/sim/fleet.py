@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, Conflict, NotFound
@@ -288,7 +288,7 @@ class Fleet:
                 self._recorder.event(doomed, "Warning", PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
 
-    def evict(self, pod: Pod, eviction: Eviction) -> None:
+    def evict(self, pod: Pod, eviction: Eviction, evidence: Mapping[str, str]) -> None:
         """The node is short of something, or the pod has exceeded a limit of local storage: it has to go."""
         run = self._run(pod, moment := now())
         if run.kill is not None or run.deleted_at is not None:
@@ -296,7 +296,8 @@ class Fleet:
         stop_seconds = stop_timeout(eviction.grace_seconds)
         run.kill = PodKill(eviction.status(), eviction.condition(), stop_seconds, moment)
         if self._recorder:
-            self._recorder.event(pod, WARNING, EVICTED, eviction.message, annotations=eviction.annotations)
+            annotations = {**(eviction.annotations or {}), **evidence}
+            self._recorder.event(pod, WARNING, EVICTED, eviction.message, annotations=annotations)
         self._queue.add(pod.metadata.key)
 
     def look_again(self, pod: Pod) -> None:

@@ -15,6 +15,7 @@ from fairlead.client.informer import Informers
 from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
 from fairlead.sim.admission import wants
+from fairlead.sim.node_troubles import NodeTroubles
 
 #: How many of the longest waits are listed.
 LONGEST_WAITS = 10
@@ -91,6 +92,7 @@ class RunObserver:
         self._on_node: dict[str, dict[str, int]] = {}  # requests by node, whether it exists or not
         self._placed = 0
         self._namespace_usage: dict[str, NamespaceUsage] = {}
+        self._troubles = NodeTroubles()
         self._finished: dict[str, int] = dict.fromkeys(FINISHED, 0)
         informers.of(NODES, Node).subscribe(self._node)
         informers.of(PODS, Pod).subscribe(self._pod)
@@ -106,6 +108,7 @@ class RunObserver:
                 self._usage.setdefault(name, Usage()).change(moment, capacity=sign * allocatable[name])
             if (old is None) != (new is None):
                 self._request(self._on_node.get(node.metadata.name, {}), sign, moment)
+        self._troubles.node(old, new, moment)
         if new is None:
             assert old is not None
             self._nodes.discard(old.metadata.name)
@@ -123,6 +126,7 @@ class RunObserver:
             self._bound(key, new, moment)
         if new is None or (new.is_finished and not (old and old.is_finished)):
             self._ended(key, pod, moment, is_gone=new is None)
+        self._troubles.pod(old, new)
         phase = new.status.phase if new else "gone"
         self._digest.update(f"{moment:.3f} {key} {pod.spec.node_name} {phase}\n".encode())
 
@@ -180,6 +184,7 @@ class RunObserver:
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
             "waiting": len(waiting),
+            "nodeTroubles": self._troubles.summary(end),
             "waitingPods": [_waiting(pod, end) for pod in sorted(waiting, key=lambda pod: pod.metadata.key)],
             "namespaces": self._namespaces(waiting, end),
             "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],

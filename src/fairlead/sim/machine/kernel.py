@@ -5,9 +5,10 @@ Where memory ends decides who may die: the kernel looks among the processes of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from fairlead.node.evidence import MOST_KEPT, OomScores, ScoredProcess
 from fairlead.node.oom import Process, oom_score_adjustments, oom_victim
 from fairlead.sim.machine.load import Read
 from fairlead.sim.machine.machine_pod import MachinePod
@@ -21,6 +22,15 @@ class OomKill(NamedTuple):
     container: str
     is_child: bool
     is_system: bool
+    scores: OomScores
+
+
+class _Owner(NamedTuple):
+    """Whose process it is."""
+
+    pod: MachinePod
+    container: str
+    is_child: bool
 
 
 class MemoryDomain(NamedTuple):
@@ -33,7 +43,7 @@ class MemoryDomain(NamedTuple):
 
 def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single: bool) -> OomKill | None:
     """None if no pod there has a process."""
-    owners: list[tuple[MachinePod, str, bool]] = []
+    owners: list[_Owner] = []
     processes: list[Process] = []
     for pod in domain.pods:
         if not pod.started:
@@ -43,10 +53,26 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
             for measure in (Measure.MEMORY, Measure.CHILD_MEMORY):
                 memory = pod.amount(container, measure, read)
                 if memory or measure is Measure.MEMORY:
-                    owners.append((pod, container, measure is Measure.CHILD_MEMORY))
+                    owners.append(_Owner(pod, container, measure is Measure.CHILD_MEMORY))
                     processes.append(Process(memory, adjustments[container]))
     worst = oom_victim(processes, domain.limit)
     if worst is None:
         return None
     pod, container, is_child = owners[processes.index(worst)]
-    return OomKill(pod, container, is_child and is_single, domain.is_system)
+    return OomKill(pod, container, is_child and is_single, domain.is_system, _scores(owners, processes, domain.limit))
+
+
+def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) -> OomScores:
+    """The worst of them, with what the kernel thought of each."""
+    order = sorted(range(len(processes)), key=lambda index: -processes[index].badness(total))
+    kept = tuple(
+        ScoredProcess(
+            owners[index].pod.pod.metadata.key,
+            owners[index].container,
+            processes[index].memory_bytes,
+            processes[index].oom_score_adj,
+            processes[index].oom_score(total),
+        )
+        for index in order[:MOST_KEPT]
+    )
+    return OomScores(kept, len(order) - len(kept))

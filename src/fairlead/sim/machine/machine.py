@@ -7,7 +7,7 @@ eviction loop, at the next moment when memory may end, or much later, if the pea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE
@@ -17,7 +17,7 @@ from fairlead.node.cgroups.qos_tree import class_requests, spared
 from fairlead.node.configuration.enforcement import PODS
 from fairlead.node.configuration.feature_gates import QOS_RESERVED
 from fairlead.node.configuration.load import Configured
-from fairlead.node.eviction.candidates import MeasuredPod
+from fairlead.node.eviction.candidates import Candidate, MeasuredPod, PodUsage
 from fairlead.node.eviction.local_storage import over_limits
 from fairlead.node.eviction.manager import (
     CLEANUP_SECONDS,
@@ -27,9 +27,10 @@ from fairlead.node.eviction.manager import (
     PassOutcome,
     eviction_pass,
 )
-from fairlead.node.eviction.ranking import first_victim
-from fairlead.node.eviction.signals import NodeStats, Observations, Signal
+from fairlead.node.eviction.ranking import Usages, disk_usage, measured, ranked
+from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, FileSystems, NodeStats, Observations, Signal
 from fairlead.node.eviction.thresholds import with_containerfs
+from fairlead.node.evidence import MOST_KEPT, RankedPod, Ranking
 from fairlead.node.plan import class_cgroups
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
@@ -61,6 +62,7 @@ class Machine:
         self.pods: dict[str, MachinePod] = {}  # by uid
         self.disks = Disks()
         self.eviction = EvictionState()
+        self.ranking = Ranking("", ())  # of the last eviction
         self._daemons: NodeUsageModels = NodeUsageModels({})
         self._declared_at = 0.0
         self._last_tick = -1
@@ -216,9 +218,10 @@ class Machine:
         running = [pod for pod in self.pods.values() if pod.started]
         room = max(self.hardware.machine.memory_bytes - self.figures(read).anonymous, 0)
         usages = {pod.uid: pod.measured(read, room) for pod in running}
-        candidates = [pod.candidate for pod in running]
-        first = first_victim(candidates, usages, signal, self.hardware.filesystems)
-        return None if first is None else MeasuredPod(first, usages[first.uid])
+        candidates = [pod.candidate for pod in running if not pod.candidate.is_critical]
+        order = ranked(candidates, usages, signal, self.hardware.filesystems)
+        self.ranking = _ranking(order, usages, signal, self.hardware.filesystems)
+        return MeasuredPod(order[0], usages[order[0].uid]) if order else None
 
     def _trigger_amounts(self) -> Mapping[Signal, int]:
         """Of each signal, the least that may be left without any threshold being met."""
@@ -290,3 +293,31 @@ class Machine:
             if started.get(name) != since:
                 ended = PodLoad(before.usage, {name: since}, frozenset()).amounts(read)
                 self.disks.keep(before.uid, name, ended[ROOTFS] + ended[LOGS])
+
+
+def _ranking(order: Sequence[Candidate], usages: Usages, signal: Signal, filesystems: FileSystems) -> Ranking:
+    resource = RESOURCE[signal]
+    kept = tuple(
+        RankedPod(
+            f"{candidate.namespace}/{candidate.name}",
+            candidate.priority,
+            _used(candidate, usages[candidate.uid], signal, filesystems),
+            0 if resource in (INODES, PIDS) else _requested(candidate, resource),
+        )
+        for candidate in order[:MOST_KEPT]
+    )
+    return Ranking(resource, kept, len(order) - len(kept))
+
+
+def _requested(candidate: Candidate, resource: str) -> int:
+    return (candidate.memory_request if resource == MEMORY else candidate.storage_request).units
+
+
+def _used(candidate: Candidate, usage: PodUsage, signal: Signal, filesystems: FileSystems) -> int:
+    resource = RESOURCE[signal]
+    if resource == MEMORY:
+        return usage.memory or 0
+    if resource == PIDS:
+        return usage.processes
+    disk = disk_usage(candidate, usage, measured(signal, filesystems))
+    return (disk.inodes if resource == INODES else disk.used) or 0

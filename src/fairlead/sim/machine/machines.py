@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from fairlead.node.containers import OOM_KILLED, SIGKILLED
 from fairlead.node.eviction.manager import Eviction, PassOutcome
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
+from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.watchdog import working_on
@@ -51,7 +52,7 @@ log = logging.getLogger(__name__)
 class PodEffects(Protocol):
     """What a machine makes of its pods."""
 
-    def evict(self, pod: Pod, eviction: Eviction) -> None: ...
+    def evict(self, pod: Pod, eviction: Eviction, evidence: Mapping[str, str]) -> None: ...
 
     def look_again(self, pod: Pod) -> None: ...
 
@@ -292,17 +293,20 @@ class Machines:
             return
         self._killed[key] = (since, moment)
         if kill.is_system and self._recorder:
+            scores = {OOM_SCORES: annotation(kill.scores)}
             message = f"System OOM encountered, victim process: {name}, pid: {1 + len(self._killed)}"
-            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message)
+            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message, annotations=scores)
         self._effects.look_again(pod)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
+        assert entry.machine is not None
         if outcome.starved_resource and self._recorder:
             message = attempting_to_reclaim(outcome.starved_resource)
             self._recorder.event(_node_reference(entry.node), WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
             if (known := entry.pods.get(eviction.candidate.uid)) is not None:
-                self._effects.evict(known[0], eviction)
+                evidence = {RANKING: annotation(entry.machine.ranking)} if outcome.starved_resource else {}
+                self._effects.evict(known[0], eviction, evidence)
 
     async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:
         """Write the node's conditions, at once when they change (S3-63)."""

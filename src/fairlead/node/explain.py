@@ -1,0 +1,124 @@
+"""What a node did to a pod, told from the pod's status and the events: evicted, killed for memory, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.objects import Obj
+from fairlead.node.containers import OOM_KILLED
+from fairlead.node.eviction.messages import EVICTED
+from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, STORAGE, amount
+from fairlead.node.evidence import OOM_SCORES, RANKING, OomScores, RankedPod, Ranking, found_in
+from fairlead.node.requests import stated_limit
+
+#: How the status message of a pod begins that its node did not take.
+_REJECTED: Final = "Pod was rejected: "
+_SYSTEM_OOM: Final = "SystemOOM"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStory:
+    headline: str
+    notes: tuple[str, ...]
+
+
+def node_story(pod: Obj, events: Sequence[Obj], node_events: Sequence[Obj]) -> NodeStory | None:
+    """None if its node did nothing to it. Events are those of the pod and of its node, the oldest first."""
+    status = pod.get("status") or {}
+    if status.get("reason") == EVICTED and not status.get("message", "").startswith(_REJECTED):
+        return _evicted(pod, events)
+    if status.get("phase") == "Failed" and status.get("message", "").startswith(_REJECTED):
+        return NodeStory(f"{_name(pod)} was refused by {_node(pod)}: {status['message'].removeprefix(_REJECTED)}", ())
+    killed = [note for container in _containers(pod) for note in _oom_notes(pod, container, node_events)]
+    return NodeStory(f"{_name(pod)} lost containers to the kernel", tuple(killed)) if killed else None
+
+
+def _evicted(pod: Obj, events: Sequence[Obj]) -> NodeStory:
+    notes = [pod["status"]["message"].strip()]
+    ranking = found_in(events, RANKING, Ranking)
+    if ranking is not None:
+        notes += [_ranked(ranking, place, row) for place, row in enumerate(ranking.pods, 1)]
+        if ranking.more:
+            notes.append(f"and {ranking.more} more after these")
+        notes += _remedies(ranking, _name(pod))
+    return NodeStory(f"{_name(pod)} was evicted from {_node(pod)}", tuple(notes))
+
+
+def _ranked(ranking: Ranking, place: int, row: RankedPod) -> str:
+    used, requested = amount(ranking.resource, row.used), amount(ranking.resource, row.requested)
+    if ranking.resource in (PIDS, INODES):
+        return f"{place}. {row.pod}: priority {row.priority}, {used} {ranking.resource}"
+    excess = f"{amount(ranking.resource, row.excess)} above" if row.excess > 0 else "within it"
+    return f"{place}. {row.pod}: priority {row.priority}, used {used}, requested {requested} ({excess})"
+
+
+def _remedies(ranking: Ranking, victim: str) -> Iterator[str]:
+    """What would have made another pod go first."""
+    row = next((row for row in ranking.pods if row.pod == victim), None)
+    if row is None:
+        return
+    others = [other for other in ranking.pods if other.pod != victim]
+    if not others:
+        return
+    wanted = amount(ranking.resource, row.used)
+    higher = max(other.priority for other in others) + 1
+    remedies = []
+    if ranking.resource in (MEMORY, STORAGE) and row.excess > 0:
+        remedies.append((f"a {ranking.resource} request of {wanted}", row.priority, row.used))
+    remedies.append((f"a priority of {higher}", higher, row.requested))
+    if row.excess > 0 and len(remedies) > 1:
+        remedies.append((f"{remedies[0][0]} and {remedies[1][0]} together", higher, row.used))
+    spared = False
+    for remedy, priority, requested in remedies:
+        first = _first([RankedPod(victim, priority, row.used, requested), *others])
+        if first.pod != victim and not (spared and " together" in remedy):
+            spared = True
+            yield f"would have spared it: {remedy}; {first.pod} would have gone first"
+
+
+def _first(rows: Sequence[RankedPod]) -> RankedPod:
+    return min(rows, key=lambda row: (row.excess <= 0, row.priority, -row.excess))
+
+
+def _oom_notes(pod: Obj, container: Obj, node_events: Sequence[Obj]) -> Iterator[str]:
+    status = next(
+        (each for each in _statuses(pod) if each["name"] == container["name"]),
+        {},
+    )
+    ended = [(status.get(field) or {}).get("terminated") or {} for field in ("state", "lastState")]
+    last = next((each for each in ended if each.get("reason") == OOM_KILLED), None)
+    if last is None:
+        return
+    name, restarts = container["name"], status.get("restartCount", 0)
+    yield f"container {name} was {OOM_KILLED} at {last.get('finishedAt')} (exit code 137), restarted {restarts} times"
+    system = [event for event in node_events if event["reason"] == _SYSTEM_OOM and f" {name}," in event["message"]]
+    if system:
+        yield f"{_node(pod)} had no memory left, and the kernel chose by score: usage beside the request counts"
+        scores = found_in(system, OOM_SCORES, OomScores)
+        for row in scores.processes if scores else ():
+            memory = amount(MEMORY, row.memory)
+            yield f"score {row.oom_score}: {row.pod}/{row.container} with {memory} (oom_score_adj {row.oom_score_adj})"
+        return
+    if limit := stated_limit(container, MEMORY) or stated_limit(pod["spec"], MEMORY):
+        yield f"it wanted more memory than its limit of {limit}; a greater limit would have spared it"
+
+
+def _statuses(pod: Obj) -> list[Obj]:
+    status = pod["status"]
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _containers(pod: Obj) -> list[Obj]:
+    spec = pod["spec"]
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+
+
+def _name(pod: Obj) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _node(pod: Obj) -> str:
+    name: str = pod["spec"].get("nodeName", "its node")
+    return name
