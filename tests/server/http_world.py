@@ -22,6 +22,7 @@ from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, Limits, bind, serving
+from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 
@@ -54,8 +55,9 @@ class Server:
     port: int
     guarded_port: int
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, agents: NodeAgents | None = None) -> None:
         self.progress = Progress()
+        self._agents = agents
         self._limits = limits
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: run(self._serve()))
@@ -66,6 +68,8 @@ class Server:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server = assembly.Server(MemoryStore())
         await server.open(["ServiceAccount"])
+        if self._agents is not None:
+            server.serve_nodes(self._agents)
         self.registry = server.registry
         following = asyncio.create_task(server.run())
         documents = Documents(self.registry.catalogue, "127.0.0.1:1")

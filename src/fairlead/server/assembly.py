@@ -19,6 +19,8 @@ from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
+from fairlead.server.nodes.agents import NodeAgents
+from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
 from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.expiry import EventExpiry
@@ -57,6 +59,20 @@ class Server:
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         await bootstrap(registry)
+
+    def serve_nodes(self, agents: NodeAgents) -> None:
+        """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""
+        catalogue = self.registry.catalogue
+        self.registry.agents = agents
+        for kind in (PodMetricsKind, NodeMetricsKind):
+            row = kind.resource
+            measured = catalogue.stored(kind.measured.qualified)
+            assert measured is not None
+            self.registry.measured[row.qualified] = kind(agents, measured)
+            served = Served(row, _ORDINARY, Cache(row.qualified))
+            prefix = beginning(row.kind, row.api_version)
+            served.versions = {row.api_version: ServedVersion(row, lambda obj: [], prefix=prefix)}
+            catalogue.add(served)
 
     async def run(self) -> None:
         """What the server does by itself, until cancelled."""

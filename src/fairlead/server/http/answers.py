@@ -142,8 +142,8 @@ def _yaml_of_field(key: str, value: Any) -> bytes:
 
 
 def list_meta(listing: Listing) -> Obj:
-    """The ListMeta of a page."""
-    meta: Obj = {"resourceVersion": listing.resource_version}
+    """The ListMeta of a page. What is not stored has no version."""
+    meta: Obj = {"resourceVersion": listing.resource_version} if listing.resource_version else {}
     if listing.continue_token:
         meta["continue"] = listing.continue_token
         if listing.remaining is not None:

@@ -1,4 +1,4 @@
-"""The subresources that need a real container or kubelet: logs, exec, attach, port-forward, proxy.
+"""The subresources that need a real container: logs, exec, attach, port-forward, proxy.
 
 Simulated containers run nothing. The checks that the API server itself makes come first, with its errors; then a
 refusal says why there is nothing to show. Source: pkg/registry/core/pod/strategy.go (1.36).
@@ -14,14 +14,13 @@ from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.registry.registry import Registry
 
-#: The subresources that need a real container or node, and the refusal.
+#: The subresources that need a real container, and the refusal.
 _NOT_SIMULATED = {
     ("pods", "log"): "simulated containers run nothing, so they have no logs",
     ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
     ("pods", "attach"): "simulated containers run nothing: there is nothing to attach to",
     ("pods", "portforward"): "simulated containers run nothing: no port can be forwarded to them",
     ("pods", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
-    ("nodes", "proxy"): "simulated nodes have no kubelet to proxy to",
     ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
 }
 #: The subresources that name a container.

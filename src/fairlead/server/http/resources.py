@@ -15,7 +15,7 @@ from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
-from fairlead.server.http import containers
+from fairlead.server.http import containers, node_proxy
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
@@ -52,12 +52,15 @@ class ResourceHandlers:
         if found is None or not _is_place(request, found[1].resource):
             return self._no_such_path(info)
         served, version = found
+        if node_proxy.is_proxied(info):
+            return await node_proxy.answer(self._registry, request)
         if containers.is_simulated(info):
             return await containers.answer(self._registry, request)
         if version.deprecation:
             request.warnings.append(version.deprecation)
         verb = _verb(request, version.resource)
         if verb == "watch" or (verb == "list" and request.is_watch):
+            _check_watched(version.resource)
             await self.streams.run(self._registry, served, version, request)
             return None
         handler: Callable[[Request, Served, ServedVersion], Awaitable[Answer]] = getattr(self, f"_{verb}")
@@ -182,6 +185,12 @@ def _is_place(request: Request, row: Resource) -> bool:
     if not row.namespaced:
         return not info.namespace
     return bool(info.namespace) or (not info.name and (bool(row.definition) or request.method == "GET"))
+
+
+def _check_watched(row: Resource) -> None:
+    if "watch" not in row.verbs:
+        text = f'watch is not supported on resources of kind "{row.qualified}"'
+        raise MethodNotSupported(text, group=row.group, kind=row.plural)
 
 
 def _check_named(info: RequestInfo) -> None:

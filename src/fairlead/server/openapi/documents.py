@@ -18,7 +18,7 @@ from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.codec.wire import META
-from fairlead.server.openapi import custom, gnostic
+from fairlead.server.openapi import custom, gnostic, measured
 from fairlead.server.openapi.definitions import PREFIX, V2, V3, closure, references
 from fairlead.server.openapi.paths import paths_of
 from fairlead.server.storage.catalogue import Catalogue
@@ -50,7 +50,8 @@ class Kinds:
 
     @classmethod
     def of(cls, catalogue: Catalogue) -> Kinds:
-        return cls(catalogue.rows(), {served.resource.qualified: served.crd for served in catalogue if served.crd})
+        crds = {served.resource.qualified: served.crd for served in catalogue if served.crd}
+        return cls(catalogue.rows(), {**measured.DEFINITIONS, **crds})
 
     def source(self, row: Resource) -> _Source:
         """What documents depend on of one kind: of a CRD its spec."""

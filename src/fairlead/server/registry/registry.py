@@ -38,6 +38,8 @@ from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import PatchBody, RequestContext, Result, WriteRequest
+from fairlead.server.nodes.agents import NodeAgents
+from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
@@ -69,6 +71,9 @@ class Registry:
         self.catalogue = catalogue
         self.admission: Admission
         self.observers: dict[str, ChangeObserver] = {}
+        #: Kinds of which nothing is stored, by their qualified names.
+        self.measured: dict[str, MeasuredKind] = {}
+        self.agents: NodeAgents | None = None
         self._endpoints, self._actions = endpoints, actions
         self._objects = ObjectStore(store)
 
@@ -121,6 +126,8 @@ class Registry:
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         served, version = self._served(resource, "get", subresource)
+        if measured := self.measured.get(version.resource.qualified):
+            return await measured.get(name, namespace)
         endpoint = endpoint_of(self._endpoints, version.resource, subresource)
         entry = served.cache.get(namespace, name)
         if entry is None:
@@ -134,6 +141,8 @@ class Registry:
         check_list(query)
         if not query.continue_token:
             await wait_for(self.store, list_revision(query))
+        if measured := self.measured.get(version.resource.qualified):
+            return await measured.list(namespace, query, self.revision)
         selection = select(served, version, namespace, query.labels, query.fields)
         return await list_page(served.cache, query, selection, self.revision, version.shown)
 

@@ -57,6 +57,8 @@ _PRINTERS: Final = {
     "events.k8s.io/v1/events": "events.EVENTS_K8S_IO",
     "flowcontrol.apiserver.k8s.io/v1/flowschemas": "policy.FLOW_SCHEMAS",
     "flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations": "policy.PRIORITY_LEVEL_CONFIGURATIONS",
+    "metrics.k8s.io/v1beta1/nodes": "metrics.METRICS",
+    "metrics.k8s.io/v1beta1/pods": "metrics.METRICS",
     "networking.k8s.io/v1/ingressclasses": "network.INGRESS_CLASSES",
     "networking.k8s.io/v1/ingresses": "network.INGRESSES",
     "networking.k8s.io/v1/ipaddresses": "network.IP_ADDRESSES",

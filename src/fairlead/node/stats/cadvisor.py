@@ -1,0 +1,145 @@
+"""`/metrics/cadvisor`: the names and labels under which kubelet shows cgroups, as far as they are measured.
+
+Cgroups of the system and of whole pods have an id alone; containers are named by their pod as well.
+Source: github.com/google/cadvisor `metrics/prometheus.go`, pkg/kubelet/server/server.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from fairlead.node.stats.exposition import COUNTER, GAUGE, Family, Sample, text_of
+from fairlead.node.stats.measurements import (
+    ContainerMeasurements,
+    CpuMeasurements,
+    MemoryMeasurements,
+    NodeMeasurements,
+)
+
+_NANOS: Final = 10**9
+
+
+class _Cgroup(NamedTuple):
+    labels: dict[str, str]
+    cpu: CpuMeasurements
+    memory: MemoryMeasurements
+    swap: int
+    processes: int
+    started_at: float
+
+
+class _Measure(NamedTuple):
+    family: Family
+    value: Callable[[_Cgroup], float | None]
+    labels: dict[str, str] = {}
+
+
+def _in_seconds(nanos: int | None) -> float | None:
+    return None if nanos is None else nanos / _NANOS
+
+
+_FAILURES = Family("container_memory_failures_total", COUNTER, "Cumulative count of memory allocation failures.")
+
+#: One line each; what is None is not shown.
+_MEASURES: Final = (
+    _Measure(
+        Family("container_cpu_cfs_periods_total", COUNTER, "Number of elapsed enforcement period intervals."),
+        lambda it: it.cpu.periods,
+    ),
+    _Measure(
+        Family("container_cpu_cfs_throttled_periods_total", COUNTER, "Number of throttled period intervals."),
+        lambda it: it.cpu.throttled_periods,
+    ),
+    _Measure(
+        Family(
+            "container_cpu_cfs_throttled_seconds_total",
+            COUNTER,
+            "Total time duration the container has been throttled.",
+        ),
+        lambda it: _in_seconds(it.cpu.throttled_nanos),
+    ),
+    _Measure(
+        Family("container_cpu_usage_seconds_total", COUNTER, "Cumulative cpu time consumed in seconds."),
+        lambda it: it.cpu.usage_core_nano_seconds / _NANOS,
+        {"cpu": "total"},
+    ),
+    _Measure(
+        Family("container_memory_cache", GAUGE, "Number of bytes of page cache memory."), lambda it: it.memory.cache
+    ),
+    _Measure(_FAILURES, lambda it: it.memory.page_faults, {"failure_type": "pgfault", "scope": "container"}),
+    _Measure(_FAILURES, lambda it: it.memory.page_faults, {"failure_type": "pgfault", "scope": "hierarchy"}),
+    _Measure(_FAILURES, lambda it: it.memory.major_page_faults, {"failure_type": "pgmajfault", "scope": "container"}),
+    _Measure(_FAILURES, lambda it: it.memory.major_page_faults, {"failure_type": "pgmajfault", "scope": "hierarchy"}),
+    _Measure(Family("container_memory_rss", GAUGE, "Size of RSS in bytes."), lambda it: it.memory.rss),
+    _Measure(Family("container_memory_swap", GAUGE, "Container swap usage in bytes."), lambda it: it.swap),
+    _Measure(
+        Family(
+            "container_memory_usage_bytes",
+            GAUGE,
+            "Current memory usage in bytes, including all memory regardless of when it was accessed",
+        ),
+        lambda it: it.memory.usage,
+    ),
+    _Measure(
+        Family("container_memory_working_set_bytes", GAUGE, "Current working set in bytes."),
+        lambda it: it.memory.working_set,
+    ),
+    _Measure(
+        Family("container_oom_events_total", COUNTER, "Count of out of memory events observed for the container"),
+        lambda it: it.memory.oom_kills,
+    ),
+    _Measure(
+        Family("container_processes", GAUGE, "Number of processes running inside the container."),
+        lambda it: it.processes,
+    ),
+    _Measure(
+        Family("container_spec_memory_limit_bytes", GAUGE, "Memory limit for the container."),
+        lambda it: it.memory.limit or 0,
+    ),
+)
+_START = Family("container_start_time_seconds", GAUGE, "Start time of the container since unix epoch in seconds.")
+_LAST_SEEN = Family("container_last_seen", GAUGE, "Last time a container was seen by the exporter")
+_CPUS = Family("machine_cpu_cores", GAUGE, "Number of logical CPU cores.")
+_MEMORY = Family("machine_memory_bytes", GAUGE, "Amount of memory installed on the machine.")
+
+
+def exposition(node: NodeMeasurements) -> bytes:
+    at, cgroups = node.measured_at, list(_cgroups(node))
+    found: dict[Family, list[Sample]] = {}
+    for family, value, further in _MEASURES:
+        samples = found.setdefault(family, [])
+        for it in cgroups:
+            if (amount := value(it)) is not None:
+                samples.append(Sample(it.labels | further, amount, at))
+    found[_START] = [Sample(it.labels, it.started_at, at) for it in cgroups]
+    found[_LAST_SEEN] = [Sample(it.labels, int(at), at) for it in cgroups]
+    found[_CPUS] = [Sample({}, node.cpus)]
+    if node.memory.limit is not None:
+        found[_MEMORY] = [Sample({}, node.memory.limit)]
+    return text_of(found.items())
+
+
+def _cgroups(node: NodeMeasurements) -> Iterator[_Cgroup]:
+    yield _Cgroup(_labels("/"), node.cpu, node.memory, node.swap.usage, node.processes.current, node.started_at)
+    for container in node.system_containers:
+        if container.cgroup:  # a daemon without a cgroup of its own is seen in no other
+            yield _of_container(container, _labels(container.cgroup))
+    for pod in node.pods:
+        cgroup = pod.cgroup or f"/kubepods/pod{pod.uid}"
+        labels = _labels(cgroup, pod=pod.name, namespace=pod.namespace)
+        yield _Cgroup(labels, pod.cpu, pod.memory, pod.swap.usage, pod.processes, pod.started_at)
+        for container in pod.containers:
+            path = container.cgroup or f"{cgroup}/{container.container_id or container.name}"
+            names = {"container": container.name, "image": container.image, "name": container.container_id}
+            yield _of_container(container, _labels(path, pod=pod.name, namespace=pod.namespace, **names))
+
+
+def _of_container(container: ContainerMeasurements, labels: dict[str, str]) -> _Cgroup:
+    return _Cgroup(
+        labels, container.cpu, container.memory, container.swap.usage, container.processes, container.started_at
+    )
+
+
+def _labels(cgroup: str, **known: str) -> dict[str, str]:
+    return {"container": "", "id": cgroup, "image": "", "name": "", "namespace": "", "pod": ""} | known

@@ -1,0 +1,51 @@
+"""What a kubelet answers over HTTP about itself: which path shows what (pkg/kubelet/server/server.go, 1.36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from fairlead.api.encoded import encode
+from fairlead.api.objects import Obj
+from fairlead.golang.numbers import parse_bool
+from fairlead.node.stats import cadvisor, resource_metrics
+from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.summary import summary
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+#: What Prometheus reads.
+EXPOSITION: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    body: bytes
+    media_type: str = TEXT
+    code: int = 200
+
+
+NOT_FOUND: Final = NodeAnswer(b"404 page not found\n", code=404)
+
+
+def answer(path: str, query: Mapping[str, str], node: NodeMeasurements, configuration: Obj | None = None) -> NodeAnswer:
+    """The answer to a GET of `/path`. `configuration`: the KubeletConfiguration, where it is known."""
+    match path:
+        case "healthz" | "healthz/ping":
+            return NodeAnswer(b"ok")
+        case "stats/summary":
+            only_some = parse_bool(query.get("only_cpu_and_memory", "false"))
+            shown = summary(node, only_cpu_and_memory=only_some)
+            return NodeAnswer(msgspec.json.format(encode(shown), indent=1), JSON)
+        case "metrics/resource":
+            return NodeAnswer(resource_metrics.exposition(node), EXPOSITION)
+        case "metrics/cadvisor":
+            return NodeAnswer(cadvisor.exposition(node), EXPOSITION)
+        case "metrics/probes":  # without probes there is none of its counters
+            return NodeAnswer(b"", EXPOSITION)
+        case "configz" if configuration is not None:
+            return NodeAnswer(encode({"kubeletconfig": configuration}), JSON)
+    return NOT_FOUND

@@ -1,0 +1,82 @@
+"""`/api/v1/nodes/NAME/proxy/…`: the way to a node's kubelet, as far as that answers (`server/nodes/agents.py`).
+
+Errors on the way are the API server's, whatever the kubelet answers goes through as it is.
+Source: pkg/registry/core/node/strategy.go, apimachinery `util/proxy/transport.go` (1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.builtin import NODES
+from fairlead.api.errors import ApiError, InternalError, ServiceUnavailable
+from fairlead.api.meta import View
+from fairlead.server.http.answers import Answer
+from fairlead.server.http.request import Request
+from fairlead.server.http.request_info import RequestInfo
+from fairlead.server.registry.registry import Registry
+
+#: In the order in which kube-apiserver prefers them (--kubelet-preferred-address-types).
+_ADDRESS_TYPES: Final = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
+_KUBELET_PORT: Final = 10250
+_READS: Final = ("GET", "HEAD")
+
+
+class _Address(View):
+    type: str = ""
+    address: str = ""
+
+
+class _Endpoint(View, rename={"port": "Port"}):
+    port: int = 0
+
+
+class _Endpoints(View):
+    kubelet_endpoint: _Endpoint = _Endpoint()
+
+
+class _Status(View):
+    addresses: tuple[_Address, ...] = ()
+    daemon_endpoints: _Endpoints = _Endpoints()
+
+
+class _Node(View):
+    status: _Status = _Status()
+
+
+def is_proxied(info: RequestInfo) -> bool:
+    return not info.group and info.resource == "nodes" and info.subresource.partition("/")[0] == "proxy"
+
+
+async def answer(registry: Registry, request: Request) -> Answer:
+    """What the kubelet says; if there is none, that it cannot be reached."""
+    info = request.info
+    name, port = _name_and_port(info.name)
+    node = (await registry.get(NODES, name)).view(_Node)
+    own_port = node.status.daemon_endpoints.kubelet_endpoint.port or _KUBELET_PORT
+    if registry.agents is None or (port and port != str(own_port)):
+        raise _unreachable(node, port or str(own_port))
+    if request.method not in _READS:
+        return Answer(405, b"405: Method Not Allowed", "text/plain; charset=utf-8")
+    path = info.subresource.partition("/")[2]
+    found = await registry.agents.get(name, path, request.query)
+    if found is None:
+        raise _unreachable(node, str(own_port))
+    return Answer(found.code, found.body, found.media_type)
+
+
+def _name_and_port(text: str) -> tuple[str, str]:
+    """`NODE`, `NODE:PORT` and `SCHEME:NODE:PORT` are ways to ask for the same kubelet."""
+    parts = text.split(":")
+    if len(parts) == 3:
+        parts = parts[1:]
+    return parts[0], parts[1] if len(parts) == 2 else ""
+
+
+def _unreachable(node: _Node, port: str) -> ApiError:
+    by_type = {address.type: address.address for address in reversed(node.status.addresses)}
+    address = next((by_type[type_] for type_ in _ADDRESS_TYPES if type_ in by_type), "")
+    if not address:
+        return InternalError("no preferred addresses found; known addresses: []")
+    text = f"error trying to reach service: dial tcp {address}:{port}: connect: connection refused"
+    return ServiceUnavailable(text)

@@ -1,0 +1,1 @@
+"""What the server asks nodes for: their measurements, and what their kubelets answer."""
