@@ -12,6 +12,7 @@ from fairlead.api.quantity import units
 from fairlead.compose import Settings, simulation
 from fairlead.node.explain import node_story
 from fairlead.runtime import rng
+from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.nodes import NodeShape, uniform
@@ -292,5 +293,27 @@ def test_a_node_whose_pods_stay_below_every_line_is_left_alone() -> None:
         assert await world.state("wave") == ("Running", "")
         assert await world.state("noise") == ("Running", "")
         assert (await world.condition("MemoryPressure"))["status"] == "False"
+
+    played(check)
+
+
+def test_a_kernel_with_cgroup_v1_tells_of_memory_at_once_if_it_is_asked_to() -> None:
+    """S3-92. Version 2 cannot: there the next pass sees it."""
+
+    async def check(world: World) -> None:
+        config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\n"
+        annotations = {"sim.fairlead.dev/kubelet-config": config + "kernelMemcgNotification: true"}
+        for version in ("1", "2"):
+            annotations["sim.fairlead.dev/cgroup-version"] = version
+            await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+            await asyncio.sleep(11 - now() % 10)  # one second after a pass
+            await world.system(memory="9Gi", active_file=f"ramp(from=0, to={1024 - 50}Mi, over=1s)")
+            await asyncio.sleep(2)
+            is_pressed_at_once = (await world.condition("MemoryPressure"))["status"] == "True"
+            await asyncio.sleep(9)
+            assert (await world.condition("MemoryPressure"))["status"] == "True"
+            assert is_pressed_at_once is (version == "1")
+            await world.system(memory="1Mi", active_file="0")
+            await asyncio.sleep(400)
 
     played(check)

@@ -5,12 +5,15 @@ Upstream says only what it did. Whoever asks why later (`fairlead why`) needs th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 import msgspec
 
 from fairlead.api.objects import Obj
+from fairlead.node.eviction.candidates import Candidate, PodUsage
+from fairlead.node.eviction.ranking import Usages, disk_usage, measured
+from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, STORAGE, FileSystems, Signal
 
 #: On `Evicted` events: the order in which pods would have gone.
 RANKING: Final = "fairlead.dev/eviction-ranking"
@@ -54,6 +57,38 @@ class ScoredProcess(msgspec.Struct, frozen=True):
 class OomScores(msgspec.Struct, frozen=True):
     processes: tuple[ScoredProcess, ...]
     more: int = 0
+
+
+def eviction_ranking(order: Sequence[Candidate], usages: Usages, signal: Signal, filesystems: FileSystems) -> Ranking:
+    """The first of those who would go, in their order, and what counted of each."""
+    resource = RESOURCE[signal]
+    kept = tuple(
+        RankedPod(
+            f"{candidate.namespace}/{candidate.name}",
+            candidate.priority,
+            _used(candidate, usages[candidate.uid], signal, filesystems),
+            _requested(candidate, resource),
+        )
+        for candidate in order[:MOST_KEPT]
+    )
+    return Ranking(resource, kept, len(order) - len(kept))
+
+
+def _requested(candidate: Candidate, resource: str) -> int:
+    """Nobody requests inodes or processes."""
+    if resource == MEMORY:
+        return candidate.memory_request.units
+    return candidate.storage_request.units if resource == STORAGE else 0
+
+
+def _used(candidate: Candidate, usage: PodUsage, signal: Signal, filesystems: FileSystems) -> int:
+    resource = RESOURCE[signal]
+    if resource == MEMORY:
+        return usage.memory or 0
+    if resource == PIDS:
+        return usage.processes
+    disk = disk_usage(candidate, usage, measured(signal, filesystems))
+    return (disk.inodes if resource == INODES else disk.used) or 0
 
 
 def annotation(evidence: msgspec.Struct) -> str:

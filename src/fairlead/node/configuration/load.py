@@ -61,6 +61,8 @@ def configure(
         raise StartupError(Stage.VALIDATION, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
     if configuration.qos_reserved and not gates.enabled(QOS_RESERVED):
         warnings.append("qosReserved (--qos-reserved) does nothing: the feature gate QOSReserved is not enabled")
+    if configuration.kernel_memcg_notification and cgroup_version == 2:
+        warnings.append("kernelMemcgNotification (--kernel-memcg-notification) does nothing on cgroup v2")
     return Configured(configuration, gates, cgroup_version, tuple(warnings))
 
 

@@ -62,14 +62,23 @@ class PodLoad:
     def is_steady(self) -> bool:
         return not self._varying
 
+    @property
+    def fixed(self) -> list[int]:
+        """What never changes, by place; not to be changed."""
+        return self._fixed
+
     def amounts(self, read: Read) -> list[int]:
         """By place; not to be changed."""
         if not self._varying:
             return self._fixed
         amounts = list(self._fixed)
+        self.add_varying(amounts, read)
+        return amounts
+
+    def add_varying(self, amounts: list[int], read: Read) -> None:
+        """Add what changes with time to amounts by place."""
         for kind, model, since in self._varying:
             amounts[kind] += int(read(model, since))
-        return amounts
 
     def _add(self, kind: int, model: UsageModel, since: float) -> None:
         if isinstance(model, Constant):

@@ -7,7 +7,7 @@ eviction loop, at the next moment when memory may end, or much later, if the pea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE
@@ -17,7 +17,7 @@ from fairlead.node.cgroups.qos_tree import class_requests, spared
 from fairlead.node.configuration.enforcement import PODS
 from fairlead.node.configuration.feature_gates import QOS_RESERVED
 from fairlead.node.configuration.load import Configured
-from fairlead.node.eviction.candidates import Candidate, MeasuredPod, PodUsage
+from fairlead.node.eviction.candidates import MeasuredPod
 from fairlead.node.eviction.local_storage import over_limits
 from fairlead.node.eviction.manager import (
     CLEANUP_SECONDS,
@@ -27,10 +27,10 @@ from fairlead.node.eviction.manager import (
     PassOutcome,
     eviction_pass,
 )
-from fairlead.node.eviction.ranking import Usages, disk_usage, measured, ranked
-from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, FileSystems, NodeStats, Observations, Signal
+from fairlead.node.eviction.ranking import ranked
+from fairlead.node.eviction.signals import NodeStats, Observations, Signal
 from fairlead.node.eviction.thresholds import with_containerfs
-from fairlead.node.evidence import MOST_KEPT, RankedPod, Ranking
+from fairlead.node.evidence import Ranking, eviction_ranking
 from fairlead.node.plan import class_cgroups
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
@@ -57,9 +57,13 @@ class Look(NamedTuple):
     next_at: float | None
 
 
-class Machine:
+class SimulatedMachine:
     def __init__(self, hardware: Hardware, configured: Configured) -> None:
-        self.pods: dict[str, MachinePod] = {}  # by uid
+        self.pods: dict[str, MachinePod] = {}  # by uid, as all of these
+        self._varying: dict[str, PodLoad] = {}  # those whose usage changes with time
+        self._with_own_memory: dict[str, MachinePod] = {}  # those that have a memory limit as a whole
+        self._storage_limited: dict[str, MachinePod] = {}  # those that have limits of local storage
+        self._fixed = [0] * KINDS  # what they use together that does not change with time
         self.disks = Disks()
         self.eviction = EvictionState()
         self.ranking = Ranking("", ())  # of the last eviction
@@ -80,6 +84,8 @@ class Machine:
         self.settings = started.eviction
         self.is_single_kill = config.is_single_process_oom_kill(hardware.cgroup_version)
         self.eviction = EvictionState()
+        self._is_notified = hardware.cgroup_version == 1 and config.kernel_memcg_notification
+        self._was_short_of_memory = False
         self._reserves_classes = bool(config.qos_reserved) and configured.gates.enabled(QOS_RESERVED)
         self._class_limits: Mapping[str, int] | None = None
         self._triggers = self._trigger_amounts()
@@ -97,14 +103,32 @@ class Machine:
             self.disks.run(container.image for container in pod.pod.spec.containers)
         else:
             self._keep_dead(before, pod.started, now)
-        self.pods[pod.uid] = pod
-        self._class_limits = None
+        self._enter(pod.uid, before, pod)
 
     def remove(self, uid: str) -> None:
         if (pod := self.pods.pop(uid, None)) is not None:
             self.disks.stop(container.image for container in pod.pod.spec.containers)
             self.disks.remove(uid, pod.usage.containers)
-            self._class_limits = None
+            self._enter(uid, pod, None)
+
+    def _enter(self, uid: str, before: MachinePod | None, after: MachinePod | None) -> None:
+        """Keep the sums and the groups of pods up to date."""
+        removed = before.load.fixed if before else [0] * KINDS
+        added = after.load.fixed if after else [0] * KINDS
+        sums = zip(self._fixed, added, removed, strict=True)
+        self._fixed = [total + amount - former for total, amount, former in sums]
+        for group in (self._varying, self._with_own_memory, self._storage_limited):
+            group.pop(uid, None)
+        self._class_limits = None
+        if after is None:
+            return
+        self.pods[uid] = after
+        if not after.load.is_steady:
+            self._varying[uid] = after.load
+        if after.pod_level_memory_limit is not None:
+            self._with_own_memory[uid] = after
+        if after.started and after.may_exceed_local_storage:
+            self._storage_limited[uid] = after
 
     def look(self, now: float) -> Look:
         kills = tuple(self._kill_all(now))
@@ -112,9 +136,9 @@ class Machine:
         return Look(kills, outcome, self._next_look(now))
 
     def figures(self, read: Read) -> Figures:
-        totals = [0] * KINDS
-        for pod in self.pods.values():
-            totals = [total + amount for total, amount in zip(totals, pod.load.amounts(read), strict=True)]
+        totals = list(self._fixed)
+        for load in self._varying.values():
+            load.add_varying(totals, read)
         daemons = {
             measure: int(read(declaration.model, self._declared_at))
             for measure, declaration in self._daemons.measures.items()
@@ -145,7 +169,7 @@ class Machine:
 
     def _exhausted(self, read: Read, found: Figures) -> MemoryDomain | None:
         """The innermost cgroup whose limit is exceeded, or else the machine, if it says how much it has."""
-        for pod in self.pods.values():
+        for pod in self._with_own_memory.values():
             limit = pod.pod_level_memory_limit
             if limit is not None and pod.anonymous_in_all(read) > limit:
                 return MemoryDomain(limit, (pod,))
@@ -182,6 +206,8 @@ class Machine:
     # -- the eviction loop
 
     def _is_due(self, now: float) -> bool:
+        if self._is_notified and self._memory_notice(now):
+            return True
         tick = math.floor(now / MONITORING_SECONDS + 1e-6)
         if tick <= self._last_tick or now - tick * MONITORING_SECONDS >= _TICK_SLACK_SECONDS:
             return False
@@ -189,7 +215,21 @@ class Machine:
         if now < until and any(uid in self.pods and self.pods[uid].started for uid in doomed):
             return False
         self._last_tick = tick
-        return self._is_active or self._is_short(now, now)
+        return self._is_active or self._is_short(now, now, self.figures(read_at(now)))
+
+    def _memory_notice(self, now: float) -> bool:
+        """Whether the kernel of a machine with cgroup v1 says now that memory has fallen below a threshold (S3-92)."""
+        was_short = self._was_short_of_memory
+        self._was_short_of_memory = self._is_short_of_memory(self.figures(read_at(now)))
+        return self._was_short_of_memory and not was_short
+
+    def _is_short_of_memory(self, found: Figures) -> bool:
+        observations = self._observations(found, 0.0)
+        return any(
+            (observation := observations.get(signal)) is not None
+            and observation.available < self._triggers.get(signal, 0)
+            for signal in (Signal.MEMORY, Signal.ALLOCATABLE_MEMORY)
+        )
 
     @property
     def _is_active(self) -> bool:
@@ -198,7 +238,9 @@ class Machine:
 
     def _pass(self, now: float) -> PassOutcome:
         inputs = EvictionInputs(
-            self.hardware.filesystems, lambda signal: self._first_victim(signal, now), self._storage_limited(now, now)
+            self.hardware.filesystems,
+            lambda signal: self._first_victim(signal, now),
+            self._near_storage_limits(now, now),
         )
         running_pass = eviction_pass(self.settings, self.eviction, self.stats(now), inputs, now)
         try:
@@ -220,7 +262,7 @@ class Machine:
         usages = {pod.uid: pod.measured(read, room) for pod in running}
         candidates = [pod.candidate for pod in running if not pod.candidate.is_critical]
         order = ranked(candidates, usages, signal, self.hardware.filesystems)
-        self.ranking = _ranking(order, usages, signal, self.hardware.filesystems)
+        self.ranking = eviction_ranking(order, usages, signal, self.hardware.filesystems)
         return MeasuredPod(order[0], usages[order[0].uid]) if order else None
 
     def _trigger_amounts(self) -> Mapping[Signal, int]:
@@ -244,47 +286,52 @@ class Machine:
             for window in _WINDOWS:
                 if not self._can_happen(now, now + window):
                     return None if window == _WINDOWS[0] and self._is_steady else now + window
-        return self._memory_ends(now, next_tick) or next_tick
+        return self._kernel_acts_at(now, next_tick) or next_tick
 
     @property
     def _is_steady(self) -> bool:
         """Whether usage stays as it is for ever."""
-        return not self._daemons.measures and all(pod.load.is_steady for pod in self.pods.values())
+        return not self._daemons.measures and not self._varying
 
     def _can_happen(self, begin: float, end: float) -> bool:
         """Whether anything may be killed or evicted in that window, or a condition shown."""
         read = read_peak(begin, end)
-        return self._exhausted(read, self.figures(read)) is not None or self._is_short(begin, end)
+        found = self.figures(read)
+        return self._exhausted(read, found) is not None or self._is_short(begin, end, found)
 
-    def _is_short(self, begin: float, end: float) -> bool:
+    def _is_short(self, begin: float, end: float, found: Figures) -> bool:
         """Whether a threshold may be met in that window, or a limit of local storage exceeded."""
-        read = read_peak(begin, end)
-        for signal, observation in self._observations(self.figures(read), begin).items():
+        for signal, observation in self._observations(found, begin).items():
             if observation.available < self._triggers.get(signal, 0):
                 return True
-        if not self.settings.local_storage_limits:
+        if not self.settings.local_storage_limits or not self._storage_limited:
             return False
-        return any(over_limits(self._storage_limited(begin, end), self.hardware.filesystems))
+        return any(over_limits(self._near_storage_limits(begin, end), self.hardware.filesystems))
 
-    def _storage_limited(self, begin: float, end: float) -> list[MeasuredPod]:
+    def _near_storage_limits(self, begin: float, end: float) -> list[MeasuredPod]:
         """The pods that have limits of local storage, with what they use at most in that window."""
         read = read_peak(begin, end)
-        limited = [pod for pod in self.pods.values() if pod.started and pod.may_exceed_local_storage]
-        return [MeasuredPod(pod.candidate, pod.measured(read, 0)) for pod in limited]
+        return [MeasuredPod(pod.candidate, pod.measured(read, 0)) for pod in self._storage_limited.values()]
 
-    def _memory_ends(self, begin: float, end: float) -> float | None:
-        """About when the kernel has to kill first, if it may have to in that window; never later than it has to."""
-        read = read_peak(begin, end)
-        if self._exhausted(read, self.figures(read)) is None:
+    def _kernel_acts_at(self, begin: float, end: float) -> float | None:
+        """About when the kernel acts first, if it may have to in that window."""
+        if not self._may_act(begin, end):
             return None
         while end - begin > _RESOLUTION_SECONDS:
             middle = (begin + end) / 2
-            read = read_peak(begin, middle)
-            if self._exhausted(read, self.figures(read)) is None:
-                begin = middle
-            else:
+            if self._may_act(begin, middle):
                 end = middle
+            else:
+                begin = middle
         return end
+
+    def _may_act(self, begin: float, end: float) -> bool:
+        """Whether the kernel may have to kill in that window, or to tell that memory has fallen below a threshold."""
+        read = read_peak(begin, end)
+        found = self.figures(read)
+        if self._is_notified and not self._was_short_of_memory and self._is_short_of_memory(found):
+            return True
+        return self._exhausted(read, found) is not None
 
     def _keep_dead(self, before: MachinePod, started: Mapping[str, float], now: float) -> None:
         """What ended containers wrote stays on the disk."""
@@ -293,31 +340,3 @@ class Machine:
             if started.get(name) != since:
                 ended = PodLoad(before.usage, {name: since}, frozenset()).amounts(read)
                 self.disks.keep(before.uid, name, ended[ROOTFS] + ended[LOGS])
-
-
-def _ranking(order: Sequence[Candidate], usages: Usages, signal: Signal, filesystems: FileSystems) -> Ranking:
-    resource = RESOURCE[signal]
-    kept = tuple(
-        RankedPod(
-            f"{candidate.namespace}/{candidate.name}",
-            candidate.priority,
-            _used(candidate, usages[candidate.uid], signal, filesystems),
-            0 if resource in (INODES, PIDS) else _requested(candidate, resource),
-        )
-        for candidate in order[:MOST_KEPT]
-    )
-    return Ranking(resource, kept, len(order) - len(kept))
-
-
-def _requested(candidate: Candidate, resource: str) -> int:
-    return (candidate.memory_request if resource == MEMORY else candidate.storage_request).units
-
-
-def _used(candidate: Candidate, usage: PodUsage, signal: Signal, filesystems: FileSystems) -> int:
-    resource = RESOURCE[signal]
-    if resource == MEMORY:
-        return usage.memory or 0
-    if resource == PIDS:
-        return usage.processes
-    disk = disk_usage(candidate, usage, measured(signal, filesystems))
-    return (disk.inodes if resource == INODES else disk.used) or 0

@@ -33,7 +33,7 @@ from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
-from fairlead.sim.machine.machine import Machine
+from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.usage.declarations import PodUsageModels
@@ -63,7 +63,7 @@ class _NodeEntry:
 
     node: Node
     #: None while nobody declares any usage there.
-    machine: Machine | None = None
+    machine: SimulatedMachine | None = None
     #: What runs there, by uid.
     pods: dict[str, tuple[Pod, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
@@ -177,7 +177,7 @@ class Machines:
         at = self._own_limit(pod, container, started_at).container_at
         return None if at is None else Exit(at, SIGKILLED, OOM_KILLED)
 
-    def machine(self, name: str) -> Machine | None:
+    def machine(self, name: str) -> SimulatedMachine | None:
         """The machine as it is now, for whoever wants its figures; one where nobody declares usage is made for that."""
         entry = self._nodes.get(name)
         if entry is None:
@@ -229,8 +229,8 @@ class Machines:
         self._declare(entry)
         self._looks.add(entry.node.metadata.name)
 
-    def _made(self, entry: _NodeEntry, moment: float) -> Machine:
-        machine = Machine(hardware_of(entry.node), self._configured(entry.node))
+    def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
+        machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
         for pod, run in entry.pods.values():
             self._enter(machine, pod, run, moment)
         return machine
@@ -243,7 +243,7 @@ class Machines:
             for problem in usage.problems:
                 self._recorder.event(_node_reference(entry.node), WARNING, INVALID_USAGE, problem)
 
-    def _enter(self, machine: Machine, pod: Pod, run: PodRun, moment: float) -> bool:
+    def _enter(self, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
         uid = pod.metadata.uid
         usage = self._usage(pod)
