@@ -15,7 +15,7 @@ from fairlead.scheduler.configuration import Configuration, load
 from fairlead.server.assembly import builtin_catalogue
 from fairlead.server.registry.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
-from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.sim.nodes import NodeShape, kubelet_nodes
 from fairlead.sim.openb import Arrival
 
 #: The default number of nodes.
@@ -30,7 +30,7 @@ def node_objects(path: Path | None, imported: Iterable[Obj], count: int | None, 
         nodes = [obj for obj in imported if obj["kind"] == "Node"]
         if nodes and count is not None:
             raise ValueError(f"--nodes asks for {count}, and what is imported has {len(nodes)}: leave out one of them")
-        return nodes or uniform(DEFAULT_NODES if count is None else count, shape)
+        return nodes or kubelet_nodes(DEFAULT_NODES if count is None else count, shape)
     if count is not None:
         raise ValueError(f"--nodes asks for {count}, and {path} says which there are: leave out one of them")
     if path.suffix == ".csv":

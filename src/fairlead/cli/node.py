@@ -13,8 +13,8 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages
 from fairlead.api.quantity import Quantity, parse
-from fairlead.cli.failures import Failure, WrongUsage, parsing
-from fairlead.golang import yaml as goyaml
+from fairlead.cli.failures import Failure, parsing
+from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
 from fairlead.node.cgroups.files import files
 from fairlead.node.cgroups.names import CgroupDriver, path_of
@@ -56,7 +56,7 @@ def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, f
     """
     with parsing():
         machine = machine_of(capacity)
-        planned = _planned(machine, _document(config), flags, int(cgroup_version), config)
+        planned = _planned(machine, kubelet_configuration(config) if config else {}, flags, int(cgroup_version), config)
     click.echo(msgspec.json.encode(planned.as_object()).decode() if output == "json" else "\n".join(planned.lines()))
     for warning in planned.configured.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -126,13 +126,6 @@ def _page(size: str) -> int:
     return bytes_
 
 
-def _document(config: Path | None) -> Obj:
-    document = next(goyaml.strict_documents(config.read_bytes()), None) if config is not None else {}
-    if not isinstance(document, dict):
-        raise ValueError(f"{config}: not a KubeletConfiguration")
-    return document
-
-
 def _planned(
     machine: Machine, document: Obj, flags: tuple[str, ...], cgroup_version: int, config: Path | None
 ) -> Planned:
@@ -141,7 +134,7 @@ def _planned(
         found = node_plan(configured, machine)
         classes = class_cgroups(configured, machine, ClassRequests())
     except StartupError as refusal:
-        raise WrongUsage(f"{refusal}; {refusal.hint}" if refusal.hint else str(refusal)) from None
+        raise refused(refusal) from None
     driver = CgroupDriver(configured.configuration.cgroup_driver)
     tree: dict[str, dict[str, str]] = {}
     for name, values in sorted([*found.cgroups.items(), *classes.items()], key=lambda entry: entry[0]):

@@ -16,7 +16,11 @@ _OPTIONS = (
     click.option("--nodes", type=click.IntRange(0), help="How many simulated nodes.  [default: 3, or those of a dump]"),
     click.option("--node-cpu", default="4", show_default=True, metavar="QUANTITY", help="CPU of each."),
     click.option("--node-memory", default="16Gi", show_default=True, metavar="QUANTITY", help="Memory of each."),
-    click.option("--node-pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that fit on each."),
+    click.option(
+        "--node-pods",
+        type=click.IntRange(0),
+        help="Pods that fit on each, as --max-pods.  [default: what --node-config says, else 110]",
+    ),
     click.option(
         "--nodes-from",
         type=_FILE,

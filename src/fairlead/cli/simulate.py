@@ -14,6 +14,7 @@ import msgspec
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
@@ -36,8 +37,9 @@ _A_DAY = 86400.0
 _LISTED = 10
 
 
-@click.command(short_help="Replay a workload in virtual time.")
+@click.command(cls=NodesCommand, short_help="Replay a workload in virtual time.")
 @cluster_options
+@kubelet_options
 @click.option(
     "--pods-from",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -49,10 +51,11 @@ _LISTED = 10
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def simulate(
     nodes_from: Path | None,
+    node_config: tuple[str, ...],
     nodes: int | None,
     node_cpu: str,
     node_memory: str,
-    node_pods: int,
+    node_pods: int | None,
     pods_from: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
@@ -76,16 +79,18 @@ def simulate(
     with parsing():
         imported = list(imported_objects(dumps))
         settings = Settings(
-            nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory, node_pods))),
+            nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
             imported=tuple(imported),
             on_restored=None if quiet else _tell_import,
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
+            configurations=node_configurations(node_config, node_pods),
         )
         if settings.scheduling is not None and settings.scheduling.settings.extenders:
             raise WrongUsage(
                 "extenders answer in real time, so a simulation cannot ask them: use another configuration"
             )
+        check_nodes(settings.configurations, settings.nodes)
         coming = arrivals(pods_from) if pods_from else []
         limit = _limit(until, imported, is_quiet=quiet)
     began = time.perf_counter()

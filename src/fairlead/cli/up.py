@@ -19,6 +19,7 @@ from fairlead.cli import background
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
@@ -34,7 +35,7 @@ from fairlead.store.directory import database_in, kubeconfig_in
 _IMPORTED = time.perf_counter()
 
 
-@click.command(short_help="Start a cluster on this machine.")
+@click.command(cls=NodesCommand, short_help="Start a cluster on this machine.")
 @which_cluster
 @click.option("-d", "--detach", is_flag=True, help="Leave it running in the background, and return when it is ready.")
 @click.option(
@@ -58,6 +59,7 @@ _IMPORTED = time.perf_counter()
     help="Where to write the kubeconfig.  [default: DATA-DIR/kubeconfig]",
 )
 @cluster_options
+@kubelet_options
 @click.option(
     "--components",
     default=",".join(COMPONENTS),
@@ -84,8 +86,9 @@ def up(
     nodes: int | None,
     node_cpu: str,
     node_memory: str,
-    node_pods: int,
+    node_pods: int | None,
     nodes_from: Path | None,
+    node_config: tuple[str, ...],
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
@@ -112,7 +115,7 @@ def up(
             background.detach(local, wait, reads_input=STDIN in dumps)
             return
         imported = list(imported_objects(dumps))
-        shape = NodeShape(node_cpu, node_memory, node_pods)
+        shape = NodeShape(node_cpu, node_memory)
         imports: list[str] = []
         settings = Settings(
             data_dir=None if memory else local.data_dir,
@@ -126,9 +129,11 @@ def up(
             components=frozenset(_chosen("component", components, COMPONENTS)),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
+            configurations=node_configurations(node_config, node_pods),
             disabled_admission=_chosen("admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]),
         )
         _check(settings)
+        check_nodes(settings.configurations, settings.nodes)
     each = f"{shape.cpu} cpu, {shape.memory} each" if not nodes_from and not dumps else ""
     with explained(dumps, {"--http-port": http_port, "--port": port}):  # the one that is bound last comes first
         run(_serve(settings, local, _Greeting(each, imports, is_quiet=quiet)))

@@ -82,8 +82,9 @@ class Kubelets:
                 self._record(node, event)
             if plan.problem:
                 raise StartupError(Stage.ENFORCEMENT, plan.problem)
-        for warning in settings.configured.warnings:
-            log.warning("node %s: %s", node.metadata.name, warning)
+        if key.document is not None:  # whoever configured all nodes was warned once
+            for warning in settings.configured.warnings:
+                log.warning("node %s: %s", node.metadata.name, warning)
         self._settings[node.metadata.name] = settings
 
     def _start_without(self, node: Node) -> None:
