@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import EVENTS, NODES, PODS, PRIORITY_CLASSES
+from fairlead.api.builtin import EVENTS, NODES, PODS, PRIORITY_CLASSES, REPLICATION_CONTROLLERS
 from fairlead.api.objects import Obj
 from fairlead.api.quantity import units
 from fairlead.compose import Settings, simulation
@@ -66,7 +66,8 @@ class World:
         found = [item.obj() for item in (await self.api.list(EVENTS, "")).items]
         of_pod = [event for event in found if event["involvedObject"]["name"] == name]
         of_node = [event for event in found if event["involvedObject"]["kind"] == "Node"]
-        story = node_story(pod, of_pod, of_node)
+        siblings = [item.obj() for item in (await self.api.list(PODS, "default")).items]
+        story = node_story(pod, of_pod, of_node, siblings)
         return [story.headline, *story.notes] if story else []
 
     async def events(self, reason: str) -> list[Obj]:
@@ -315,5 +316,29 @@ def test_a_kernel_with_cgroup_v1_tells_of_memory_at_once_if_it_is_asked_to() -> 
             assert is_pressed_at_once is (version == "1")
             await world.system(memory="1Mi", active_file="0")
             await asyncio.sleep(400)
+
+    played(check)
+
+
+def test_a_pod_that_is_evicted_comes_back_to_the_same_node_and_is_evicted_again() -> None:
+    """The loop that the documents warn of: S3-39, S3-71. One node, no request, more than there is."""
+
+    async def check(world: World) -> None:
+        template = {
+            "metadata": {
+                "labels": {"app": "hog"},
+                "annotations": {USAGE + "memory": "ramp(from=0, to=10200Mi, over=60s)"},
+            },
+            "spec": {"containers": [{"name": "hog", "image": "i"}]},
+        }
+        spec = {"replicas": 1, "selector": {"app": "hog"}, "template": template}
+        await world.api.create(REPLICATION_CONTROLLERS, {"metadata": {"name": "hog"}, "spec": spec}, "default")
+        await asyncio.sleep(1000)
+        pods = [item.obj() for item in (await world.api.list(PODS, "default")).items]
+        evicted = [pod for pod in pods if pod["status"].get("reason") == "Evicted"]
+        assert len(evicted) >= 2
+        assert {pod["spec"]["nodeName"] for pod in evicted} == {"node-1"}
+        story = await world.story(evicted[0]["metadata"]["name"])
+        assert "more pod" in story[-1] and "request what it uses" in story[-1]
 
     played(check)

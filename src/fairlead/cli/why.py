@@ -149,7 +149,10 @@ async def _node_story(api: Api, pod: Obj) -> NodeStory | None:
     if not node:
         return None
     of_pod = await _events(api, f"involvedObject.kind=Pod,involvedObject.name={meta['name']}", meta["namespace"])
-    return node_story(pod, of_pod, await _events(api, f"involvedObject.kind=Node,involvedObject.name={node}", ""))
+    of_node = await _events(api, f"involvedObject.kind=Node,involvedObject.name={node}", "")
+    query = ListQuery(fields=f"spec.nodeName={node},status.phase=Failed")
+    failed = [found.obj() for found in (await api.list(builtin.PODS, meta["namespace"], query)).items]
+    return node_story(pod, of_pod, of_node, failed)
 
 
 async def _events(api: Api, fields: str, namespace: str) -> list[Obj]:

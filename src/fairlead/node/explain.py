@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,18 +24,30 @@ class NodeStory:
     notes: tuple[str, ...]
 
 
-def node_story(pod: Obj, events: Sequence[Obj], node_events: Sequence[Obj]) -> NodeStory | None:
-    """None if its node did nothing to it. Events are those of the pod and of its node, the oldest first."""
+def node_story(
+    pod: Obj, events: Sequence[Obj], node_events: Sequence[Obj], siblings: Iterable[Obj] = ()
+) -> NodeStory | None:
+    """None if its node did nothing to it.
+
+    Events are those of the pod and of its node, the oldest first; `siblings` are other pods of its namespace, of which
+    those of the same controller count.
+    """
     status = pod.get("status") or {}
-    if status.get("reason") == EVICTED and not status.get("message", "").startswith(_REJECTED):
-        return _evicted(pod, events)
+    if _was_evicted(pod):
+        return _evicted(pod, events, siblings)
     if status.get("phase") == "Failed" and status.get("message", "").startswith(_REJECTED):
         return NodeStory(f"{_name(pod)} was refused by {_node(pod)}: {status['message'].removeprefix(_REJECTED)}", ())
     killed = [note for container in _containers(pod) for note in _oom_notes(pod, container, node_events)]
     return NodeStory(f"{_name(pod)} lost containers to the kernel", tuple(killed)) if killed else None
 
 
-def _evicted(pod: Obj, events: Sequence[Obj]) -> NodeStory:
+def _was_evicted(pod: Obj) -> bool:
+    """After it had run there: a refusal under pressure has the same reason."""
+    status = pod.get("status") or {}
+    return status.get("reason") == EVICTED and not status.get("message", "").startswith(_REJECTED)
+
+
+def _evicted(pod: Obj, events: Sequence[Obj], siblings: Iterable[Obj]) -> NodeStory:
     notes = [pod["status"]["message"].strip()]
     ranking = found_in(events, RANKING, Ranking)
     if ranking is not None:
@@ -43,7 +55,29 @@ def _evicted(pod: Obj, events: Sequence[Obj]) -> NodeStory:
         if ranking.more:
             notes.append(f"and {ranking.more} more after these")
         notes += _remedies(ranking, _name(pod))
+    notes += _loop(pod, siblings)
     return NodeStory(f"{_name(pod)} was evicted from {_node(pod)}", tuple(notes))
+
+
+def _loop(pod: Obj, siblings: Iterable[Obj]) -> Iterator[str]:
+    """A controller makes another pod, the scheduler looks at requests alone, and the node evicts that one, too."""
+    owner = _controller(pod)
+    if owner is None:
+        return
+    same = [other for other in siblings if _controller(other) == owner and _node(other) == _node(pod)]
+    evicted = sum(_was_evicted(other) for other in same if other["metadata"]["uid"] != pod["metadata"]["uid"])
+    if evicted:
+        pods = "1 more pod" if evicted == 1 else f"{evicted} more pods"
+        yield (
+            f"{_node(pod)} evicted {pods} of {owner[0]} {owner[1]}: each time it makes another, the scheduler looks at "
+            "requests alone and brings that to the same node; request what it uses"
+        )
+
+
+def _controller(pod: Obj) -> tuple[str, str, str] | None:
+    """Kind, name and uid."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next(((owner["kind"], owner["name"], owner["uid"]) for owner in owners if owner.get("controller")), None)
 
 
 def _ranked(ranking: Ranking, place: int, row: RankedPod) -> str:
