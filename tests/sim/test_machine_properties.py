@@ -1,0 +1,109 @@
+"""Property: whoever looks at a machine when it says so misses nothing that sampling would have seen."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.api.nodes import Node
+from fairlead.api.objects import Obj
+from fairlead.api.pods import Pod
+from fairlead.node.configuration.load import configure
+from fairlead.node.eviction.signals import Signal
+from fairlead.sim.machine.hardware import hardware_of
+from fairlead.sim.machine.load import read_at
+from fairlead.sim.machine.machine import SimulatedMachine
+from fairlead.sim.machine.machine_pod import MachinePod
+from fairlead.sim.usage.declared import pod_usage
+
+GI = 2**30
+BEGAN = 1_700_000_000.0
+#: Looks happen this much after memory has ended at the latest.
+LATENESS = 0.1
+
+mebibytes = st.integers(1, 1500)
+texts = st.one_of(
+    mebibytes.map(lambda size: f"{size}Mi"),
+    st.tuples(mebibytes, mebibytes, st.integers(1, 400)).map(
+        lambda of: f"ramp(from={of[0]}Mi, to={of[1]}Mi, over={of[2]}s)"
+    ),
+    st.tuples(mebibytes, mebibytes).map(lambda of: f"leak({of[0] / 10}Mi/s, from={of[1]}Mi)"),
+    st.tuples(mebibytes, mebibytes, st.integers(20, 300), st.integers(1, 19)).map(
+        lambda of: f"burst(base={of[0]}Mi, peak={of[1]}Mi, every={of[2]}s, lasts={of[3]}s)"
+    ),
+    st.tuples(mebibytes, mebibytes, st.integers(60, 1000)).map(
+        lambda of: f"wave(low={min(of[:2])}Mi, high={max(of[:2])}Mi, period={of[2]}s)"
+    ),
+    mebibytes.map(lambda size: f"noise(mean={size}Mi, spread=30%)"),
+)
+
+
+def machine() -> SimulatedMachine:
+    capacity = {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    node: Obj = {"metadata": {"name": "n"}, "status": {"capacity": capacity}}
+    return SimulatedMachine(hardware_of(msgspec.convert(node, Node)), configure({}))
+
+
+def pod(number: int, memory: str) -> MachinePod:
+    manifest: Obj = {
+        "metadata": {
+            "name": f"p{number}",
+            "namespace": "default",
+            "uid": f"u{number}",
+            "annotations": {"sim.fairlead.dev/usage-memory": memory},
+        },
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"memory": "256Mi"}}}]},
+    }
+    made = msgspec.json.decode(msgspec.json.encode(manifest), type=Pod)
+    return MachinePod(made, pod_usage(made), {"c": BEGAN}, frozenset())
+
+
+def is_out_of_memory(of: SimulatedMachine, now: float) -> bool:
+    return of.figures(read_at(now)).anonymous > of.hardware.machine.memory_bytes
+
+
+def is_short(of: SimulatedMachine, now: float) -> bool:
+    observed = of.stats(now).observations(of.hardware.filesystems)[Signal.MEMORY]
+    return observed.available < 100 * 2**20
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(texts, min_size=1, max_size=8), st.floats(0, 1))
+def test_no_look_is_late(memories: list[str], phase: float) -> None:
+    looked = machine()
+    for number, memory in enumerate(memories):
+        looked.put(pod(number, memory), BEGAN)
+    now, end = BEGAN, BEGAN + 900
+    while now < end:
+        look = looked.look(now)
+        assert not is_out_of_memory(looked, now)
+        if look.outcome is not None:
+            for eviction in look.outcome.evictions:
+                looked.remove(eviction.candidate.uid)
+        next_at = end if look.next_at is None else min(look.next_at, end)
+        assert next_at > now
+        for step in range(8):
+            at = now + (next_at - now) * min(step + phase, 8) / 8
+            if at < next_at - LATENESS:
+                assert not is_out_of_memory(looked, at)
+            if next_at - now > 10:  # nobody looks at the next tick: then no threshold may be met there
+                assert not is_short(looked, at)
+        now = next_at
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(texts, min_size=1, max_size=8))
+def test_what_is_summed_as_pods_come_and_go_is_what_a_fresh_sum_gives(memories: list[str]) -> None:
+    changed, fresh = machine(), machine()
+    for number, memory in enumerate(memories):
+        changed.put(pod(number, memory), BEGAN)
+        changed.put(pod(number, "1Gi"), BEGAN)
+        if number % 2:
+            changed.remove(f"u{number}")
+        else:
+            changed.put(pod(number, memory), BEGAN)
+            fresh.put(pod(number, memory), BEGAN)
+    for seconds in (0.0, 30.0, 1000.0):
+        read = read_at(BEGAN + seconds)
+        assert changed.figures(read).working_set == fresh.figures(read).working_set
