@@ -49,6 +49,7 @@ from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet
 from fairlead.sim.node_settings import NodeConfigurations
+from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
 from fairlead.store.base import Store, StoreUnavailable
@@ -133,8 +134,10 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
     server = Server(store)
     await server.open(settings.disabled_admission, _further_admission(server.registry, settings))
     own = definitions() if settings.arbitrator else []  # what is imported may be of them
-    if server.is_new and "nodes" in settings.components:
-        own = [*own, *default_classes(settings.imported)]
+    if "nodes" in settings.components:
+        own = [*own, usage_profile_definition()]
+        if server.is_new:
+            own += default_classes(settings.imported)
     restored = await restore(server.registry, settings.imported, own)
     if settings.on_restored:
         settings.on_restored(restored)

@@ -21,7 +21,7 @@ from fairlead.sim.usage.models import Noise, UsageModel
 from fairlead.sim.usage.profiles import Profile, Profiles
 from fairlead.sim.usage.resolving import DEFAULT, IMAGES, KWOK_PREFIX, PREFIX, Resolver, measure_named
 
-#: The reason of the event about usage that makes no sense.
+#: The reason of events about usage that makes no sense.
 INVALID_USAGE: Final = "InvalidUsage"
 _KNOWN_IMAGES: Final = tuple(image.encode() for image in IMAGES)
 #: How many templates without a profile are remembered, and how long their decisive fields may be.

@@ -42,8 +42,7 @@ class Profiles:
         return bool(self._by_namespace)
 
     def put(self, profile: Profile) -> None:
-        found = {**self._by_namespace.get(profile.namespace, {}), profile.name: profile}
-        self._by_namespace[profile.namespace] = dict(sorted(found.items()))
+        self._by_namespace.setdefault(profile.namespace, {})[profile.name] = profile
 
     def remove(self, namespace: str, name: str) -> None:
         profiles = self._by_namespace.get(namespace, {})
@@ -53,7 +52,6 @@ class Profiles:
 
     def select(self, pod: Pod) -> Profile | None:
         labels = pod.metadata.labels
-        for profile in self._by_namespace.get(pod.metadata.namespace, {}).values():
-            if profile.selector.matches(labels):
-                return profile
-        return None
+        profiles = self._by_namespace.get(pod.metadata.namespace, {}).values()
+        selected = (profile for profile in profiles if profile.selector.matches(labels))
+        return min(selected, key=lambda profile: profile.name, default=None)
