@@ -48,6 +48,7 @@ from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet
+from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
@@ -203,6 +204,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         parts.append(ArbitratorComponent(as_user(ARBITRATOR_USER), informers, grants, model).run())
     if "nodes" in wanted:
         fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, settings.configurations, heartbeats=heartbeats)
+        running.server.serve_nodes(SimulatedAgents(fleet.machines))
         parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:

@@ -84,8 +84,8 @@ class Fleet:
         self._runs: dict[str, PodRun] = {}  # by uid
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._last_address = 0
-        self._machines = Machines(api, self, self._recorder, Profiles(), self._kubelets.configured)
-        self._runtime = SimulatedRuntime(self._machines.memory_exit)
+        self.machines = Machines(api, self, self._recorder, Profiles(), self._kubelets.configured)
+        self._runtime = SimulatedRuntime(self.machines.memory_exit)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
@@ -105,7 +105,7 @@ class Fleet:
             for _ in range(WORKERS):
                 group.create_task(self._work(), name="node worker")
             group.create_task(self._registration.run(), name="node adoption")
-            group.create_task(self._machines.run(), name="node machines")
+            group.create_task(self.machines.run(), name="node machines")
             if self._leases:
                 group.create_task(self._leases.run(), name="node leases")
             if self._recorder:
@@ -127,7 +127,7 @@ class Fleet:
         if new is None:
             assert old is not None
             self._allocations.pop(old.metadata.name, None)
-            self._machines.remove_node(old.metadata.name)
+            self.machines.remove_node(old.metadata.name)
             self._kubelets.forget(old.metadata.name)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
@@ -143,7 +143,7 @@ class Fleet:
                 if pod.spec.node_name == name:
                     self._queue.add(pod.metadata.key)
         if name in self._allocations:
-            self._machines.put_node(new)
+            self.machines.put_node(new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """Record an event when the node is cordoned or uncordoned, as a kubelet does (S0-11)."""
@@ -182,7 +182,7 @@ class Fleet:
 
     def _forget(self, pod: Pod) -> None:
         self._release(pod)
-        self._machines.remove_pod(pod)
+        self.machines.remove_pod(pod)
         if (run := self._runs.pop(pod.metadata.uid, None)) is not None:
             self._config_sources.settle(pod, run.needs, is_waiting=False)
 
@@ -224,7 +224,7 @@ class Fleet:
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
         next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
-        self._machines.put_pod(pod, run)
+        self.machines.put_pod(pod, run)
         if next_.is_resized:
             self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod), host_ports_of(pod))
         if next_.status is not None:
@@ -256,7 +256,7 @@ class Fleet:
                 node,
                 allocation,
                 lambda: self._others(pod, allocation),
-                self._machines.conditions(pod.spec.node_name),
+                self.machines.conditions(pod.spec.node_name),
             )
         if (refusal := admission.refusal) is None:
             allocation.hold(uid, wants(pod), host_ports_of(pod))

@@ -40,6 +40,7 @@ from fairlead.sim.machine.kernel import MemoryDomain, OomKill, victim
 from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_at, read_peak
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declarations import NodeUsageModels
+from fairlead.sim.usage.measures import NodeMeasure
 
 #: How far ahead it is looked whether anything can happen, the longest first.
 _WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
@@ -139,11 +140,16 @@ class SimulatedMachine:
         totals = list(self._fixed)
         for load in self._varying.values():
             load.add_varying(totals, read)
-        daemons = {
-            measure: int(read(declaration.model, self._declared_at))
-            for measure, declaration in self._daemons.measures.items()
-        }
+        daemons = {measure: int(self.outside(measure, read)) for measure in self._daemons.measures}
         return figures(totals, daemons, self.disks, self.hardware)
+
+    def outside(self, measure: NodeMeasure, read: Read) -> float:
+        """What is used outside pods, in base units."""
+        declaration = self._daemons.measures.get(measure)
+        return 0.0 if declaration is None else read(declaration.model, self._declared_at)
+
+    def is_declared(self, measure: NodeMeasure) -> bool:
+        return measure in self._daemons.measures
 
     def stats(self, now: float) -> NodeStats:
         return node_stats(self.figures(read_at(now)), self.hardware, self.pods_limit, now)

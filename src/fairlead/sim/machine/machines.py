@@ -177,6 +177,10 @@ class Machines:
         at = self._own_limit(pod, container, started_at).container_at
         return None if at is None else Exit(at, SIGKILLED, OOM_KILLED)
 
+    def node(self, name: str) -> Node | None:
+        entry = self._nodes.get(name)
+        return None if entry is None else entry.node
+
     def machine(self, name: str) -> SimulatedMachine | None:
         """The machine as it is now, for whoever wants its figures; one where nobody declares usage is made for that."""
         entry = self._nodes.get(name)

@@ -1,0 +1,149 @@
+"""What simulated kubelets measure, over the real server in virtual time (S0-66, S0-81, S1-27, SC-31)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from fairlead.api.builtin import PODS
+from fairlead.api.errors import NotFound
+from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
+from fairlead.api.objects import Obj
+from fairlead.compose import Settings, simulation
+from fairlead.golang.json import parse
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.registry.registry import UserApi
+from fairlead.sim.nodes import NodeShape, uniform
+
+_USAGE = "sim.fairlead.dev/usage-"
+
+
+async def _pod(api: UserApi, name: str, usage: Mapping[str, str], resources: Obj | None = None) -> None:
+    container = {"name": "web", "image": "web:1", "resources": resources or {}}
+    annotations = {_USAGE + measure: text for measure, text in usage.items()}
+    spec = {"nodeName": "node-1", "containers": [container]}
+    await api.create(PODS, {"metadata": {"name": name, "annotations": annotations}, "spec": spec}, "default")
+
+
+async def _usage(api: UserApi, name: str) -> dict[str, str]:
+    return (await api.get(POD_METRICS, name, "default")).view(PodMetrics).containers[0].usage
+
+
+async def _kubelet(api: UserApi, path: str) -> Any:
+    agents = api.registry.agents
+    assert agents is not None
+    found = await agents.get("node-1", path, {})
+    assert found is not None and found.code == 200
+    return found.body.decode() if path.startswith("metrics") else parse(found.body)
+
+
+async def _measured(api: UserApi, name: str) -> Obj:
+    pods = (await _kubelet(api, "stats/summary"))["pods"]
+    found: Obj = next(pod for pod in pods if pod["podRef"]["name"] == name)
+    return found
+
+
+def played(check: Callable[[UserApi], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with simulation(Settings(nodes=tuple(uniform(1, NodeShape(cpu="2", memory="8Gi"))))) as (api, _):
+            await check(api)
+
+    run_virtual(run())
+
+
+def test_a_pod_shows_what_it_uses_once_it_has_run_for_a_while() -> None:
+    async def check(api: UserApi) -> None:
+        await _pod(api, "web", {"cpu": "250m", "memory": "300Mi"})
+        await asyncio.sleep(5)
+        with pytest.raises(NotFound, match=r'podmetrics\.metrics\.k8s\.io "default/web" not found'):
+            await api.get(POD_METRICS, "web", "default")
+        await asyncio.sleep(60)
+        assert await _usage(api, "web") == {"cpu": "250m", "memory": "300Mi"}
+        listed = await api.list(POD_METRICS, "default")
+        assert [item.view(PodMetrics).metadata.name for item in listed.items] == ["web"]
+        node = (await api.list(NODE_METRICS)).items[0].view(NodeMetrics)
+        assert (node.metadata.name, node.usage) == ("node-1", {"cpu": "250m", "memory": "300Mi"})
+
+    played(check)
+
+
+def test_counters_grow_by_what_was_used_however_often_somebody_looks() -> None:
+    async def check(api: UserApi) -> None:
+        await _pod(api, "web", {"cpu": "burst(base=100m, peak=1, every=10m, lasts=1m)", "memory": "1Mi"})
+        await asyncio.sleep(5)
+        before = (await _measured(api, "web"))["cpu"]["usageCoreNanoSeconds"]
+        await asyncio.sleep(600)
+        once = (await _measured(api, "web"))["cpu"]["usageCoreNanoSeconds"]
+        for _ in range(60):
+            await asyncio.sleep(10)
+            await _measured(api, "web")
+        often = (await _measured(api, "web"))["cpu"]["usageCoreNanoSeconds"]
+        expected = 540 * 0.1 + 60 * 1.0  # of ten minutes, one is a burst
+        assert (often - once) / 1e9 == pytest.approx(expected, rel=0.02)
+        assert 0 < once - before < 1.1 * expected * 1e9
+
+    played(check)
+
+
+def test_a_quota_caps_and_throttles() -> None:
+    """SC-16: what is wanted beyond the limit is counted as throttled."""
+
+    async def check(api: UserApi) -> None:
+        await _pod(api, "greedy", {"cpu": "1", "memory": "1Mi"}, {"limits": {"cpu": "250m"}})
+        await _pod(api, "modest", {"cpu": "100m", "memory": "1Mi"}, {"limits": {"cpu": "250m"}})
+        await asyncio.sleep(100)
+        assert (await _usage(api, "greedy"))["cpu"] == "250m"
+        lines = (await _kubelet(api, "metrics/cadvisor")).splitlines()
+        throttled = {
+            pod: next(
+                float(line.split()[1])
+                for line in lines
+                if line.startswith("container_cpu_cfs_throttled_periods_total{") and f'pod="{pod}"' in line
+            )
+            for pod in ("greedy", "modest")
+        }
+        assert throttled["greedy"] > 900
+        assert throttled["modest"] == 0
+
+    played(check)
+
+
+def test_pods_that_want_more_than_there_is_share_by_their_requests() -> None:
+    async def check(api: UserApi) -> None:
+        for name, request in (("large", "1200m"), ("small", "400m")):
+            await _pod(api, name, {"cpu": "4", "memory": "1Mi"}, {"requests": {"cpu": request}})
+        await asyncio.sleep(60)
+        large, small = [(await _measured(api, name))["cpu"]["usageNanoCores"] for name in ("large", "small")]
+        assert large + small == pytest.approx(2e9)
+        assert large / small == pytest.approx(3, rel=0.05)
+
+    played(check)
+
+
+def test_the_summary_adds_up_and_lists_the_cgroups_of_the_system() -> None:
+    async def check(api: UserApi) -> None:
+        await _pod(api, "web", {"cpu": "500m", "memory": "1Gi", "active-file": "100Mi", "inactive-file": "50Mi"})
+        await asyncio.sleep(60)
+        node = (await _kubelet(api, "stats/summary"))["node"]
+        system = {entry["name"]: entry for entry in node["systemContainers"]}
+        assert list(system)[:3] == ["kubelet", "runtime", "pods"]
+        assert sum(entry["memory"]["workingSetBytes"] for entry in system.values()) == node["memory"]["workingSetBytes"]
+        web = (await _measured(api, "web"))["containers"][0]["memory"]
+        mi = 1 << 20
+        assert (web["usageBytes"], web["workingSetBytes"], web["rssBytes"]) == (1174 * mi, 1124 * mi, 1024 * mi)
+        assert node["memory"]["availableBytes"] == 8192 * mi - 1124 * mi
+
+    played(check)
+
+
+def test_configz_shows_what_the_kubelet_runs_with() -> None:
+    async def check(api: UserApi) -> None:
+        config = (await _kubelet(api, "configz"))["kubeletconfig"]
+        assert config["maxPods"] == 110
+        assert config["evictionHard"]["memory.available"] == "100Mi"
+        assert config["evictionPressureTransitionPeriod"] == "5m0s"
+
+    played(check)
