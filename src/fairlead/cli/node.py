@@ -1,8 +1,8 @@
-"""`fairlead node`: what a node makes of its configuration, before anybody has it."""
+"""`fairlead node`: what a node makes of its configuration, before anybody has it and while pods are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,15 +14,14 @@ from fairlead.api.objects import Obj
 from fairlead.api.podresources import Amounts, is_hugepages
 from fairlead.api.quantity import Quantity, parse
 from fairlead.cli.failures import Failure, parsing
+from fairlead.cli.node_cgroups import cgroups, tree_lines
 from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, Machine
-from fairlead.node.cgroups.files import files
-from fairlead.node.cgroups.names import CgroupDriver, path_of
-from fairlead.node.cgroups.qos_tree import ClassRequests
+from fairlead.node.cgroups.tree import CgroupTree, cgroup_tree
 from fairlead.node.configuration.errors import StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.configuration.value_types import STRING_MAP
-from fairlead.node.plan import NodePlan, class_cgroups, node_plan
+from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.reservations import PID
 
 #: The machine's resources by default.
@@ -64,12 +63,14 @@ def plan(capacity: str, config: Path | None, cgroup_version: str, output: str, f
         raise Failure(planned.plan.problem)
 
 
+node.add_command(cgroups)
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     configured: Configured
     plan: NodePlan
-    #: By path of the cgroup, the values by file.
-    files: Mapping[str, Mapping[str, str]]
+    files: CgroupTree
 
     def as_object(self) -> Obj:
         return {
@@ -85,11 +86,7 @@ class Planned:
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         for name, total, left in rows:
             yield f"{name:<{widths[0]}}  {total:<{widths[1]}}  {left}"
-        for path, values in self.files.items():
-            yield ""
-            yield path
-            width = max(map(len, values), default=0)
-            yield from (f"  {file:<{width}}  {value}" for file, value in sorted(values.items()))
+        yield from tree_lines(self.files)
 
 
 def machine_of(capacity: str) -> Machine:
@@ -132,14 +129,9 @@ def _planned(
     try:
         configured = configure(document, flags, cgroup_version=cgroup_version, path=str(config))
         found = node_plan(configured, machine)
-        classes = class_cgroups(configured, machine, ClassRequests())
+        return Planned(configured, found, cgroup_tree(configured, machine, found))
     except StartupError as refusal:
         raise refused(refusal) from None
-    driver = CgroupDriver(configured.configuration.cgroup_driver)
-    tree: dict[str, dict[str, str]] = {}
-    for name, values in sorted([*found.cgroups.items(), *classes.items()], key=lambda entry: entry[0]):
-        tree.setdefault(path_of(name, driver), {}).update(files(values, cgroup_version))
-    return Planned(configured, found, tree)
 
 
 def _listed(amounts: Amounts) -> Obj:
