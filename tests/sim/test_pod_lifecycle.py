@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, subject: Obj, found: Found = NOTHING) -> None:
         self.obj, self.found = subject, found
-        self.run = PodRun(SimulatedRuntime(lambda pod, container, started_at: None), self.pod, 1, NOW)
+        self.run = PodRun(SimulatedRuntime(lambda pod, container, started_at: None, lambda *_: 0), self.pod, 1, NOW)
         self.notes: list[Note] = []
 
     @property

@@ -57,6 +57,11 @@ class RestartRule(View):
     exit_codes: ExitCodes | None = None
 
 
+class ResizePolicy(View):
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
 class Container(View):
     name: str = ""
     image: str = ""
@@ -65,6 +70,7 @@ class Container(View):
     restart_policy: str = ""
     restart_policy_rules: tuple[RestartRule, ...] = ()
     resources: dict[str, Any] | None = None
+    resize_policy: tuple[ResizePolicy, ...] | None = None
 
 
 _mapping = msgspec.json.Decoder(dict[str, Any]).decode
@@ -154,6 +160,7 @@ class ContainerStatus(View):
     state: ContainerState = ContainerState()
     raw_last_state: msgspec.Raw = msgspec.field(default=ABSENT, name="lastState")
     raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
+    raw_allocated_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="allocatedResources")
 
     @property
     def last_state(self) -> dict[str, Any]:
@@ -163,6 +170,11 @@ class ContainerStatus(View):
     def resources(self) -> dict[str, Any]:
         """What the node has given to the container."""
         return _mapping(self.raw_resources) if self.raw_resources else {}
+
+    @property
+    def allocated_resources(self) -> dict[str, Any]:
+        """The requests that the node has allocated to the container."""
+        return _mapping(self.raw_allocated_resources) if self.raw_allocated_resources else {}
 
 
 class PodIP(View):

@@ -31,6 +31,10 @@ class ContainerRuntime(Protocol):
         """How the container that started then ends, or has ended; None if nobody can say yet."""
         ...
 
+    def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
+        """How much memory the container uses now; 0 if nobody can say."""
+        ...
+
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
         """How the container ends that was told to stop then and is killed after `grace` seconds."""
         ...

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
+
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import ContainerRuntime, Exit
-from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState
+from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
 from fairlead.node.restarts import (
     BACK_OFF,
     CRASH_LOOP,
@@ -62,7 +64,7 @@ class ContainerSync:
     def advance(self, container: Container, record: ContainerRecord, *, is_init: bool = False) -> None:
         """End the container if its lifetime is over, and start or restart it if it is due."""
         if isinstance(record.state, RunningState):
-            exit_ = self.runtime.exit_of(self.pod, container, record.state.started_at, is_init=is_init)
+            exit_ = self._exit_of(container, record, record.state.started_at, is_init=is_init)
             if not self._has_ended(record, exit_):
                 return
         if isinstance(record.state, TerminatedState):
@@ -73,7 +75,7 @@ class ContainerSync:
         if self.now >= allowed_at:
             self._start(container, record, is_init=is_init)
             return
-        self._wake(allowed_at)
+        self.wake(allowed_at)
         if isinstance(record.state, TerminatedState):
             assert record.state.finished_at is not None
             seconds = allowed_at - record.state.finished_at
@@ -81,11 +83,27 @@ class ContainerSync:
             path = field_path(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
+    def _exit_of(
+        self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
+    ) -> Exit | None:
+        if (container.resources or {}) != record.resources:  # a resize that is not carried out yet
+            container = msgspec.structs.replace(container, resources=record.resources)
+        exit_ = self.runtime.exit_of(self.pod, container, started_at, is_init=is_init)
+        if (stopping := record.stopping) is None or (exit_ is not None and exit_.at <= stopping.since):
+            return exit_
+        return self.runtime.stop(self.pod, container, stopping.since, stopping.grace_seconds, is_init=is_init)
+
+    def stop(self, container: Container, record: ContainerRecord, message: str, grace: float, *, is_init: bool) -> None:
+        """Begin to stop a running container that is to start again."""
+        if record.stopping is None:
+            record.stopping = Stopping(self.now, grace)
+            self.notes.append(Note(NORMAL, "Killing", message, field_path(container, is_init=is_init)))
+
     def _has_ended(self, record: ContainerRecord, exit_: Exit | None) -> bool:
         if exit_ is None:
             return False
         if self.now < exit_.at:
-            self._wake(exit_.at)
+            self.wake(exit_.at)
             return False
         record.end(exit_.code, self.now, exit_.reason)
         self.has_changed = True
@@ -112,7 +130,7 @@ class ContainerSync:
         )
         exit_ = self.runtime.exit_of(self.pod, container, self.now, is_init=is_init)
         if exit_ is not None and self._has_ended(record, exit_) and (exit_.code or not is_init):
-            self._wake(self.now)
+            self.wake(self.now)
 
     def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)
@@ -132,9 +150,9 @@ class ContainerSync:
             if self.now >= due:
                 self._pull(container, record, error, path, failed.back_off.tried(tried_at, self.now))
             elif self.now < tried_at + PULL_FAILURE_SECONDS:
-                self._wake(tried_at + PULL_FAILURE_SECONDS)
+                self.wake(tried_at + PULL_FAILURE_SECONDS)
             else:
-                self._wake(due)
+                self.wake(due)
                 message = back_off_pulling(image)
                 self._wait(
                     record,
@@ -145,7 +163,7 @@ class ContainerSync:
 
     def _pull(self, container: Container, record: ContainerRecord, error: str, path: str, back_off: BackOff) -> None:
         self.pulls[container.name] = Pull(container.image, back_off)
-        self._wake(self.now + PULL_FAILURE_SECONDS)
+        self.wake(self.now + PULL_FAILURE_SECONDS)
         self._wait(
             record,
             WaitingState("ErrImagePull", error),
@@ -162,5 +180,6 @@ class ContainerSync:
         self.has_changed = True
         self.notes += notes
 
-    def _wake(self, at: float) -> None:
+    def wake(self, at: float) -> None:
+        """Look at the pod again at that time, or before."""
         self.wake_at = at if self.wake_at is None else min(self.wake_at, at)

@@ -67,6 +67,13 @@ NEVER_SEEN: Final = TerminatedState(
 )
 
 
+class Stopping(msgspec.Struct, frozen=True):
+    """The node stops a container of a pod that goes on, to restart it."""
+
+    since: float
+    grace_seconds: float
+
+
 @dataclass(slots=True)
 class ContainerRecord:
     """One container: its state, its last termination, and its restarts."""
@@ -76,7 +83,12 @@ class ContainerRecord:
     restarts: int = 0
     container_id: str = ""
     back_off: BackOff | None = None
+    #: What the node gives it, and what its current run has.
+    allocated: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
+    stopping: Stopping | None = None
+    #: The node ended its latest run, and its back-off was over by then.
+    restarts_at_once: bool = False
 
     @property
     def has_run(self) -> bool:
@@ -86,17 +98,21 @@ class ContainerRecord:
         """The container starts now, for the first time or again."""
         if (ended := self.ended) is not None:
             failed_at = now if ended.finished_at is None else ended.finished_at
-            self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
+            if not self.restarts_at_once or self.last is not None:  # a kubelet takes no note of the first kill
+                self.back_off = self.back_off.tried(failed_at, now) if self.back_off else first_try(now)
             self.last = ended
             self.restarts = min(self.restarts + 1, MOST_RESTARTS)
         self.container_id = container_id(pod_uid, container.name, self.restarts)
-        self.resources = container.resources or {}
+        self.resources = self.allocated
+        self.restarts_at_once = False
         self.state = RunningState(now)
 
     def end(self, exit_code: int, now: float, reason: str = "") -> None:
         assert isinstance(self.state, RunningState)
         reason = reason or ("Error" if exit_code else "Completed")
         self.state = TerminatedState(exit_code, reason, self.state.started_at, now, "", self.container_id)
+        if self.stopping is not None:
+            self.stopping, self.restarts_at_once = None, self._is_free(now)
 
     def wait(self, waiting: WaitingState) -> None:
         """The container waits for that reason; a termination becomes its last state."""
@@ -114,9 +130,14 @@ class ContainerRecord:
     def allowed_at(self) -> float:
         """When its restart back-off is over."""
         ended = self.ended
-        if ended is None or ended.finished_at is None or self.back_off is None:
+        if ended is None or ended.finished_at is None or self.back_off is None or self.restarts_at_once:
             return 0.0
         return self.back_off.allowed_at(ended.finished_at)
+
+    def _is_free(self, now: float) -> bool:
+        """Whether the back-off since the end of the run before this one is over."""
+        before = self.last.finished_at if self.last is not None else None
+        return before is None or self.back_off is None or now >= self.back_off.allowed_at(before)
 
 
 def container_id(pod_uid: str, name: str, restarts: int) -> str:
@@ -124,7 +145,7 @@ def container_id(pod_uid: str, name: str, restarts: int) -> str:
     return "containerd://" + hashlib.sha256(f"{pod_uid}/{name}/{restarts}".encode()).hexdigest()
 
 
-def record_from_status(status: ContainerStatus) -> ContainerRecord:
+def record_from_status(container: Container, status: ContainerStatus, *, is_resizing: bool) -> ContainerRecord:
     """The record of a container that an earlier process, or another cluster, has reported in this status."""
     state: LifecycleState
     if status.state.running is not None:
@@ -136,7 +157,20 @@ def record_from_status(status: ContainerStatus) -> ContainerRecord:
     else:
         waiting = status.state.waiting
         state = WaitingState(waiting.reason, waiting.message) if waiting else WaitingState("ContainerCreating")
-    return ContainerRecord(state, _last(status), status.restart_count, status.container_id, None, status.resources)
+    record = ContainerRecord(state, _last(status), status.restart_count, status.container_id)
+    record.resources = status.resources or container.resources or {}
+    record.allocated = _allocated(container, status, is_resizing=is_resizing)
+    return record
+
+
+def _allocated(container: Container, status: ContainerStatus, *, is_resizing: bool) -> dict[str, Any]:
+    """The status shows the allocated requests; the limits are those desired while a resize is carried out."""
+    desired, requests = container.resources or {}, status.allocated_resources
+    if not requests:
+        return status.resources or desired
+    if is_resizing and requests == desired.get("requests"):
+        return desired
+    return status.resources | {"requests": requests}
 
 
 def _last(status: ContainerStatus) -> TerminatedState | None:
@@ -162,8 +196,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
     """One entry of `containerStatuses`; init containers are ready once they have succeeded."""
     state = record.state
     is_running = isinstance(state, RunningState)
-    resources = container.resources or {}
-    requested = resources.get("requests")
+    requested = record.allocated.get("requests")
     is_through = is_init and isinstance(state, TerminatedState) and state.exit_code == 0
     fields: Obj = {
         "name": container.name,
@@ -174,7 +207,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
         "restartCount": record.restarts,
         "state": state.encode(),
         "lastState": record.last.encode() if record.last else {},
-        "resources": resources,
+        "resources": record.resources if is_running else record.allocated,
     }
     if record.container_id:
         fields["containerID"] = record.container_id

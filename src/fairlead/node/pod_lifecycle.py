@@ -30,6 +30,8 @@ from fairlead.node.containers import (
     WaitingState,
     record_from_status,
 )
+from fairlead.node.resize import IN_PROGRESS, PodSize
+from fairlead.node.resize_progress import ResizeProgress, allocated_by_container, remembered_progress, wants_resize
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
 from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
 from fairlead.runtime.clock import parse_timestamp, timestamp
@@ -42,7 +44,8 @@ class PodStep(msgspec.Struct, frozen=True):  # made at every step, ten times as 
 
     status: Obj | None = None
     is_gone: bool = False
-    is_resized: bool = False
+    #: Its spec desires other resources than it is allocated: the node decides.
+    wants_resize: bool = False
     wake_at: float | None = None
 
 
@@ -69,9 +72,11 @@ class PodRun:
         "_problem",
         "_pulls",
         "_records",
+        "_resize",
         "_runtime",
         "address",
         "deleted_at",
+        "key",
         "kill",
         "needs",
         "reported_version",
@@ -84,6 +89,7 @@ class PodRun:
         self.deleted_at: float | None = None
         self.kill: PodKill | None = None
         self.address = address
+        self.key = pod.metadata.key
         #: The pod's resourceVersion after our last status update.
         self.reported_version = ""
         self.needs = needs_of(pod)
@@ -92,6 +98,7 @@ class PodRun:
         if any(record.has_run for record in self._records.values()):
             self._has_sandbox = True
             self._is_initialized = any(self._records[container.name].has_run for container in pod.spec.containers)
+        self._resize = remembered_progress(pod)
         self._is_over = self._is_stopping = False
         self._problem = ""  # what is wrong with its volumes
         self._pulls: dict[str, Pull] = {}
@@ -112,11 +119,30 @@ class PodRun:
             if isinstance(record.state, RunningState)
         }
 
+    @property
+    def is_resizing(self) -> bool:
+        """Whether it was allocated something else than it desires when it was last looked at."""
+        return self._resize is not None
+
     def reported(self) -> list[Note]:
         """The status of the last step was written; returns the events to record."""
         self._has_changed = False
         notes, self._notes = self._notes, []
         return notes
+
+    def size(self, pod: Pod) -> PodSize:
+        """What the node has allocated to the pod, and what has become of another desired size."""
+        resize = self._resize or ResizeProgress()
+        allocated = allocated_by_container(self._containers(pod), pod)
+        return PodSize(allocated, resize.pending, resize.pending_since, resize.in_progress)
+
+    def resized(self, size: PodSize, now: float) -> None:
+        """The node has decided about a resize."""
+        self._resize = self._resize or ResizeProgress()
+        self._resize.take(size, now)
+        for name, record in self._records.items():
+            record.allocated = size.allocated.get(name, record.allocated)
+        self._has_changed = True
 
     def step(self, pod: Pod, addresses: PodAddresses, now: float, found: Found = NOTHING) -> PodStep:
         """What to do with an admitted pod now; `found` are the existing sources among its needs."""
@@ -131,19 +157,22 @@ class PodRun:
             return PodStep(wake_at=start_at)
         sync = ContainerSync(self._runtime, pod, now, self.needs, found, self._pulls, self._notes)
         containers = self._containers(pod)
-        is_resized = self._resize(containers)
         if not self._is_over and self._mount(containers, found):
+            if self._resize is not None:
+                self._resize.advance(containers, sync)
             self._go_on(containers, sync)
+            if self._resize is not None:
+                self._resize.finish(containers, sync)
+                containers.resize_conditions = self._resize.conditions()
+        wants = not self._is_over and wants_resize(containers)
         self._has_changed |= sync.has_changed
         if not self._has_changed:
-            return PodStep(wake_at=sync.wake_at)
+            return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)
         if reached in FINISHED:
             self._is_over = True
             self._end_sidecars(pod, containers, now)
-        return PodStep(
-            self._status(pod, containers, reached, addresses, now), is_resized=is_resized, wake_at=sync.wake_at
-        )
+        return PodStep(self._status(pod, containers, reached, addresses, now), wants_resize=wants, wake_at=sync.wake_at)
 
     def _containers(self, pod: Pod) -> Containers:
         records = self._records
@@ -156,16 +185,6 @@ class PodRun:
 
     def _status(self, pod: Pod, containers: Containers, reached: str, addresses: PodAddresses, now: float) -> Obj:
         return pod_status(pod, containers, reached, addresses, timestamp(now))
-
-    def _resize(self, containers: Containers) -> bool:
-        """Give every running container what its spec says now (KEP-1287): simulated ones need no restart for that."""
-        is_resized = False
-        for container, record in containers.main:
-            wanted = container.resources or {}
-            if isinstance(record.state, RunningState) and record.resources != wanted:
-                record.resources = wanted
-                is_resized = self._has_changed = True
-        return is_resized
 
     def _mount(self, containers: Containers, found: Found) -> bool:
         """Whether the volumes can be mounted; a missing one is recorded as an event once."""
@@ -260,14 +279,19 @@ def _remembered(pod: Pod, now: float) -> dict[str, ContainerRecord]:
     init, main, status = pod.spec.init_containers, pod.spec.containers, pod.status
     first = WaitingState("PodInitializing" if init else "ContainerCreating")
     if status.phase != "Running" and not status.container_statuses:
-        return {container.name: ContainerRecord(first) for container in (*init, *main)}
+        return {
+            container.name: ContainerRecord(first, allocated=container.resources or {}) for container in (*init, *main)
+        }
     known = {reported.name: reported for reported in (*status.init_container_statuses, *status.container_statuses)}
+    is_resizing = any(condition.type == IN_PROGRESS for condition in status.conditions)
     began = parse_timestamp(status.start_time) if status.start_time else now
 
     def record(container: Container, unknown: RunningState | TerminatedState) -> ContainerRecord:
         if (reported := known.get(container.name)) is not None:
-            return record_from_status(reported)
-        return ContainerRecord(unknown if status.phase == "Running" else first, resources=container.resources or {})
+            return record_from_status(container, reported, is_resizing=is_resizing)
+        resources = container.resources or {}
+        state = unknown if status.phase == "Running" else first
+        return ContainerRecord(state, allocated=resources, resources=resources)
 
     found = {
         container.name: record(container, RunningState(began) if is_sidecar(container) else _CAME_THROUGH)

@@ -23,6 +23,10 @@ from fairlead.node.admission import admit
 from fairlead.node.critical import is_static
 from fairlead.node.resize_messages import ResizeEvent, pending_event, preempting_event, started_event
 
+#: The conditions of a pod's resize.
+PENDING: Final = "PodResizePending"
+IN_PROGRESS: Final = "PodResizeInProgress"
+RESIZE_CONDITIONS: Final = (PENDING, IN_PROGRESS)
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
 
@@ -50,7 +54,7 @@ class PendingResize:
     generation: int
 
     def condition(self) -> Obj:
-        kind = {"type": "PodResizePending", "status": "True", "reason": self.reason}
+        kind = {"type": PENDING, "status": "True", "reason": self.reason}
         return kind | {"message": self.message, "observedGeneration": self.generation}
 
 
@@ -68,7 +72,7 @@ class PodSize:
     def conditions(self) -> list[Obj]:
         found = [] if self.pending is None else [self.pending.condition()]
         if self.in_progress is not None:
-            found.append({"type": "PodResizeInProgress", "status": "True", "observedGeneration": self.in_progress})
+            found.append({"type": IN_PROGRESS, "status": "True", "observedGeneration": self.in_progress})
         return found
 
 
@@ -154,7 +158,7 @@ def retried(state: NodePods, settings: ResizeSettings, conditions: Sequence[str]
 def _resized(state: NodePods, uid: str, settings: ResizeSettings, conditions: Sequence[str], now: float) -> Retried:
     pod, size = state.pods[uid], state.sizes[uid]
     generation = pod["metadata"].get("generation", 0)
-    if _same(allocation(pod), size.allocated):
+    if is_same_size(allocation(pod), size.allocated):
         return Retried(_sized(state, uid, replace(size, pending=None, pending_since=None)))
     if problem := next(_infeasible(pod, size.allocated, settings), ""):
         return _put_off(state, uid, PendingResize(INFEASIBLE, problem, generation), INFEASIBLE, now)
@@ -223,7 +227,8 @@ def _resizable(spec: Obj) -> Iterator[Obj]:
     yield from filter(is_sidecar, spec.get("initContainers") or ())
 
 
-def _same(desired: Allocated, allocated: Allocated) -> bool:
+def is_same_size(desired: Allocated, allocated: Allocated) -> bool:
+    """Whether they mean the same amounts, however they are written."""
     return {name: _canonical(resources) for name, resources in desired.items()} == {
         name: _canonical(resources) for name, resources in allocated.items()
     }

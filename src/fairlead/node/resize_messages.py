@@ -27,6 +27,15 @@ def started_event(pod: Obj) -> ResizeEvent:
     return ResizeEvent(pod, "Normal", "ResizeStarted", f"Pod resize started: {_summary(pod)}")
 
 
+def completed_event(pod: Obj, generation: int) -> ResizeEvent:
+    """Of a pod with what it is allocated; the generation is that of the resize."""
+    return ResizeEvent(pod, "Normal", "ResizeCompleted", f"Pod resize completed: {_summary(pod, '', generation)}")
+
+
+def error_event(pod: Obj, generation: int, error: str) -> ResizeEvent:
+    return ResizeEvent(pod, "Warning", "ResizeError", f"Pod resize error: {_summary(pod, error, generation)}")
+
+
 def pending_event(pod: Obj, cause: str, error: str, *, is_infeasible: bool) -> ResizeEvent:
     """The cause is that of an admission, `OutOfcpu` for one."""
     reason = "ResizeInfeasible" if is_infeasible else "ResizeDeferred"
@@ -37,7 +46,7 @@ def preempting_event(victim: Obj) -> ResizeEvent:
     return ResizeEvent(victim, "Warning", PREEMPTING, MESSAGE)
 
 
-def _summary(pod: Obj, error: str = "") -> str:
+def _summary(pod: Obj, error: str = "", generation: int | None = None) -> str:
     summary: Obj = {}
     for kind in ("initContainers", "containers"):
         if containers := pod["spec"].get(kind):
@@ -45,7 +54,7 @@ def _summary(pod: Obj, error: str = "") -> str:
                 {"name": container["name"], "resources": _resources(container.get("resources") or {})}
                 for container in containers
             ]
-    summary["generation"] = pod["metadata"].get("generation", 0)
+    summary["generation"] = pod["metadata"].get("generation", 0) if generation is None else generation
     if error:
         summary["error"] = error
     return _as_go_prints(_encode(summary).decode())

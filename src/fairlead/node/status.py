@@ -5,7 +5,7 @@ Sources: getPhase of pkg/kubelet/kubelet_pods.go, pkg/kubelet/status/generate.go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +14,7 @@ from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
 from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState, container_status
+from fairlead.node.resize import RESIZE_CONDITIONS
 from fairlead.node.restarts import init_runs_again, runs_again
 
 
@@ -34,6 +35,8 @@ class Containers:
     is_initialized: bool = False
     #: Its network is set up and its volumes are mounted.
     has_sandbox: bool = False
+    #: The conditions of a resize that is not done.
+    resize_conditions: Sequence[Obj] = ()
 
     @property
     def all(self) -> list[tuple[Container, ContainerRecord]]:
@@ -97,6 +100,12 @@ def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddr
     return status
 
 
+def _resize_conditions(found: Sequence[Obj], known: Mapping[str, Condition], moment: str) -> list[Obj]:
+    """They come first. A pending or running resize that turns into another keeps its time."""
+    since = {kind: condition.last_transition_time for kind, condition in known.items()}
+    return [condition | {"lastTransitionTime": since.get(condition["type"]) or moment} for condition in found]
+
+
 class _Verdict(msgspec.Struct, frozen=True):
     holds: bool
     reason: str = ""
@@ -116,7 +125,9 @@ def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> l
         "PodScheduled": _TRUE,
     }
     known = {condition.type: condition for condition in pod.status.conditions}
-    conditions = []
+    conditions = [] if phase_ in FINISHED else _resize_conditions(containers.resize_conditions, known, moment)
+    for kind in RESIZE_CONDITIONS:
+        known.pop(kind, None)
     for kind, verdict in verdicts.items():
         status = "True" if verdict.holds else "False"
         old = known.pop(kind, None)

@@ -90,13 +90,15 @@ def behaviour_of(pod: Pod, container: Container, *, is_init: bool = False) -> Be
 
 #: When the kernel ends a container that started then because of memory, as far as that is known.
 MemoryExit: TypeAlias = Callable[[Pod, Container, float], Exit | None]
+#: How much memory a container that started then uses now.
+MemoryBytes: TypeAlias = Callable[[Pod, Container, float, float], int]
 
 
 class SimulatedRuntime:
     """A `ContainerRuntime` in which nothing runs: containers do what their pod declares, and use what it declares."""
 
-    def __init__(self, memory_exit: MemoryExit) -> None:
-        self._memory_exit = memory_exit
+    def __init__(self, memory_exit: MemoryExit, memory_bytes: MemoryBytes) -> None:
+        self._memory_exit, self._memory_bytes = memory_exit, memory_bytes
 
     def sandbox_ready_at(self, pod: Pod, since: float) -> float:
         return since + start_seconds(pod)
@@ -109,6 +111,9 @@ class SimulatedRuntime:
         own = None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
         killed = self._memory_exit(pod, container, started_at)
         return killed if killed is not None and (own is None or killed.at < own.at) else own
+
+    def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
+        return self._memory_bytes(pod, container, started_at, now)
 
     def stop(self, pod: Pod, container: Container, since: float, grace: float, *, is_init: bool) -> Exit:
         behaviour = behaviour_of(pod, container, is_init=is_init)

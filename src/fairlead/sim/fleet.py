@@ -31,6 +31,7 @@ from fairlead.node.grace_periods import stop_timeout
 from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodKill, PodRun
 from fairlead.node.preemption import MESSAGE, PREEMPTING
+from fairlead.node.resize import ResizeSettings
 from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import monotonic, now, timestamp
@@ -46,6 +47,7 @@ from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import is_simulated
 from fairlead.sim.registration import Registration
+from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.usage.profiles import Profiles
 
 #: How many pods the fleet works on at once.
@@ -85,7 +87,8 @@ class Fleet:
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._last_address = 0
         self.machines = Machines(api, self, self._recorder, Profiles(), self._kubelets.configured)
-        self._runtime = SimulatedRuntime(self.machines.memory_exit)
+        self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
+        self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
         self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
@@ -129,10 +132,13 @@ class Fleet:
             self._allocations.pop(old.metadata.name, None)
             self.machines.remove_node(old.metadata.name)
             self._kubelets.forget(old.metadata.name)
+            self._resizes.forget(old.metadata.name)
             return
         name, allocatable = new.metadata.name, amounts(new.status.allocatable)
         if (allocation := self._allocations.get(name)) is not None:
-            allocation.allocatable = allocatable
+            if allocation.allocatable != allocatable:
+                allocation.allocatable = allocatable
+                self._retry_resizes(name)
             if self._kubelets.put_node(new):
                 self._registration.adopt(name)
         elif is_simulated(new):
@@ -189,6 +195,7 @@ class Fleet:
     def _release(self, pod: Pod) -> None:
         if (allocation := self._allocations.get(pod.spec.node_name)) is not None:
             allocation.release(pod.metadata.uid)
+        self._retry_resizes(pod.spec.node_name)
         for key in self._awaited.pop(pod.metadata.uid, ()):
             self._queue.add(key)
 
@@ -224,9 +231,9 @@ class Fleet:
         found = await self._config_sources.found(pod, run.needs) if run.deleted_at is None else NOTHING
         next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
+        if next_.wants_resize and self._resize(pod, moment):
+            next_ = run.step(pod, self._addresses(pod, run), moment, found)
         self.machines.put_pod(pod, run)
-        if next_.is_resized:
-            self._allocations[pod.spec.node_name].hold(pod.metadata.uid, wants(pod), host_ports_of(pod))
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())
@@ -234,6 +241,38 @@ class Fleet:
             await self._remove(pod)
         if next_.wake_at is not None:
             self._queue.add_after(key, next_.wake_at - moment)
+
+    def _resize(self, pod: Pod, moment: float) -> bool:
+        """Decide about a pod that wants another size, and about others that wait; whether there is news of this one."""
+        name = pod.spec.node_name
+        allocation, node = self._allocations[name], self._nodes.get(name)
+        if node is None:
+            return False
+        neighbours = {uid: (self._pods.get(run.key), run) for uid in allocation.held if (run := self._runs.get(uid))}
+        pods = {uid: (found, run) for uid, (found, run) in neighbours.items() if found is not None}
+        decided = self._resizes.decide(
+            pod.metadata.uid, node, pods | {pod.metadata.uid: (pod, self._run(pod, moment))}, moment
+        )
+        for uid, amounts_ in decided.held.items():
+            found = pods[uid][0]
+            allocation.hold(uid, amounts_, host_ports_of(found))
+            if uid != pod.metadata.uid:
+                self._queue.add(found.metadata.key)
+        self._make_room(pod, decided.preempted)
+        for event in decided.events if self._recorder else ():
+            about = pods[event.pod["metadata"]["uid"]][0]
+            self._record(about, [Note(event.type, event.reason, event.message)])
+        return pod.metadata.uid in decided.held
+
+    def _resize_terms(self, node: str) -> Terms:
+        configuration = self._kubelets.settings(node).configured.configuration
+        settings = ResizeSettings(configuration.cpu_manager_policy, configuration.memory_manager_policy)
+        return Terms(settings, self.machines.conditions(node))
+
+    def _retry_resizes(self, node: str) -> None:
+        """There is more room on the node."""
+        if (uid := self._resizes.first(node)) is not None and (run := self._runs.get(uid)) is not None:
+            self._queue.add(run.key)
 
     def _run(self, pod: Pod, moment: float) -> PodRun:
         run = self._runs.get(pod.metadata.uid)
@@ -259,7 +298,8 @@ class Fleet:
                 self.machines.conditions(pod.spec.node_name),
             )
         if (refusal := admission.refusal) is None:
-            allocation.hold(uid, wants(pod), host_ports_of(pod))
+            held = allocated_amounts(pod, run) if run.is_resizing else wants(pod)
+            allocation.hold(uid, held, host_ports_of(pod))
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
         if self._recorder:

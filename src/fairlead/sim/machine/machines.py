@@ -38,6 +38,7 @@ from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
+from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.profiles import Profiles
 
 #: How many nodes are looked at without letting others do something.
@@ -84,7 +85,9 @@ class Machines:
         self._nodes: dict[str, _NodeEntry] = {}
         self._looks: WorkQueue[str] = WorkQueue()
         self._usages: dict[str, tuple[Pod, PodUsageModels]] = {}  # by uid, of pods that declare theirs
-        self._own: dict[tuple[str, str], tuple[float, PodUsageModels, LimitKills]] = {}  # by uid and container
+        self._own: dict[
+            tuple[str, str], tuple[float, PodUsageModels, int | None, LimitKills]
+        ] = {}  # by uid and container
         self._killed: dict[tuple[str, str], tuple[float, float]] = {}  # the same: when it started, and was killed
         self._childless: dict[tuple[str, str], float] = {}  # the same: when it started that lost its children
 
@@ -181,6 +184,12 @@ class Machines:
         entry = self._nodes.get(name)
         return None if entry is None else entry.node
 
+    def memory_bytes(self, pod: Pod, container: Container, started_at: float, now_: float) -> int:
+        """How much memory a container that started then uses now."""
+        usage = self._usage(pod)
+        models = (usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY))
+        return int(sum(model.at(now_, started_at) for model in models if model is not None))
+
     def machine(self, name: str) -> SimulatedMachine | None:
         """The machine as it is now, for whoever wants its figures; one where nobody declares usage is made for that."""
         entry = self._nodes.get(name)
@@ -193,15 +202,17 @@ class Machines:
     def _own_limit(self, pod: Pod, container: Container, started_at: float) -> LimitKills:
         key, usage = (pod.metadata.uid, container.name), self._usage(pod)
         known = self._own.get(key)
-        if known is not None and known[0] == started_at and known[1] is usage:
-            return known[2]
         limit = memory_limit(pod, container)
+        if known is not None and known[0] == started_at and known[1] is usage and known[2] == limit:
+            return known[3]
+        is_resized = known is not None and known[0] == started_at and known[2] != limit
+        after = now() if is_resized else started_at
         entry = self._nodes.get(pod.spec.node_name)
         is_single = entry is not None and self._is_single_kill(entry)
         kills = LimitKills()
         if limit:
-            kills = limit_kills(usage, container.name, limit, started_at, is_single=is_single)
-        self._own[key] = (started_at, usage, kills)
+            kills = limit_kills(usage, container.name, limit, started_at, after, is_single=is_single)
+        self._own[key] = (started_at, usage, limit, kills)
         return kills
 
     def _is_single_kill(self, entry: _NodeEntry) -> bool:
@@ -271,7 +282,7 @@ class Machines:
         known = self._own.get((pod.metadata.uid, name))
         if known is None or known[0] != since:
             return False
-        child_at = known[2].child_at
+        child_at = known[3].child_at
         return child_at is not None and child_at <= moment
 
     async def _look(self, name: str) -> None:

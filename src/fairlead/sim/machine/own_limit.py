@@ -27,12 +27,14 @@ class LimitKills(NamedTuple):
     child_at: float | None = None
 
 
-def limit_kills(usage: PodUsageModels, container: str, limit: int, started_at: float, *, is_single: bool) -> LimitKills:
-    """What becomes of a container that started then, if nothing else ends it."""
+def limit_kills(
+    usage: PodUsageModels, container: str, limit: int, started_at: float, after: float, *, is_single: bool
+) -> LimitKills:
+    """What becomes of a container that started then and has had the limit since `after`, if nothing else ends it."""
     main = usage.model(container, Measure.MEMORY) or _NOTHING
     child = usage.model(container, Measure.CHILD_MEMORY)
     together: UsageModel = main if child is None else Sum((main, child))
-    at = first_above(together, limit, started_at, started_at)
+    at = first_above(together, limit, started_at, after)
     if at is None or child is None or not is_single or child.at(at, started_at) < main.at(at, started_at):
         return LimitKills(at)
     return LimitKills(first_above(main, limit, started_at, at), at)
