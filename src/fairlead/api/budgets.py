@@ -39,13 +39,3 @@ class PodDisruptionBudget(Object):
     def guards(self, labels: Mapping[str, str]) -> bool:
         """Whether pods of its namespace with these labels count. Without a selector none do, with an empty one all."""
         return self.spec.selector is not None and self.spec.selector.matches(labels)
-
-
-class ScaleSpec(View):
-    replicas: int = 0
-
-
-class Scale(Object):
-    """The `scale` subresource of anything."""
-
-    spec: ScaleSpec = ScaleSpec()

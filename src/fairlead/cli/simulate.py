@@ -110,14 +110,20 @@ def simulate(
     )
 
 
+#: Whose controllers look again and again for as long as there is one.
+_RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
+
+
 def _limit(until: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
     """When to stop, in seconds from the start; None: when nothing is left to happen."""
     if until is not None:
         return run_seconds(until)
-    if not any(obj["kind"] == "CronJob" for obj in imported):
+    restless = sorted({obj["kind"] for obj in imported} & _RESTLESS)
+    if not restless:
         return None
     if not is_quiet:
-        text = "With CronJobs a cluster never comes to rest: stopping after 24h. Say how long with --until."
+        kinds = " and ".join(f"{kind}s" for kind in restless)
+        text = f"With {kinds} a cluster never comes to rest: stopping after 24h. Say how long with --until."
         click.echo(text, err=True)
     return _A_DAY
 

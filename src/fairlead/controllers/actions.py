@@ -89,10 +89,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ListAll:
-    """Ask the server for everything of one kind in a namespace. Outcome: a list of `Encoded`."""
+    """Ask the server for everything of one kind in a namespace, or for what a selector selects of it (as text).
+
+    Outcome: a list of `Encoded`.
+    """
 
     kind: Kind[Any]
     namespace: str
+    labels: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,11 @@ class Requeue:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveWay:
+    """Let everybody else go on first: for who thinks about a hundred thousand objects in one turn. Outcome: None."""
+
+
+@dataclass(frozen=True, slots=True)
 class Together:
     """Several actions at once. With `slow_start` in batches of 1, 2, 4, …, ending after a batch with a refusal.
 
@@ -132,7 +141,7 @@ class Together:
     slow_start: bool = False
 
 
-Action: TypeAlias = Create | Update | Patch | Delete | Read | ListAll | DeleteAll | Emit | Requeue | Together
+Action: TypeAlias = Create | Update | Patch | Delete | Read | ListAll | DeleteAll | Emit | Requeue | GiveWay | Together
 Actions: TypeAlias = Generator[Action, Any, None]
 
 

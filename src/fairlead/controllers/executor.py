@@ -19,7 +19,7 @@ from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.objects import Obj
 from fairlead.api.references import reference
-from fairlead.api.verbs import Api, WriteOptions
+from fairlead.api.verbs import Api, ListQuery, WriteOptions
 from fairlead.client.events import EventRecorder
 from fairlead.controllers.actions import (
     Action,
@@ -28,6 +28,7 @@ from fairlead.controllers.actions import (
     Delete,
     DeleteAll,
     Emit,
+    GiveWay,
     Kind,
     ListAll,
     Patch,
@@ -81,6 +82,7 @@ class Executor:
             DeleteAll: self._delete_all,
             Emit: self._emit,
             Requeue: self._requeue,
+            GiveWay: self._give_way,
             Together: self._together,
         }
 
@@ -156,7 +158,7 @@ class Executor:
         return found.view(action.kind.view)
 
     async def _list(self, key: str, obj: Object | None, action: ListAll) -> list[Encoded]:
-        return (await self._api.list(action.kind.resource, action.namespace)).items
+        return (await self._api.list(action.kind.resource, action.namespace, ListQuery(labels=action.labels))).items
 
     async def _delete_all(self, key: str, obj: Object | None, action: DeleteAll) -> None:
         await self._api.delete_collection(action.kind.resource, action.namespace, options=action.options)
@@ -170,6 +172,9 @@ class Executor:
 
     async def _requeue(self, key: str, obj: Object | None, action: Requeue) -> None:
         self._queue.add_after(key, action.seconds)
+
+    async def _give_way(self, key: str, obj: Object | None, action: GiveWay) -> None:
+        await asyncio.sleep(0)
 
     async def _together(self, key: str, obj: Object | None, together: Together) -> list[Any]:
         async def attempt(action: Action) -> Any:

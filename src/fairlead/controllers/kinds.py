@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api import builtin
+from fairlead.api.autoscaling import HorizontalPodAutoscaler
 from fairlead.api.budgets import PodDisruptionBudget
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
@@ -36,6 +37,7 @@ DAEMON_SETS: Final = Kind(builtin.DAEMON_SETS, DaemonSet)
 DEPLOYMENTS: Final = Kind(builtin.DEPLOYMENTS, Deployment)
 ENDPOINTS: Final = Kind(builtin.ENDPOINTS, Endpoints)
 ENDPOINT_SLICES: Final = Kind(builtin.ENDPOINT_SLICES, EndpointSlice)
+HORIZONTAL_POD_AUTOSCALERS: Final = Kind(builtin.HORIZONTAL_POD_AUTOSCALERS, HorizontalPodAutoscaler)
 JOBS: Final = Kind(builtin.JOBS, Job)
 LEASES: Final = Kind(builtin.LEASES, Object)
 NAMESPACES: Final = Kind(builtin.NAMESPACES, Namespace)

@@ -18,6 +18,7 @@ from fairlead.controllers.deployment import Deployments
 from fairlead.controllers.disruption import DisruptionBudgets, StaleDisruptions
 from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, ServiceSlices
 from fairlead.controllers.garbage import GarbageCollector
+from fairlead.controllers.horizontal import HorizontalPodAutoscalers
 from fairlead.controllers.job import Jobs, OrphanedJobPods
 from fairlead.controllers.namespace import Namespaces
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
@@ -53,6 +54,7 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     ServiceEndpoints,
     ServiceSlices,
     MirroredSlices,
+    HorizontalPodAutoscalers,
     DisruptionBudgets,
     StaleDisruptions,
     DefaultServiceAccounts,

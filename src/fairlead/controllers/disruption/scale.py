@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fairlead.api import builtin
-from fairlead.api.budgets import Scale
+from fairlead.api.autoscaling import Scale
 from fairlead.api.errors import NotFound
 from fairlead.api.meta import OwnerReference
 from fairlead.api.pods import Pod
