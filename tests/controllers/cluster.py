@@ -27,7 +27,7 @@ class Cluster:
     """What a test does with it; objects are plain dicts."""
 
     def __init__(self, server: Server) -> None:
-        self.api, self.registry = server.api, server.registry
+        self.server, self.api, self.registry = server, server.api, server.registry
 
     async def create(self, resource: Resource, obj: Obj, namespace: str = "n") -> Obj:
         return (await self.api.create(resource, obj, namespace if resource.namespaced else "")).obj()
