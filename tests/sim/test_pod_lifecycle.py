@@ -17,9 +17,11 @@ from fairlead.node.status import PodAddresses
 from fairlead.sim.behaviour import (
     EXIT_CODE,
     LIFETIME_SECONDS,
+    READY_SECONDS,
     START_SECONDS,
     STOP_EXIT_CODE,
     STOP_SECONDS,
+    UNREADY,
     SimulatedRuntime,
 )
 from tests.node.golden import each_of, read
@@ -377,3 +379,46 @@ def test_a_pod_waits_for_what_its_volumes_show(volume: Obj, found: Found, proble
     world.found = {source: frozenset({"k"}) for source in found}
     world.look(61)
     assert world.phase == "Running"
+
+
+def probed(annotations: dict[str, str], **probe: Any) -> World:
+    target = {"httpGet": {"port": 80}, "periodSeconds": 10} | probe
+    return World(pod(annotations, containers=[{"name": "c", "image": "i", "readinessProbe": target}]))
+
+
+def test_a_container_is_ready_once_its_probe_has_succeeded() -> None:
+    world = probed({READY_SECONDS: "12"}, initialDelaySeconds=5)
+    assert world.look().wake_at == NOW + 10
+    assert (world.container()["ready"], world.container()["started"], world.conditions["Ready"]) == (
+        False,
+        True,
+        "False",
+    )
+    assert world.events("Unhealthy") == []
+    assert world.look(10).wake_at == NOW + 20
+    assert world.events("Unhealthy") == ["Readiness probe failed: HTTP probe failed with statuscode: 503"]
+    world.look(20)
+    assert (world.container()["ready"], world.conditions["ContainersReady"], world.conditions["Ready"]) == (
+        True,
+        "True",
+        "True",
+    )
+    assert world.look(30) == PodStep()
+
+
+def test_a_probe_without_delay_succeeds_at_once_and_as_often_as_it_must() -> None:
+    world = probed({})
+    assert world.look().wake_at is None
+    assert world.container()["ready"]
+    thorough = probed({}, successThreshold=3)
+    assert thorough.look().wake_at == NOW + 20
+
+
+def test_an_unready_container_says_so_once_and_is_not_looked_at_again() -> None:
+    world = probed({UNREADY: "true"})
+    world.look()
+    assert world.conditions["Ready"] == "False"
+    ready = next(each for each in world.obj["status"]["conditions"] if each["type"] == "Ready")
+    assert (ready["reason"], ready["message"]) == ("ContainersNotReady", "containers with unready status: [c]")
+    assert len(world.events("Unhealthy")) == 1
+    assert world.look(1) == PodStep()

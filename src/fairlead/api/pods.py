@@ -57,6 +57,19 @@ class RestartRule(View):
     exit_codes: ExitCodes | None = None
 
 
+class ProbeTarget(View):
+    port: int | str = 0
+
+
+class Probe(View):
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    success_threshold: int = 1
+    http_get: ProbeTarget | None = None
+    tcp_socket: ProbeTarget | None = None
+    grpc: ProbeTarget | None = None
+
+
 class ResizePolicy(View):
     resource_name: str = ""
     restart_policy: str = ""
@@ -70,6 +83,7 @@ class Container(View):
     restart_policy: str = ""
     restart_policy_rules: tuple[RestartRule, ...] = ()
     resources: dict[str, Any] | None = None
+    readiness_probe: Probe | None = None
     resize_policy: tuple[ResizePolicy, ...] | None = None
 
 

@@ -11,6 +11,7 @@ from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
+from fairlead.node.probes import failure, first_probe_at, passes_at
 from fairlead.node.restarts import (
     BACK_OFF,
     CRASH_LOOP,
@@ -66,6 +67,7 @@ class ContainerSync:
         if isinstance(record.state, RunningState):
             exit_ = self._exit_of(container, record, record.state.started_at, is_init=is_init)
             if not self._has_ended(record, exit_):
+                self._probe(container, record, record.state.started_at, is_init=is_init)
                 return
         if isinstance(record.state, TerminatedState):
             again = init_runs_again if is_init else runs_again
@@ -82,6 +84,30 @@ class ContainerSync:
             waiting = WaitingState(CRASH_LOOP, crash_loop_message(seconds, container.name, self.pod))
             path = field_path(container, is_init=is_init)
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
+
+    def _probe(self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool) -> None:
+        """Whether the container is ready by now; its first failure is an event."""
+        probe = container.readiness_probe
+        if probe is None:
+            return
+        answers_at = self.runtime.answers_at(self.pod, container, started_at)
+        ready_at = passes_at(probe, started_at, answers_at)
+        is_ready = ready_at is not None and self.now >= ready_at
+        self.has_changed |= is_ready != record.is_ready
+        record.is_ready = is_ready
+        if is_ready:
+            return
+        if ready_at is not None:
+            self.wake(ready_at)
+        fails_at = first_probe_at(probe, started_at, started_at)
+        if fails_at >= answers_at or record.has_failed_probe:
+            return
+        if self.now < fails_at:
+            self.wake(fails_at)
+            return
+        record.has_failed_probe = self.has_changed = True
+        message = f"Readiness probe failed: {failure(probe, self.pod.status.pod_ip)}"
+        self.notes.append(Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init)))
 
     def _exit_of(
         self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
@@ -131,6 +157,8 @@ class ContainerSync:
         exit_ = self.runtime.exit_of(self.pod, container, self.now, is_init=is_init)
         if exit_ is not None and self._has_ended(record, exit_) and (exit_.code or not is_init):
             self.wake(self.now)
+        if isinstance(record.state, RunningState):
+            self._probe(container, record, self.now, is_init=is_init)
 
     def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)

@@ -87,6 +87,9 @@ class ContainerRecord:
     allocated: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, Any] = field(default_factory=dict)
     stopping: Stopping | None = None
+    #: It has passed its readiness probe, or has none; and it has failed it before.
+    is_ready: bool = True
+    has_failed_probe: bool = False
     #: The node ended its latest run, and its back-off was over by then.
     restarts_at_once: bool = False
 
@@ -104,7 +107,8 @@ class ContainerRecord:
             self.restarts = min(self.restarts + 1, MOST_RESTARTS)
         self.container_id = container_id(pod_uid, container.name, self.restarts)
         self.resources = self.allocated
-        self.restarts_at_once = False
+        self.restarts_at_once = self.has_failed_probe = False
+        self.is_ready = container.readiness_probe is None
         self.state = RunningState(now)
 
     def end(self, exit_code: int, now: float, reason: str = "") -> None:
@@ -202,7 +206,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
         "name": container.name,
         "image": container.image,
         "imageID": f"fairlead-sim://{container.image}" if record.container_id else "",
-        "ready": is_running or (is_through and container.restart_policy != "Always"),
+        "ready": (is_running and record.is_ready) or (is_through and container.restart_policy != "Always"),
         "started": is_running,
         "restartCount": record.restarts,
         "state": state.encode(),

@@ -150,7 +150,11 @@ def _ready(containers: Containers, phase_: str) -> _Verdict:
     if phase_ == "Failed":
         return _Verdict(False, "PodFailed")
     serving = [*(entry for entry in containers.init if is_sidecar(entry[0])), *containers.main]
-    unready = [container.name for container, record in serving if not isinstance(record.state, RunningState)]
+    unready = [
+        container.name
+        for container, record in serving
+        if not (isinstance(record.state, RunningState) and record.is_ready)
+    ]
     if unready:
         return _Verdict(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
     return _TRUE

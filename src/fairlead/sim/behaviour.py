@@ -31,6 +31,8 @@ EXIT_CODE: Final = PREFIX + "exit-code"
 STOP_SECONDS: Final = PREFIX + "stop-seconds"
 STOP_EXIT_CODE: Final = PREFIX + "stop-exit-code"
 PULL_ERROR: Final = PREFIX + "pull-error"
+READY_SECONDS: Final = PREFIX + "ready-seconds"
+UNREADY: Final = PREFIX + "unready"
 
 #: The lifetime of a container that never ends by itself.
 FOREVER: Final = "forever"
@@ -111,6 +113,12 @@ class SimulatedRuntime:
         own = None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
         killed = self._memory_exit(pod, container, started_at)
         return killed if killed is not None and (own is None or killed.at < own.at) else own
+
+    def answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        settings = _annotations_for(pod.metadata.annotations, container.name, is_named_only=False)
+        if settings.get("unready") == "true":
+            return math.inf
+        return started_at + (_seconds(settings.get("ready-seconds")) or 0.0)
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         return self._memory_bytes(pod, container, started_at, now)

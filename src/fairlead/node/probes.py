@@ -1,0 +1,35 @@
+"""What the probes of a container come to: when it is ready, and what its node says until then.
+
+A container is probed every `periodSeconds` from its start on, but not before `initialDelaySeconds`. It is ready after
+`successThreshold` answers in a row. Source: pkg/kubelet/prober/worker.go.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fairlead.api.pods import Probe
+
+
+def first_probe_at(probe: Probe, started_at: float, after: float) -> float:
+    """The first probe of a container that started then, at `after` or later."""
+    earliest = max(probe.initial_delay_seconds, after - started_at)
+    return started_at + math.ceil(earliest / probe.period_seconds) * probe.period_seconds
+
+
+def passes_at(probe: Probe, started_at: float, answers_at: float) -> float | None:
+    """When the probe has succeeded often enough if the container answers from then on; None if it never does."""
+    if math.isinf(answers_at):
+        return None
+    return first_probe_at(probe, started_at, answers_at) + (probe.success_threshold - 1) * probe.period_seconds
+
+
+def failure(probe: Probe, pod_ip: str) -> str:
+    """What a probe says of a container that does not answer it well."""
+    if probe.http_get is not None:
+        return "HTTP probe failed with statuscode: 503"
+    if probe.tcp_socket is not None:
+        return f"dial tcp {pod_ip}:{probe.tcp_socket.port}: connect: connection refused"
+    if probe.grpc is not None:
+        return 'service unhealthy (responded with "NOT_SERVING")'
+    return ""
