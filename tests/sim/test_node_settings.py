@@ -11,13 +11,15 @@ import pytest
 from fairlead.api.builtin import EVENTS, NODES
 from fairlead.api.objects import Obj
 from fairlead.api.selector_text import parse as parse_selector
-from fairlead.api.verbs import Api
-from fairlead.compose import Settings, simulation
+from fairlead.api.verbs import Api, WatchQuery
+from fairlead.compose import Cluster, Settings, components, simulation
 from fairlead.node.configuration.errors import StartupError
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
+from fairlead.server.assembly import Server
 from fairlead.sim.machine.hardware import CGROUP_VERSION
 from fairlead.sim.node_settings import KUBELET_CONFIG, MISSING_CGROUPS, NodeConfigurations, NodeGroup
 from fairlead.sim.nodes import NodeShape, kubelet_nodes, node_manifest, uniform
+from fairlead.store.memory import MemoryStore
 
 KUBE_RESERVED = "kubeReserved: {cpu: 100m, memory: 100Mi}"
 
@@ -227,3 +229,50 @@ def test_groups_follow_labels() -> None:
         assert (await api.get(NODES, "node-1")).obj()["status"]["capacity"]["pods"] == "10"
 
     run(test, [own_node()], configurations)
+
+
+def test_nodes_of_an_earlier_run_follow_other_flags_unless_they_state_what_they_give_away() -> None:
+    """`up` again: the nodes that it makes, those that are left of before, and one that kubectl made."""
+    amounts = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+
+    async def allocatable_after(running: Cluster, nodes: list[Obj], *flags: str) -> list[str]:
+        settings = Settings(nodes=tuple(nodes), configurations=NodeConfigurations(flags=flags))
+        async with components(running, settings, heartbeats=False):
+            if not flags:
+                await running.api.create(NODES, node_manifest("stated", amounts))
+            await asyncio.sleep(5)
+            found = [node.obj() for node in (await running.api.list(NODES)).items]
+            return [f"{node['metadata']['name']} {node['status']['allocatable']['memory']}" for node in found]
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        before = await allocatable_after(running, kubelet_nodes(2, NodeShape("4", "8Gi")))
+        assert before == ["node-1 8092Mi", "node-2 8092Mi", "stated 4Gi"]
+        after = await allocatable_after(running, kubelet_nodes(1, NodeShape("4", "8Gi")), "--kube-reserved=memory=1Gi")
+        assert after == ["node-1 7068Mi", "node-2 7068Mi", "stated 4Gi"]
+
+    run_virtual(main(), DEFAULT_EPOCH)
+
+
+def test_an_annotation_of_an_earlier_run_counts_from_the_first_moment() -> None:
+    """Not even for a moment has the node more to give: the scheduler would use it."""
+    seen: set[str] = set()
+
+    async def watched(running: Cluster) -> None:
+        async for event in running.api.watch(NODES, "", WatchQuery()):
+            seen.add(event.object.obj()["status"]["allocatable"]["memory"])
+
+    async def main() -> None:
+        running = Cluster(server := Server(MemoryStore()))
+        await server.open()
+        settings = Settings(nodes=(own_node(),))
+        async with components(running, settings, heartbeats=False):
+            await annotated(running.api, config=KUBE_RESERVED)
+        async with components(running, settings, heartbeats=False):
+            watching = asyncio.create_task(watched(running))
+            await asyncio.sleep(5)
+            watching.cancel()
+        assert seen == {"7992Mi"}
+
+    run_virtual(main(), DEFAULT_EPOCH)
