@@ -1,4 +1,4 @@
-"""Shared by the commands that run one component against any API server."""
+"""Shared by the commands that work with any API server."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def access_of(kubeconfig: Path | None, context: str) -> Access:
         return in_cluster(os.environ)
     except ValueError:
         raise WrongUsage("which API server? Name a kubeconfig with --kubeconfig") from None
+
+
+def pod_key(text: str, namespace: str | None, default: str) -> str:
+    """`NAMESPACE/NAME` of a pod that is called `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises WrongUsage for others."""
+    match text.split("/"):
+        case [name] | [("pod" | "pods" | "po"), name] if name:
+            return f"{namespace or default}/{name}"
+        case [own, name] if own and name and namespace in (None, own):
+            return f"{own}/{name}"
+        case [own, name] if own and name:
+            raise WrongUsage(f"{text!r} is in namespace {own}, and --namespace says {namespace}")
+    raise WrongUsage(f"{text!r} is no pod: say NAME, pod/NAME or NAMESPACE/NAME")
 
 
 def new_election(api: Api, terms: Terms) -> Election:

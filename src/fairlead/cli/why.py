@@ -21,6 +21,7 @@ from fairlead.arbitrator.explain import notes
 from fairlead.arbitrator.objects import ALLOCATIONS, Allocation
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import imported_objects, scheduling
+from fairlead.cli.standalone import pod_key
 from fairlead.cli.wording import counted
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
@@ -82,7 +83,7 @@ def why(
         if not dumps and kubeconfig is None:
             raise WrongUsage("which cluster? Name a kubeconfig with --kubeconfig, or a file with --dump")
         access = load(kubeconfig, context) if kubeconfig and not dumps else None
-        key = _key(pod, namespace, access.namespace if access else "default")
+        key = pod_key(pod, namespace, access.namespace if access else "default")
     with explained(dumps):
         explanation = run(_explained(objects, access, configuration, key))
     if explanation is None:
@@ -171,18 +172,6 @@ async def _gone(api: Api, key: str) -> Explanation | None:
     why = next((text for text in reversed(messages) if text.split(":")[0] in _ENDS), "")
     headline = f"{key} is gone" + (f", {why.partition(': ')[2]}" if why else "")
     return Explanation(key, headline, notes=[text for text in messages[-_NAMED:] if text != why])
-
-
-def _key(text: str, namespace: str | None, default: str) -> str:
-    """`NAMESPACE/NAME` of a pod that is called `NAME`, `pod/NAME` or `NAMESPACE/NAME`. Raises WrongUsage for others."""
-    match text.split("/"):
-        case [name] | [("pod" | "pods" | "po"), name] if name:
-            return f"{namespace or default}/{name}"
-        case [own, name] if own and name and namespace in (None, own):
-            return f"{own}/{name}"
-        case [own, name] if own and name:
-            raise WrongUsage(f"{text!r} is in namespace {own}, and --namespace says {namespace}")
-    raise WrongUsage(f"{text!r} is no pod: say NAME, pod/NAME or NAMESPACE/NAME")
 
 
 @asynccontextmanager
