@@ -12,6 +12,7 @@ from fairlead.api.builtin import PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
 from fairlead.api.objects import Obj
+from fairlead.api.quantity import milli
 from fairlead.compose import Settings, simulation
 from fairlead.golang.json import parse
 from fairlead.runtime.loops import run_virtual
@@ -145,5 +146,24 @@ def test_configz_shows_what_the_kubelet_runs_with() -> None:
         assert config["maxPods"] == 110
         assert config["evictionHard"]["memory.available"] == "100Mi"
         assert config["evictionPressureTransitionPeriod"] == "5m0s"
+
+    played(check)
+
+
+def test_a_node_on_which_nobody_declares_usage_shows_who_runs_there_now() -> None:
+    """What is shown without a declaration is a share of the request."""
+
+    async def check(api: UserApi) -> None:
+        for name in ("stays", "goes"):
+            await _pod(api, name, {}, {"requests": {"cpu": "1", "memory": "1Gi"}})
+        await asyncio.sleep(60)
+        shown = [item.view(PodMetrics).metadata.name for item in (await api.list(POD_METRICS)).items]
+        assert shown == ["goes", "stays"]
+        used = (await api.get(NODE_METRICS, "node-1")).view(NodeMetrics).usage
+        await api.delete(PODS, "goes", "default")
+        await asyncio.sleep(60)
+        assert [item.view(PodMetrics).metadata.name for item in (await api.list(POD_METRICS)).items] == ["stays"]
+        left = (await api.get(NODE_METRICS, "node-1")).view(NodeMetrics).usage
+        assert milli(left["cpu"]) * 2 == milli(used["cpu"]) > 0
 
     played(check)

@@ -65,6 +65,8 @@ class _NodeEntry:
     node: Node
     #: None while nobody declares any usage there.
     machine: SimulatedMachine | None = None
+    #: Until then, what somebody who wanted figures was shown; made of what ran at that moment.
+    idle: SimulatedMachine | None = None
     #: What runs there, by uid.
     pods: dict[str, tuple[Pod, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
@@ -123,6 +125,7 @@ class Machines:
         before, entry.node = entry.node, node
         is_declared = bool(node_usage(node).measures) or bool(entry.shown)
         if entry.machine is None:
+            entry.idle = None
             if is_declared:
                 self._watch(entry)
             return
@@ -195,7 +198,7 @@ class Machines:
         entry = self._nodes.get(name)
         if entry is None:
             return None
-        return entry.machine or self._made(entry, now())
+        return entry.machine or self._idle(entry, now())
 
     # -- inside
 
@@ -240,9 +243,22 @@ class Machines:
 
     def _watch(self, entry: _NodeEntry) -> None:
         """Somebody declares usage on this node: look at it from now on."""
-        entry.machine = self._made(entry, now())
+        entry.machine, entry.idle = self._made(entry, now()), None
         self._declare(entry)
         self._looks.add(entry.node.metadata.name)
+
+    def _idle(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
+        """The machine of a node where nobody declares usage: only what changed since the last look is worked out."""
+        machine = entry.idle
+        if machine is None:
+            machine = entry.idle = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
+        for pod, run in entry.pods.values():
+            known = machine.pods.get(pod.metadata.uid)
+            if known is None or known.pod is not pod or known.started != run.running:
+                self._enter(machine, pod, run, moment)
+        for uid in machine.pods.keys() - entry.pods.keys():
+            machine.remove(uid)
+        return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
         machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
