@@ -89,10 +89,13 @@ def test_usage_within_the_tolerance_changes_nothing(current: int, percents: list
 
 
 @given(
-    _NUMBERS, _NUMBERS, st.dictionaries(st.sampled_from("abc"), _AMOUNTS, min_size=1), st.sets(st.sampled_from("xyz"))
+    _NUMBERS,
+    _NUMBERS,
+    st.dictionaries(st.sampled_from("abc"), _AMOUNTS, min_size=1),
+    st.frozensets(st.sampled_from("xyz")),
 )
 def test_hostile_numbers_propose_a_number_of_replicas(
-    current: int, target: int, samples: dict[str, int], missing: set[str]
+    current: int, target: int, samples: dict[str, int], missing: frozenset[str]
 ) -> None:
     groups = PodGroups(len(samples), missing=missing)
     requests = dict.fromkeys("abcxyz", 100)

@@ -43,7 +43,7 @@ def grouped(pods: Iterable[Pod], samples: Mapping[str, Sample], resource: str, n
             unready.add(name)
         else:
             ready += 1
-    return PodGroups(ready, unready, missing, ignored)
+    return PodGroups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
 
 
 def _is_unready(pod: Pod, sample: Sample, now: float) -> bool:

@@ -17,6 +17,7 @@ from fairlead.controllers.horizontal.custom_metrics import external_error, objec
 from fairlead.controllers.horizontal.pod_groups import grouped, requested
 from fairlead.controllers.horizontal.replicas import (
     Incomputable,
+    PodGroups,
     Proposal,
     Tolerances,
     for_average,
@@ -104,8 +105,7 @@ def _computed(metric: ResourceMetric, workload: Workload) -> Generator[Action, A
         raise Incomputable(f"unable to get metrics for resource {resource}: {error}") from None
     if not workload.pods:
         raise Incomputable("no pods returned by selector while calculating replica count")
-    groups = grouped(workload.pods, samples, resource, workload.now)
-    yield GiveWay()
+    groups = yield from _groups(workload, samples, resource)
     amounts = {pod: sample.amount for pod, sample in samples.items()}
     current, tolerances = workload.scale.spec.replicas, _tolerances(workload.autoscaler)
     if target.average_value is not None:
@@ -117,6 +117,19 @@ def _computed(metric: ResourceMetric, workload: Workload) -> Generator[Action, A
         if index % _TURN_PODS == _TURN_PODS - 1:
             yield GiveWay()
     return for_utilization(current, target.average_utilization or 0, amounts, requests, groups, tolerances)
+
+
+def _groups(workload: Workload, samples: Mapping[str, Sample], resource: str) -> Generator[Action, Any, PodGroups]:
+    ready = 0
+    unready, missing, ignored = set[str](), set[str](), set[str]()
+    for begin in range(0, len(workload.pods), _TURN_PODS):
+        part = grouped(workload.pods[begin : begin + _TURN_PODS], samples, resource, workload.now)
+        ready += part.ready
+        unready |= part.unready
+        missing |= part.missing
+        ignored |= part.ignored
+        yield GiveWay()
+    return PodGroups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
 
 
 def _samples(metric: ResourceMetric, workload: Workload) -> Generator[Action, Any, Mapping[str, Sample]]:

@@ -9,7 +9,7 @@ Source: pkg/controller/podautoscaler/{replica_calculator.go,metrics/utilization.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,11 +40,11 @@ class PodGroups:
 
     ready: int
     #: They have not started to work yet.
-    unready: Collection[str] = ()
+    unready: frozenset[str] = frozenset()
     #: They run without a sample.
-    missing: Collection[str] = ()
+    missing: frozenset[str] = frozenset()
     #: They failed or are being deleted.
-    ignored: Collection[str] = ()
+    ignored: frozenset[str] = frozenset()
 
     def countable(self, samples: Amounts) -> dict[str, int]:
         """The samples of everybody else."""
