@@ -16,6 +16,7 @@ from fairlead.node.start_requirements import NOTHING, ConfigSource, Found
 from fairlead.node.status import PodAddresses
 from fairlead.sim.behaviour import (
     EXIT_CODE,
+    FAILS_LIVENESS_SECONDS,
     LIFETIME_SECONDS,
     READY_SECONDS,
     START_SECONDS,
@@ -422,3 +423,19 @@ def test_an_unready_container_says_so_once_and_is_not_looked_at_again() -> None:
     assert (ready["reason"], ready["message"]) == ("ContainersNotReady", "containers with unready status: [c]")
     assert len(world.events("Unhealthy")) == 1
     assert world.look(1) == PodStep()
+
+
+def test_a_container_that_fails_its_liveness_probe_is_stopped_and_restarted() -> None:
+    probe = {"tcpSocket": {"port": 80}, "periodSeconds": 10, "failureThreshold": 2}
+    containers = [{"name": "c", "image": "i", "livenessProbe": probe}]
+    world = World(pod({FAILS_LIVENESS_SECONDS: "15", STOP_SECONDS: "3"}, containers=containers))
+    assert world.look().wake_at == NOW + 20
+    assert world.look(20).wake_at == NOW + 30
+    world.look(30)
+    refused = "Liveness probe failed: dial tcp 10.64.0.1:80: connect: connection refused"
+    assert world.events("Unhealthy") == [refused, refused]
+    assert world.events("Killing") == ["Container c failed liveness probe, will be restarted"]
+    assert world.look(30).wake_at == NOW + 33
+    assert world.look(33).wake_at == NOW + 33 + 20
+    assert world.container()["restartCount"] == 1
+    assert world.container()["lastState"]["terminated"]["exitCode"] == 143

@@ -65,6 +65,8 @@ class Probe(View):
     initial_delay_seconds: int = 0
     period_seconds: int = 10
     success_threshold: int = 1
+    failure_threshold: int = 3
+    termination_grace_period_seconds: int | None = None
     http_get: ProbeTarget | None = None
     tcp_socket: ProbeTarget | None = None
     grpc: ProbeTarget | None = None
@@ -84,6 +86,7 @@ class Container(View):
     restart_policy_rules: tuple[RestartRule, ...] = ()
     resources: dict[str, Any] | None = None
     readiness_probe: Probe | None = None
+    liveness_probe: Probe | None = None
     resize_policy: tuple[ResizePolicy, ...] | None = None
 
 

@@ -35,6 +35,10 @@ class ContainerRuntime(Protocol):
         """From when on the container that started then answers its readiness probe; infinite if it never does."""
         ...
 
+    def hangs_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        """From when on the container that started then fails its liveness probe; infinite if it never does."""
+        ...
+
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         """How much memory the container uses now; 0 if nobody can say."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -11,7 +12,7 @@ from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.pods import Container, Pod
 from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
-from fairlead.node.probes import failure, first_probe_at, passes_at
+from fairlead.node.probes import failure, failures, first_probe_at, passes_at
 from fairlead.node.restarts import (
     BACK_OFF,
     CRASH_LOOP,
@@ -26,6 +27,8 @@ from fairlead.node.start_requirements import Found, Needs, back_off_pulling, env
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
 PULL_FAILURE_SECONDS: Final = 1.0
+#: The grace period of a pod that says nothing.
+DEFAULT_GRACE_SECONDS: Final = 30
 
 
 class Note(NamedTuple):
@@ -68,6 +71,7 @@ class ContainerSync:
             exit_ = self._exit_of(container, record, record.state.started_at, is_init=is_init)
             if not self._has_ended(record, exit_):
                 self._probe(container, record, record.state.started_at, is_init=is_init)
+                self._check_liveness(container, record, record.state.started_at, is_init=is_init)
                 return
         if isinstance(record.state, TerminatedState):
             again = init_runs_again if is_init else runs_again
@@ -108,6 +112,32 @@ class ContainerSync:
         record.has_failed_probe = self.has_changed = True
         message = f"Readiness probe failed: {failure(probe, self.pod.status.pod_ip)}"
         self.notes.append(Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init)))
+
+    def _check_liveness(
+        self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
+    ) -> None:
+        """Stop the container once its liveness probe has failed too often in a row."""
+        probe = container.liveness_probe
+        if probe is None or record.stopping is not None:
+            return
+        hangs_at = self.runtime.hangs_at(self.pod, container, started_at)
+        if math.isinf(hangs_at):
+            return
+        count, next_at = failures(probe, started_at, hangs_at, self.now)
+        count = min(count, probe.failure_threshold)
+        message = f"Liveness probe failed: {failure(probe, self.pod.status.pod_ip)}"
+        note = Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init))
+        self.notes += [note] * (count - record.liveness_failures)
+        self.has_changed |= count != record.liveness_failures
+        record.liveness_failures = count
+        if count < probe.failure_threshold:
+            self.wake(next_at)
+            return
+        graces = (probe.termination_grace_period_seconds, self.pod.spec.termination_grace_period_seconds)
+        grace = next((seconds for seconds in graces if seconds is not None), DEFAULT_GRACE_SECONDS)
+        text = f"Container {container.name} failed liveness probe, will be restarted"
+        self.stop(container, record, text, grace, is_init=is_init)
+        self.wake(self.now)
 
     def _exit_of(
         self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
@@ -159,6 +189,7 @@ class ContainerSync:
             self.wake(self.now)
         if isinstance(record.state, RunningState):
             self._probe(container, record, self.now, is_init=is_init)
+            self._check_liveness(container, record, self.now, is_init=is_init)
 
     def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)

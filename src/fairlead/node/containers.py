@@ -90,6 +90,8 @@ class ContainerRecord:
     #: It has passed its readiness probe, or has none; and it has failed it before.
     is_ready: bool = True
     has_failed_probe: bool = False
+    #: How often its liveness probe has failed.
+    liveness_failures: int = 0
     #: The node ended its latest run, and its back-off was over by then.
     restarts_at_once: bool = False
 
@@ -109,6 +111,7 @@ class ContainerRecord:
         self.resources = self.allocated
         self.restarts_at_once = self.has_failed_probe = False
         self.is_ready = container.readiness_probe is None
+        self.liveness_failures = 0
         self.state = RunningState(now)
 
     def end(self, exit_code: int, now: float, reason: str = "") -> None:

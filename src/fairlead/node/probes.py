@@ -24,6 +24,15 @@ def passes_at(probe: Probe, started_at: float, answers_at: float) -> float | Non
     return first_probe_at(probe, started_at, answers_at) + (probe.success_threshold - 1) * probe.period_seconds
 
 
+def failures(probe: Probe, started_at: float, fails_at: float, now: float) -> tuple[int, float]:
+    """How often the probe of a container that fails from then on has failed by now, and when it does so next."""
+    first = first_probe_at(probe, started_at, fails_at)
+    if now < first:
+        return 0, first
+    count = int((now - first) // probe.period_seconds) + 1
+    return count, first + count * probe.period_seconds
+
+
 def failure(probe: Probe, pod_ip: str) -> str:
     """What a probe says of a container that does not answer it well."""
     if probe.http_get is not None:

@@ -20,7 +20,7 @@ from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import parse
 from fairlead.golang.quoting import go_quote
 from fairlead.node.container_runtime import ContainerRuntime
-from fairlead.node.container_sync import ContainerSync, Note
+from fairlead.node.container_sync import DEFAULT_GRACE_SECONDS, ContainerSync, Note
 from fairlead.node.containers import ContainerRecord, RunningState
 from fairlead.node.resize import IN_PROGRESS, PENDING, POD_LEVEL, Allocated, PendingResize, PodSize
 from fairlead.node.resize_messages import completed_event, error_event
@@ -31,7 +31,6 @@ from fairlead.runtime.clock import parse_timestamp
 ACTUATION_SECONDS: Final = 1.0
 #: When a kubelet tries again what failed.
 RETRY_SECONDS: Final = 10.0
-_DEFAULT_GRACE: Final = 30
 
 
 @dataclass(slots=True)
@@ -75,7 +74,7 @@ class ResizeProgress:
         for container, record in restarts:
             grace = pod.spec.termination_grace_period_seconds
             message = f"Container {container.name} resize requires restart"
-            seconds = _DEFAULT_GRACE if grace is None else grace
+            seconds = DEFAULT_GRACE_SECONDS if grace is None else grace
             sync.stop(container, record, message, seconds, is_init=is_sidecar(container))
         for container, record in resizable(containers):
             if record.resources != record.allocated and (container, record) not in restarts:

@@ -33,6 +33,7 @@ STOP_EXIT_CODE: Final = PREFIX + "stop-exit-code"
 PULL_ERROR: Final = PREFIX + "pull-error"
 READY_SECONDS: Final = PREFIX + "ready-seconds"
 UNREADY: Final = PREFIX + "unready"
+FAILS_LIVENESS_SECONDS: Final = PREFIX + "fails-liveness-seconds"
 
 #: The lifetime of a container that never ends by itself.
 FOREVER: Final = "forever"
@@ -119,6 +120,11 @@ class SimulatedRuntime:
         if settings.get("unready") == "true":
             return math.inf
         return started_at + (_seconds(settings.get("ready-seconds")) or 0.0)
+
+    def hangs_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        settings = _annotations_for(pod.metadata.annotations, container.name, is_named_only=False)
+        seconds = _seconds(settings.get("fails-liveness-seconds"))
+        return math.inf if seconds is None else started_at + seconds
 
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now: float) -> int:
         return self._memory_bytes(pod, container, started_at, now)
