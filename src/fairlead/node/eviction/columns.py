@@ -49,7 +49,7 @@ class PodColumns:
 def column_victims(
     resource: str,
     nodes: Sequence[PodColumns],
-    used: Sequence[Sequence[float]],
+    used: Sequence[Sequence[float] | npt.NDArray[np.float64]],
     overuse: Sequence[Sequence[float]] | None = None,
 ) -> list[int]:
     """By node: the place of the pod that goes first when the resource is short, or -1 if all are critical.
