@@ -94,3 +94,18 @@ def test_under_contention_everybody_gets_by_weight(weights: list[int], available
     given = divide(node, available)
     for index, weight in enumerate(weights):
         assert given[str(index),] == pytest.approx(min(available * weight / sum(weights), 8000))
+
+
+@given(trees, amounts)
+def test_whoever_wants_more_has_no_less_for_its_weight_than_any_neighbour(tree: CpuGroup, available: float) -> None:
+    """S0-108: whatever the others want, at every level of the tree."""
+    given = divide(tree, available)
+    for path, group in groups(tree):
+        got = {
+            name: sum(amount for leaf, amount in given.items() if leaf[: len(path) + 1] == (*path, name))
+            for name in group.members
+        }
+        levels = {name: got[name] / member.weight for name, member in group.members.items()}
+        for name, member in group.members.items():
+            if got[name] < member.usable_milli - 1e-6:
+                assert levels[name] >= max(levels.values()) - 1e-6

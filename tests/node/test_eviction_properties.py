@@ -138,6 +138,26 @@ def test_pods_of_the_most_overused_namespace_go_first(
     assert [each for each in order if each.namespace == "a"] == [each for each in plain if each.namespace == "a"]
 
 
+@given(crowds(), _FILE_SYSTEMS)
+def test_under_memory_pressure_nobody_goes_below_its_request_before_somebody_above_it(
+    crowd: tuple[list[Candidate], dict[str, PodUsage]], filesystems: FileSystems
+) -> None:
+    """S3-71 to S3-74, pass after pass until nobody is left that may go; stronger than asked, for any priorities."""
+    candidates, measured = crowd
+    stats = NodeStats(memory=Observation(0, 1024 * _MI))
+    exceeds = []
+    while evictions := _finished(
+        _SETTINGS, EvictionState(), stats, EvictionInputs.of_pods(filesystems, candidates, measured), 0.0
+    ).evictions:
+        (gone,) = (eviction.candidate for eviction in evictions)
+        assert not gone.is_critical
+        if (usage := measured.get(gone.uid)) is not None:
+            exceeds.append((usage.memory or 0) * 10**9 > gone.memory_request.nanos)
+        candidates = [pod for pod in candidates if pod.uid != gone.uid]
+    assert all(pod.is_critical for pod in candidates)
+    assert exceeds == sorted(exceeds, reverse=True)
+
+
 _SETTINGS = EvictionSettings(
     parse_thresholds(
         {"memory.available": "64Mi", "nodefs.available": "64Mi", "pid.available": "2"},

@@ -120,3 +120,30 @@ def test_no_guaranteed_process_dies_before_one_that_exceeds_its_request(data: st
     adjustment = oom_score_adjustments(burstable(request), total)["c0"] if request else LEAST_PROTECTED
     exceeding = Process(data.draw(st.integers(request + 1, total), "its usage"), adjustment)
     assert oom_victim([guaranteed, exceeding], total) == exceeding
+
+
+@given(st.data())
+def test_no_guaranteed_process_dies_while_another_class_holds_memory(data: st.DataObject) -> None:
+    """S4-15, S4-21: a thousandth of the memory decides nothing here, for a Guaranteed pod stands a whole memory below
+    the rest. So it holds however many containers and processes there are, and whether or not requests are exceeded, as
+    long as processes together hold no more than there is; pods of system-node-critical are as safe as Guaranteed."""
+    total = data.draw(st.integers(2**30, 2**40), "total")
+    requests = data.draw(st.lists(st.integers(1, total), min_size=1, max_size=3), "requests")
+    sidecars = tuple(data.draw(st.lists(st.integers(1, total), max_size=2), "sidecars"))
+    adjustments = [*oom_score_adjustments(burstable(*requests, sidecars=sidecars), total).values(), LEAST_PROTECTED]
+    exposed = Process(data.draw(st.integers(1, total), "its usage"), data.draw(st.sampled_from(adjustments)))
+    guaranteed = Process(data.draw(st.integers(0, total - exposed.memory_bytes), "usage of the other"), PROTECTED)
+    assert oom_victim([guaranteed, exposed], total) == exposed
+
+
+@given(st.data())
+def test_beyond_a_five_hundredth_of_the_memory_whoever_exceeds_its_request_dies_first(data: st.DataObject) -> None:
+    """S4-20, S4-21: adjustments are whole thousandths, cut off once and kept from those of the other classes."""
+    total = data.draw(st.integers(2**30, 2**40), "total")
+    less = data.draw(st.integers(1, total * 99 // 100), "request of the one within")
+    more = data.draw(st.integers(1, total * 99 // 100), "request of the one above")
+    adjustments = oom_score_adjustments(burstable(less, more), total)
+    within = Process(data.draw(st.integers(0, less), "usage within"), adjustments["c0"])
+    least = more + total // 500 + 2
+    exceeding = Process(data.draw(st.integers(least, least + total), "usage above"), adjustments["c1"])
+    assert oom_victim([within, exceeding], total) == exceeding
