@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.e2e.helpers.manifests import container, pod
 from tests.e2e.helpers.terminal import Terminal
 from tests.e2e.helpers.versions import every_kubectl
+from tests.processes import fairlead_up
 
 _PROXY = "kubectl get --raw /api/v1/nodes/node-1/proxy"
 
@@ -64,3 +66,9 @@ def test_the_proxy_leads_to_what_a_kubelet_shows(terminal: Terminal, namespace: 
 @every_kubectl
 def test_a_pod_without_metrics_is_told_of(terminal: Terminal, namespace: str) -> None:
     terminal.refuses("kubectl top pod none", 'Error from server (NotFound): pods "none" not found')
+
+
+def test_a_cluster_without_nodes_of_its_own_has_no_metrics(tmp_path: Path, kubectl_of_minor: Path) -> None:
+    with fairlead_up(tmp_path / "data", "--components", "api,controllers") as up:
+        terminal = Terminal(tmp_path / "home", kubectl_of_minor, variables={"KUBECONFIG": str(up.kubeconfig)})
+        terminal.refuses("kubectl top pod", "error: Metrics API not available")

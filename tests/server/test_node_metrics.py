@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
+from fairlead.api.verbs import ListQuery
+from fairlead.client.http import HttpApi
+from fairlead.client.kubeconfig import Access
 from tests import measured_nodes
 from tests.measured_nodes import GI, MI, MeasuredNodes
 from tests.server.http_world import Server
@@ -178,3 +183,13 @@ def test_the_proxy_leads_to_the_kubelet(world: Server) -> None:
 )
 def test_what_the_proxy_does_not_lead_to(world: Server, method: str, path: str, code: int) -> None:
     assert world.ask(method, f"/api/v1/nodes/{path}").code == code
+
+
+def test_api_over_http_reads_metrics_as_any_kind(world: Server) -> None:
+    async def names() -> list[str]:
+        async with HttpApi(Access(f"http://127.0.0.1:{world.port}")) as api:
+            pods = await api.list(POD_METRICS, "default", ListQuery(labels="app=busy"))
+            node = await api.get(NODE_METRICS, "n1")
+            return [*(item.view(PodMetrics).metadata.name for item in pods.items), node.view(NodeMetrics).usage["cpu"]]
+
+    assert asyncio.run(names()) == ["busy", "1500m"]

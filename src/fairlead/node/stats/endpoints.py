@@ -10,7 +10,6 @@ import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
-from fairlead.golang.numbers import parse_bool
 from fairlead.node.stats import cadvisor, resource_metrics
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.node.stats.summary import summary
@@ -37,8 +36,7 @@ def answer(path: str, query: Mapping[str, str], node: NodeMeasurements, configur
         case "healthz" | "healthz/ping":
             return NodeAnswer(b"ok")
         case "stats/summary":
-            only_some = parse_bool(query.get("only_cpu_and_memory", "false"))
-            shown = summary(node, only_cpu_and_memory=only_some)
+            shown = summary(node, only_cpu_and_memory=query.get("only_cpu_and_memory") == "true")
             return NodeAnswer(msgspec.json.format(encode(shown), indent=1), JSON)
         case "metrics/resource":
             return NodeAnswer(resource_metrics.exposition(node), EXPOSITION)
