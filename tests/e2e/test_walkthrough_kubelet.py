@@ -39,11 +39,14 @@ def cgroups(terminal: Terminal, name: str) -> Mapping[str, Mapping[str, str]]:
     return tree
 
 
-def limits_of_classes(terminal: Terminal, name: str) -> list[float | None]:
-    """GiB of burstable and of besteffort; None where nothing is written."""
-    tree = cgroups(terminal, name)
-    written = [tree[f"/kubepods/{name}"].get("memory.max") for name in ("burstable", "besteffort")]
-    return [None if limit is None else int(limit) / GIB for limit in written]
+def classes_come_to(terminal: Terminal, name: str, burstable: int | None, best_effort: int | None) -> None:
+    """GiB of the classes' memory; None where nothing is written."""
+    only_limits = '/^\\//{cgroup=$1} cgroup ~ /kubepods\\/b[a-z]*$/ && $1 == "memory.max" {print cgroup, $2}'
+    classes = (("besteffort", best_effort), ("burstable", burstable))
+    expected = [f"/kubepods/{class_} {limit * GIB}" for class_, limit in classes if limit is not None]
+    terminal.comes_to(
+        f"fairlead node cgroups {name} --kubeconfig $HOME/.kube/config | awk '{only_limits}'", "\n".join(expected)
+    )
 
 
 CASES: Mapping[str, tuple[str, str, Obj, str, str]] = {
@@ -126,16 +129,16 @@ def test_what_higher_classes_request_is_kept_from_lower_ones(terminal: Terminal)
     ]
     terminal.output("kubectl create -f -", "\n---\n".join(pods))
     terminal.output("kubectl wait pod --all --for condition=Ready --timeout=30s")
-    assert limits_of_classes(terminal, "reserving") == [12, 11]
+    classes_come_to(terminal, "reserving", 12, 11)
     configure(terminal, "reserving", {**HALF, "qosReserved": {"memory": "100%"}})
-    assert limits_of_classes(terminal, "reserving") == [10, 8]
+    classes_come_to(terminal, "reserving", 10, 8)
     configure(terminal, "reserving", RESERVED)
-    assert limits_of_classes(terminal, "reserving") == [None, None]
+    classes_come_to(terminal, "reserving", None, None)
     configure(terminal, "reserving", {**HALF, "featureGates": {}})
-    assert limits_of_classes(terminal, "reserving") == [None, None]
+    classes_come_to(terminal, "reserving", None, None)
     configure(terminal, "reserving", HALF)
     terminal.output("kubectl delete pod g2 --wait")
-    assert limits_of_classes(terminal, "reserving") == [13, 12]
+    classes_come_to(terminal, "reserving", 13, 12)
     tree = cgroups(terminal, "reserving")
     (of_pod,) = [path for path in tree if path.count("/") == 2 and "/pod" in path.removeprefix("/kubepods")]
     assert (tree[of_pod]["cpu.max"], tree[of_pod]["memory.max"]) == ("100000 100000", str(2 * GIB))

@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from fairlead.api.builtin import NODES, PODS
-from fairlead.api.errors import NotFound
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
-from fairlead.api.verbs import ListQuery
+from fairlead.api.verbs import Api, ListQuery
 from fairlead.cli.failures import ANSWER_SECONDS, Failure, explained, parsing
 from fairlead.cli.node_options import kubelet_configuration, refused
 from fairlead.cli.standalone import access_of
@@ -20,10 +20,10 @@ from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
 from fairlead.node.cgroups.tree import CgroupTree, cgroup_tree
 from fairlead.node.configuration.errors import StartupError
+from fairlead.node.configuration.load import configure
 from fairlead.node.plan import node_plan
 from fairlead.runtime.loops import run
 from fairlead.sim.machine.hardware import hardware_of
-from fairlead.sim.node_settings import NodeConfigurations, NodeGroup
 
 
 @click.command(
@@ -40,7 +40,7 @@ from fairlead.sim.node_settings import NodeConfigurations, NodeGroup
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The KubeletConfiguration with which the node runs, unless its annotation says so.",
+    help="What if the node ran with this KubeletConfiguration?  [default: what its kubelet says that it runs with]",
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.argument("name", metavar="NODE")
@@ -55,20 +55,20 @@ def cgroups(
     flags: tuple[str, ...],
 ) -> None:
     """Print the cgroups of a node and of the pods that are there now, with the value of every file that the kubelet and
-    the runtime write; a file that is not listed has the kernel's default. The node's configuration is that of its
-    annotation sim.fairlead.dev/kubelet-config; if it has none, name what `fairlead up` was given.
+    the runtime write; a file that is not listed has the kernel's default. The configuration is asked of the node's
+    kubelet (configz), a real one or ours; with flags, as it would be with these as well.
 
     \b
     Example:
       fairlead node cgroups node-1
-      fairlead node cgroups node-1 --pod shop/web-7 --cpu-cfs-quota=false
+      fairlead node cgroups node-1 --pod shop/web-7
+      fairlead node cgroups node-1 --qos-reserved=memory=100% --feature-gates=QOSReserved=true
     """
     with parsing():
         access = access_of(kubeconfig, context)
-        document = kubelet_configuration(config) if config else {}
-        configurations = NodeConfigurations([NodeGroup(document, str(config))], flags)
+        document = kubelet_configuration(config) if config else None
     with explained():
-        node, pods = run(_read(access, name))
+        node, pods, running = run(_read(access, name, asks_kubelet=document is None))
     if pod is not None:
         namespace, _, pod_name = pod.rpartition("/")
         pods_shown = [found for found in pods if _is(found, namespace or "default", pod_name)]
@@ -76,7 +76,7 @@ def cgroups(
             raise Failure(f"node {name} has no pod {pod}")
         uid = pods_shown[0]["metadata"]["uid"]
     try:
-        tree = _tree(configurations, node, pods)
+        tree = _tree(running if document is None else document, flags, node, pods)
     except StartupError as refusal:
         raise refused(refusal) from None
     if pod is not None:
@@ -93,20 +93,33 @@ def tree_lines(tree: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
         yield from (f"  {file:<{width}}  {value}" for file, value in sorted(values.items()))
 
 
-async def _read(access: Access, name: str) -> tuple[Node, list[Obj]]:
+async def _read(access: Access, name: str, *, asks_kubelet: bool) -> tuple[Node, list[Obj], Obj]:
+    """The node, its pods, and its configuration if that is asked for."""
     async with HttpApi(access, user_agent="fairlead-node", connect_seconds=ANSWER_SECONDS) as api:
         try:
             node = (await api.get(NODES, name)).view(Node)
         except NotFound:
             raise Failure(f"there is no node {name}") from None
         pods = (await api.list(PODS, "", ListQuery(fields=f"spec.nodeName={name}"))).items
-        return node, [pod.obj() for pod in pods]
+        configuration = await _configuration(api, name) if asks_kubelet else {}
+        return node, [pod.obj() for pod in pods], configuration
 
 
-def _tree(configurations: NodeConfigurations, node: Node, pods: list[Obj]) -> CgroupTree:
-    configured = configurations.configured(configurations.key(node.metadata.labels, node.metadata.annotations))
-    machine = hardware_of(node).machine
-    return cgroup_tree(configured, machine, node_plan(configured, machine), pods)
+async def _configuration(api: Api, name: str) -> Obj:
+    try:
+        answer = (await api.get(NODES, name, subresource="proxy/configz")).obj()
+    except ApiError as error:
+        raise Failure(
+            f"the kubelet of {name} does not tell its configuration ({error}): say it with --config"
+        ) from None
+    configuration: Obj = answer["kubeletconfig"]
+    return configuration
+
+
+def _tree(document: Obj, flags: tuple[str, ...], node: Node, pods: list[Obj]) -> CgroupTree:
+    hardware = hardware_of(node)
+    configured = configure(document, flags, cgroup_version=hardware.cgroup_version)
+    return cgroup_tree(configured, hardware.machine, node_plan(configured, hardware.machine), pods)
 
 
 def _is(pod: Obj, namespace: str, name: str) -> bool:
