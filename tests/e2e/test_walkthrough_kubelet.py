@@ -40,10 +40,10 @@ def cgroups(terminal: Terminal, name: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def classes_come_to(terminal: Terminal, name: str, burstable: int | None, best_effort: int | None) -> None:
-    """GiB of the classes' memory; None where nothing is written."""
-    only_limits = '/^\\//{cgroup=$1} cgroup ~ /kubepods\\/b[a-z]*$/ && $1 == "memory.max" {print cgroup, $2}'
-    classes = (("besteffort", best_effort), ("burstable", burstable))
-    expected = [f"/kubepods/{class_} {limit * GIB}" for class_, limit in classes if limit is not None]
+    """GiB of the classes' memory, None where nothing is written; all pods together always have a limit."""
+    only_limits = '/^\\//{cgroup=$1} cgroup ~ /^\\/kubepods(\\/b[a-z]*)?$/ && $1 == "memory.max" {print cgroup, $2}'
+    limits = (("", 14), ("/besteffort", best_effort), ("/burstable", burstable))
+    expected = [f"/kubepods{class_} {limit * GIB}" for class_, limit in limits if limit is not None]
     terminal.comes_to(
         f"fairlead node cgroups {name} --kubeconfig $HOME/.kube/config | awk '{only_limits}'", "\n".join(expected)
     )
