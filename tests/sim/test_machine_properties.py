@@ -56,7 +56,7 @@ def pod(number: int, memory: str) -> MachinePod:
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"memory": "256Mi"}}}]},
     }
     made = msgspec.json.decode(msgspec.json.encode(manifest), type=Pod)
-    return MachinePod(made, pod_usage(made), {"c": BEGAN}, frozenset())
+    return MachinePod(made, pod_usage(made), {"c": BEGAN}, frozenset(), lambda key: made)
 
 
 def is_out_of_memory(of: SimulatedMachine, now: float) -> bool:

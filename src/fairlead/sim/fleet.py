@@ -48,6 +48,7 @@ from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import is_simulated
 from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
+from fairlead.sim.usage.objects import follow
 from fairlead.sim.usage.profiles import Profiles
 
 #: How many pods the fleet works on at once.
@@ -86,11 +87,13 @@ class Fleet:
         self._runs: dict[str, PodRun] = {}  # by uid
         self._awaited: dict[str, set[str]] = {}  # by uid of a preempted pod: keys of the pods that wait for its room
         self._last_address = 0
-        self.machines = Machines(api, self, self._recorder, Profiles(), self._kubelets.configured)
+        self._pods = informers.of(PODS, Pod)
+        profiles = Profiles()
+        follow(profiles, informers, self._recorder, self._usage_changed)
+        self.machines = Machines(api, self, self._recorder, profiles, self._kubelets.configured, self._pods.get)
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
-        self._pods = informers.of(PODS, Pod)
         self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
@@ -328,6 +331,12 @@ class Fleet:
                 self._recorder.event(doomed, "Warning", PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
 
+    def _usage_changed(self, namespace: str) -> None:
+        """A usage profile of the namespace is another one now."""
+        for pod in self._pods:
+            if pod.metadata.namespace == namespace and pod.spec.node_name in self._allocations:
+                self._queue.add(pod.metadata.key)
+
     def evict(self, pod: Pod, eviction: Eviction, evidence: Mapping[str, str]) -> None:
         """The node is short of something, or the pod has exceeded a limit of local storage: it has to go."""
         run = self._run(pod, moment := now())
@@ -340,9 +349,9 @@ class Fleet:
             self._recorder.event(pod, WARNING, EVICTED, eviction.message, annotations=annotations)
         self._queue.add(pod.metadata.key)
 
-    def look_again(self, pod: Pod) -> None:
-        """Something has happened to the pod's containers."""
-        self._queue.add(pod.metadata.key)
+    def look_again(self, key: str) -> None:
+        """Something has happened to the containers of that pod."""
+        self._queue.add(key)
 
     def _waits_for_room(self, pod: Pod) -> bool:
         return any(pod.metadata.key in keys for keys in self._awaited.values())

@@ -67,7 +67,7 @@ def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) 
     order = sorted(range(len(processes)), key=lambda index: -processes[index].badness(total))
     kept = tuple(
         ScoredProcess(
-            owners[index].pod.pod.metadata.key,
+            owners[index].pod.key,
             owners[index].container,
             processes[index].memory_bytes,
             processes[index].oom_score_adj,

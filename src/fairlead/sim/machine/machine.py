@@ -101,14 +101,14 @@ class SimulatedMachine:
         """A pod has come, or something of it has started or ended."""
         before = self.pods.get(pod.uid)
         if before is None:
-            self.disks.run(container.image for container in pod.pod.spec.containers)
+            self.disks.run(pod.images)
         else:
             self._keep_dead(before, pod.started, now)
         self._enter(pod.uid, before, pod)
 
     def remove(self, uid: str) -> None:
         if (pod := self.pods.pop(uid, None)) is not None:
-            self.disks.stop(container.image for container in pod.pod.spec.containers)
+            self.disks.stop(pod.images)
             self.disks.remove(uid, pod.usage.containers)
             self._enter(uid, pod, None)
 
@@ -169,9 +169,9 @@ class SimulatedMachine:
     def _without(self, kill: OomKill) -> MachinePod:
         pod = kill.pod
         if kill.is_child:
-            return MachinePod(pod.pod, pod.usage, pod.started, pod.without_children | {kill.container})
+            return pod.running(pod.started, pod.without_children | {kill.container})
         started = {name: since for name, since in pod.started.items() if name != kill.container}
-        return MachinePod(pod.pod, pod.usage, started, pod.without_children)
+        return pod.running(started, pod.without_children)
 
     def _exhausted(self, read: Read, found: Figures) -> MemoryDomain | None:
         """The innermost cgroup whose limit is exceeded, or else the machine, if it says how much it has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -22,27 +22,47 @@ _STORAGE: Final = (b'"ephemeral-storage"', b'"sizeLimit"')
 
 
 class MachinePod:
-    """One version of the pod: a changed pod is another object."""
+    """What runs of a pod. The pod itself is looked up where the fleet keeps it: most are never asked for.
+
+    Kept here, tens of thousands of pods would be in memory twice, as they were when they started and as they are.
+    """
 
     def __init__(
-        self, pod: Pod, usage: PodUsageModels, started: Mapping[str, float], without_children: frozenset[str]
+        self,
+        pod: Pod,
+        usage: PodUsageModels,
+        started: Mapping[str, float],
+        without_children: frozenset[str],
+        find: Callable[[str], Pod | None],
     ) -> None:
-        self.pod, self.usage, self.started = pod, usage, started
-        self.without_children = without_children
+        """`find` finds the pod by its key as long as it is on the machine."""
+        self.uid, self.key = pod.metadata.uid, pod.metadata.key
+        self.usage, self.started, self.without_children = usage, started, without_children
+        self.images = tuple(container.image for container in pod.spec.containers)
         self.load = PodLoad(usage, started, without_children)
+        self._generation = pod.metadata.generation
+        self._find = find
+        self.may_exceed_local_storage = _has_storage_limit(pod) and self.candidate.has_storage_limits
+        self.pod_level_memory_limit = _pod_level_memory_limit(pod)
 
     def is_like(
         self, pod: Pod, usage: PodUsageModels, started: Mapping[str, float], without_children: frozenset[str]
     ) -> bool:
         """Whether another object made of these would behave as this one."""
         is_same_run = self.started == started and self.without_children == without_children
-        return is_same_run and self.usage is usage and self.pod.spec == pod.spec
+        return is_same_run and self.usage is usage and self._generation == pod.metadata.generation
+
+    def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
+        """The same pod with something else running."""
+        return MachinePod(self.pod, self.usage, started, without_children, self._find)
 
     @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
+    def pod(self) -> Pod:
+        pod = self._find(self.key)
+        assert pod is not None, self.key
+        return pod
 
-    @cached_property
+    @property
     def manifest(self) -> Obj:
         return manifest_of(self.pod)
 
@@ -53,20 +73,6 @@ class MachinePod:
     @cached_property
     def qos_class(self) -> str:
         return qos_class(self.manifest["spec"])
-
-    @cached_property
-    def pod_level_memory_limit(self) -> int | None:
-        if not self.pod.spec.raw_resources or not has_pod_level_resources(self.manifest["spec"]):
-            return None
-        return stated_limit(self.manifest["spec"], "memory").units or None
-
-    @cached_property
-    def may_exceed_local_storage(self) -> bool:
-        """Whether it has a limit of local storage at all."""
-        spec = self.pod.spec
-        parts = (spec.raw_containers, spec.raw_volumes, spec.raw_resources)
-        has_limit = any(mark in bytes(part) for part in parts for mark in _STORAGE)
-        return has_limit and self.candidate.has_storage_limits
 
     def amount(self, container: str, measure: Measure, read: Read) -> int:
         model = self.usage.model(container, measure)
@@ -102,3 +108,17 @@ class MachinePod:
 
     def anonymous_in_all(self, read: Read) -> int:
         return self.load.amounts(read)[ANONYMOUS]
+
+
+def _has_storage_limit(pod: Pod) -> bool:
+    """Whether it may have a limit of local storage."""
+    spec = pod.spec
+    parts = (spec.raw_containers, spec.raw_volumes, spec.raw_resources)
+    return any(mark in bytes(part) for part in parts for mark in _STORAGE)
+
+
+def _pod_level_memory_limit(pod: Pod) -> int | None:
+    if not pod.spec.raw_resources:
+        return None
+    spec = manifest_of(pod)["spec"]
+    return (stated_limit(spec, "memory").units or None) if has_pod_level_resources(spec) else None

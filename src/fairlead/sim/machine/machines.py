@@ -55,7 +55,7 @@ class PodEffects(Protocol):
 
     def evict(self, pod: Pod, eviction: Eviction, evidence: Mapping[str, str]) -> None: ...
 
-    def look_again(self, pod: Pod) -> None: ...
+    def look_again(self, key: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class _NodeEntry:
     machine: SimulatedMachine | None = None
     #: Until then, what somebody who wanted figures was shown; made of what ran at that moment.
     idle: SimulatedMachine | None = None
-    #: What runs there, by uid.
-    pods: dict[str, tuple[Pod, PodRun]] = field(default_factory=dict)
+    #: What runs there, by uid: the pod's key, and its life.
+    pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
 
@@ -81,12 +81,14 @@ class Machines:
         recorder: EventRecorder | None,
         profiles: Profiles,
         configured: Callable[[Node], Configured],
+        find: Callable[[str], Pod | None],
     ) -> None:
+        """`find` finds a pod by its key: the fleet keeps them."""
         self._api, self._effects, self._recorder = api, effects, recorder
-        self._profiles, self._configured = profiles, configured
+        self._profiles, self._configured, self._find = profiles, configured, find
         self._nodes: dict[str, _NodeEntry] = {}
         self._looks: WorkQueue[str] = WorkQueue()
-        self._usages: dict[str, tuple[Pod, PodUsageModels]] = {}  # by uid, of pods that declare theirs
+        self._usages: dict[str, tuple[str, PodUsageModels]] = {}  # by uid, of pods that declare theirs: as of a version
         self._own: dict[
             tuple[str, str], tuple[float, PodUsageModels, int | None, LimitKills]
         ] = {}  # by uid and container
@@ -144,7 +146,7 @@ class Machines:
         entry = self._nodes.get(pod.spec.node_name)
         if entry is None:
             return
-        entry.pods[pod.metadata.uid] = (pod, run)
+        entry.pods[pod.metadata.uid] = (pod.metadata.key, run)
         if entry.machine is None:
             if not declares_usage(pod, self._profiles):
                 return
@@ -226,8 +228,8 @@ class Machines:
     def _usage(self, pod: Pod) -> PodUsageModels:
         """The same object as long as nothing about it changes."""
         uid = pod.metadata.uid
-        known = self._usages.get(uid)
-        if known is not None and known[0] is pod and not self._profiles:
+        known, version = self._usages.get(uid), pod.metadata.resource_version
+        if known is not None and known[0] == version and not self._profiles:
             return known[1]
         usage = pod_usage(pod, self._profiles)
         if not usage.is_declared:
@@ -238,7 +240,7 @@ class Machines:
         elif self._recorder and (known is None or known[1].problems != usage.problems):
             for problem in usage.problems:
                 self._recorder.event(pod, WARNING, INVALID_USAGE, problem)
-        self._usages[uid] = (pod, usage)
+        self._usages[uid] = (version, usage)
         return usage
 
     def _watch(self, entry: _NodeEntry) -> None:
@@ -262,8 +264,9 @@ class Machines:
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
         machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
-        for pod, run in entry.pods.values():
-            self._enter(machine, pod, run, moment)
+        for key, run in entry.pods.values():
+            if (pod := self._find(key)) is not None:
+                self._enter(machine, pod, run, moment)
         return machine
 
     def _declare(self, entry: _NodeEntry) -> None:
@@ -289,7 +292,7 @@ class Machines:
             return False
         if known is None and not started:
             return False
-        machine.put(MachinePod(pod, usage, started, children), moment)
+        machine.put(MachinePod(pod, usage, started, children, self._find), moment)
         return True
 
     def _has_lost_children(self, pod: Pod, name: str, since: float, moment: float) -> bool:
@@ -317,8 +320,8 @@ class Machines:
             await self._show(entry, entry.machine.eviction.conditions)
 
     def _kill(self, entry: _NodeEntry, kill: OomKill, moment: float) -> None:
-        pod, name = kill.pod.pod, kill.container
-        key, since = (pod.metadata.uid, name), kill.pod.started[name]
+        name = kill.container
+        key, since = (kill.pod.uid, name), kill.pod.started[name]
         if kill.is_child:
             self._childless[key] = since
             return
@@ -327,7 +330,7 @@ class Machines:
             scores = {OOM_SCORES: annotation(kill.scores)}
             message = f"System OOM encountered, victim process: {name}, pid: {1 + len(self._killed)}"
             self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message, annotations=scores)
-        self._effects.look_again(pod)
+        self._effects.look_again(kill.pod.key)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None
@@ -335,9 +338,10 @@ class Machines:
             message = attempting_to_reclaim(outcome.starved_resource)
             self._recorder.event(_node_reference(entry.node), WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
-            if (known := entry.pods.get(eviction.candidate.uid)) is not None:
+            pod = self._find(f"{eviction.candidate.namespace}/{eviction.candidate.name}")
+            if pod is not None and pod.metadata.uid == eviction.candidate.uid:
                 evidence = {RANKING: annotation(entry.machine.ranking)} if outcome.starved_resource else {}
-                self._effects.evict(known[0], eviction, evidence)
+                self._effects.evict(pod, eviction, evidence)
 
     async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:
         """Write the node's conditions, at once when they change (S3-63)."""

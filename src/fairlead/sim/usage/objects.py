@@ -54,23 +54,28 @@ def follow(
     profiles: Profiles,
     informers: Informers,
     recorder: EventRecorder | None = None,
-    on_change: Callable[[], None] = lambda: None,
+    on_change: Callable[[str], None] = lambda namespace: None,
 ) -> None:
-    """Keep the profiles as the cluster has them. What makes no sense is told by an event on the profile."""
+    """Keep the profiles as the cluster has them; `on_change` hears of which namespace one has changed.
+
+    What makes no sense is told by an event on the profile.
+    """
 
     def changed(old: UsageProfile | None, new: UsageProfile | None) -> None:
+        profile = new or old
+        assert profile is not None
         if new is None:
             assert old is not None
             profiles.remove(old.metadata.namespace, old.metadata.name)
         elif old is None or old.spec != new.spec:
-            profile, problems = profile_of(new)
-            profiles.put(profile)
+            found, problems = profile_of(new)
+            profiles.put(found)
             for problem in problems:
                 if recorder:
                     recorder.event(new, WARNING, INVALID_USAGE, problem)
         else:
             return
-        on_change()
+        on_change(profile.metadata.namespace)
 
     informers.of(USAGE_PROFILES, UsageProfile).subscribe(changed)
 
