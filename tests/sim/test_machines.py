@@ -16,6 +16,7 @@ from fairlead.runtime.clock import now
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.nodes import NodeShape, uniform
+from fairlead.sim.usage.objects import USAGE_PROFILES
 
 USAGE = "sim.fairlead.dev/usage-"
 MI = 2**20
@@ -340,5 +341,24 @@ def test_a_pod_that_is_evicted_comes_back_to_the_same_node_and_is_evicted_again(
         assert {pod["spec"]["nodeName"] for pod in evicted} == {"node-1"}
         story = await world.story(evicted[0]["metadata"]["name"])
         assert "more pod" in story[-1] and "request what it uses" in story[-1]
+
+    played(check)
+
+
+def test_a_profile_gives_usage_to_pods_that_run_already() -> None:
+    async def check(world: World) -> None:
+        spec = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"memory": "100Mi"}}}]}
+        manifest = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec | {"nodeName": "node-1"}}
+        await world.api.create(PODS, manifest, "default")
+        await asyncio.sleep(30)
+        profile = {
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "usage": {"memory": "200Mi"}},
+        }
+        await world.api.create(USAGE_PROFILES, profile, "default")
+        await asyncio.sleep(30)
+        container = (await world.status("web"))["containerStatuses"][0]
+        assert container["restartCount"] >= 1
+        assert container["lastState"]["terminated"]["reason"] == "OOMKilled"
 
     played(check)

@@ -176,7 +176,7 @@ def test_a_cluster_knows_the_kind_and_follows_its_profiles() -> None:
         settings = Settings(nodes=tuple(uniform(1, NodeShape())), imported=(profile("imported"),))
         async with simulation(settings) as (api, informers):
             recorder, profiles, changes = EventRecorder(api, "kubelet"), Profiles(), []
-            follow(profiles, informers, recorder, lambda: changes.append(1))
+            follow(profiles, informers, recorder, lambda namespace: changes.append(1))
             writing = asyncio.create_task(recorder.run())
             await asyncio.sleep(5)
             assert text_of(profiles, pod(app="a")) == "1Mi"

@@ -254,20 +254,20 @@ class Machines:
         machine = entry.idle
         if machine is None:
             machine = entry.idle = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
-        for pod, run in entry.pods.values():
-            known = machine.pods.get(pod.metadata.uid)
-            if known is None or known.pod is not pod or known.started != run.running:
-                self._enter(machine, pod, run, moment)
+        self._enter_all(entry, machine, moment)
         for uid in machine.pods.keys() - entry.pods.keys():
             machine.remove(uid)
         return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
         machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
+        self._enter_all(entry, machine, moment)
+        return machine
+
+    def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
             if (pod := self._find(key)) is not None:
                 self._enter(machine, pod, run, moment)
-        return machine
 
     def _declare(self, entry: _NodeEntry) -> None:
         assert entry.machine is not None
