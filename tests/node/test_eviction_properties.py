@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 from hypothesis import given
@@ -10,12 +9,10 @@ from hypothesis import strategies as st
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
-from fairlead.node.eviction.columns import PodColumns, column_victims
 from fairlead.node.eviction.manager import EvictionInputs, EvictionState, PassOutcome, eviction_pass
-from fairlead.node.eviction.ranking import disk_usage, first_victim, ranked
-from fairlead.node.eviction.ranking import measured as parts_of_interest
+from fairlead.node.eviction.ranking import first_victim, ranked
 from fairlead.node.eviction.settings import EvictionSettings
-from fairlead.node.eviction.signals import RESOURCE, FileSystems, FileSystemStats, NodeStats, Observation, Signal
+from fairlead.node.eviction.signals import FileSystems, FileSystemStats, NodeStats, Observation, Signal
 from fairlead.node.eviction.thresholds import Threshold, parse_thresholds
 
 _MI = 2**20
@@ -90,40 +87,6 @@ def test_nobody_within_its_request_goes_before_somebody_above_it(
         if (usage := measured.get(each.uid)) is not None
     ]
     assert exceeds == sorted(exceeds, reverse=True)
-
-
-def _column(
-    crowd: tuple[list[Candidate], dict[str, PodUsage]], signal: Signal, filesystems: FileSystems
-) -> list[float]:
-    """What each pod uses of what is short; NaN where that is not known."""
-
-    def used(pod: Candidate) -> float:
-        if (usage := measured.get(pod.uid)) is None:
-            return math.nan
-        on_disk = disk_usage(pod, usage, parts_of_interest(signal, filesystems))
-        amounts = {"memory": usage.memory, "pids": usage.processes, "inodes": on_disk.inodes}
-        return amounts.get(RESOURCE[signal], on_disk.used) or 0.0
-
-    candidates, measured = crowd
-    return [used(pod) for pod in candidates]
-
-
-@given(st.lists(crowds(), max_size=5), _SIGNALS, _FILE_SYSTEMS, st.none() | st.just({"a": 0.0, "b": 0.5}))
-def test_columns_of_many_nodes_name_the_victims_that_each_node_would(
-    nodes: list[tuple[list[Candidate], dict[str, PodUsage]]],
-    signal: Signal,
-    filesystems: FileSystems,
-    overuse: dict[str, float] | None,
-) -> None:
-    found = column_victims(
-        RESOURCE[signal],
-        [PodColumns.of(candidates) for candidates, _ in nodes],
-        [_column(crowd, signal, filesystems) for crowd in nodes],
-        None if overuse is None else [[overuse[pod.namespace] for pod in candidates] for candidates, _ in nodes],
-    )
-    strategy = None if overuse is None else overuse.__getitem__
-    victims = [first_victim(*crowd, signal, filesystems, strategy) for crowd in nodes]
-    assert [None if place < 0 else pods[place] for place, (pods, _) in zip(found, nodes, strict=True)] == victims
 
 
 @given(crowds(), _SIGNALS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.api.podresources import has_pod_level_resources, parsed, pod_limits
@@ -98,16 +100,14 @@ def _empty_dir_limits(volumes: Iterable[Obj]) -> Iterator[tuple[str, Quantity]]:
             yield volume["name"], limit
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUsage:
+class DiskUsage(msgspec.Struct, frozen=True):  # made of every pod in every pass, ten times as fast as a dataclass
     """Bytes and inodes that something takes; None is not known."""
 
     used: int | None = None
     inodes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsage:
+class ContainerUsage(msgspec.Struct, frozen=True):
     name: str
     #: Working set, in bytes.
     memory: int | None = None
@@ -115,14 +115,13 @@ class ContainerUsage:
     logs: DiskUsage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodUsage(msgspec.Struct, frozen=True):
     """What was measured of a pod."""
 
     memory: int | None = None
     processes: int = 0
     containers: tuple[ContainerUsage, ...] = ()
-    volumes: Mapping[str, DiskUsage] = field(default_factory=dict)
+    volumes: Mapping[str, DiskUsage] = {}
     #: Of containers, logs and local volumes together, in bytes.
     ephemeral_storage: int = 0
 

@@ -85,7 +85,7 @@ class EvictionInputs:
 
     filesystems: FileSystems
     #: The pod that goes first when a signal is low; None if nobody may go. A pass asks once, and only if somebody must
-    #: go: who simulates many nodes answers from columns (`columns.column_victims`), and measures the victim alone.
+    #: go: who simulates many nodes measures the victim alone.
     victim: Callable[[Signal], MeasuredPod | None]
     #: Those pods that have limits of local storage, as hardly any has.
     storage_limited: Iterable[MeasuredPod] = ()

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fairlead.node.eviction.signals import FileSystems, FileSystemStats, NodeStats, Observation
+from fairlead.node.eviction.signals import (
+    MEMORY,
+    RESOURCE,
+    FileSystems,
+    FileSystemStats,
+    NodeStats,
+    Observation,
+    Signal,
+)
+from fairlead.node.eviction.thresholds import Threshold, with_containerfs
 from fairlead.sim.machine.disks import Disks
 from fairlead.sim.machine.hardware import Hardware
 from fairlead.sim.machine.load import (
@@ -89,3 +98,44 @@ def node_stats(found: Figures, hardware: Hardware, pods_limit: int, now: float) 
         ),
         pids=left(found.processes, machine.max_pid),
     )
+
+
+class Line(NamedTuple):
+    """A threshold of eviction as the most that may be used without meeting it."""
+
+    #: The place among the figures.
+    figure: int
+    most: int
+    is_memory: bool
+
+
+def lines(thresholds: Sequence[Threshold], hardware: Hardware, pods_limit: int) -> tuple[Line, ...]:
+    """Of all thresholds; a signal that this machine does not have has none."""
+    nothing = node_stats(Figures(*[0] * len(Figures._fields)), hardware, pods_limit, 0.0)
+    capacities = nothing.observations(hardware.filesystems)
+    places = _places(hardware.filesystems)
+    return tuple(
+        Line(
+            Figures._fields.index(places[threshold.signal]),
+            capacity.capacity - threshold.of(capacity).units,
+            RESOURCE[threshold.signal] == MEMORY,
+        )
+        for threshold in with_containerfs(thresholds, hardware.filesystems).completed
+        if (capacity := capacities.get(threshold.signal)) is not None
+    )
+
+
+def _places(filesystems: FileSystems) -> Mapping[Signal, str]:
+    images = "nodefs" if filesystems is FileSystems.SHARED else "imagefs"
+    layers = "imagefs" if filesystems is FileSystems.IMAGEFS else "nodefs"
+    return {
+        Signal.MEMORY: "working_set",
+        Signal.ALLOCATABLE_MEMORY: "pods_working_set",
+        Signal.NODEFS: "nodefs",
+        Signal.NODEFS_INODES: "nodefs_inodes",
+        Signal.IMAGEFS: images,
+        Signal.IMAGEFS_INODES: f"{images}_inodes",
+        Signal.CONTAINERFS: layers,
+        Signal.CONTAINERFS_INODES: f"{layers}_inodes",
+        Signal.PIDS: "processes",
+    }

@@ -28,13 +28,12 @@ from fairlead.node.eviction.manager import (
     eviction_pass,
 )
 from fairlead.node.eviction.ranking import ranked
-from fairlead.node.eviction.signals import NodeStats, Observations, Signal
-from fairlead.node.eviction.thresholds import with_containerfs
+from fairlead.node.eviction.signals import RESOURCE, NodeStats, Signal
 from fairlead.node.evidence import Ranking, eviction_ranking
 from fairlead.node.plan import class_cgroups
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
-from fairlead.sim.machine.figures import Figures, figures, node_stats
+from fairlead.sim.machine.figures import Figures, figures, lines, node_stats
 from fairlead.sim.machine.hardware import Hardware
 from fairlead.sim.machine.kernel import MemoryDomain, OomKill, victim
 from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_at, read_peak
@@ -89,7 +88,7 @@ class SimulatedMachine:
         self._was_short_of_memory = False
         self._reserves_classes = bool(config.qos_reserved) and configured.gates.enabled(QOS_RESERVED)
         self._class_limits: Mapping[str, int] | None = None
-        self._triggers = self._trigger_amounts()
+        self._lines = lines(self.settings.thresholds, hardware, self.pods_limit)
 
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
         """What is used outside pods; a change counts from now on."""
@@ -133,7 +132,8 @@ class SimulatedMachine:
 
     def look(self, now: float) -> Look:
         kills = tuple(self._kill_all(now))
-        outcome = self._pass(now) if self._is_due(now) else None
+        found = self.figures(read_at(now))
+        outcome = self._pass(now, found) if self._is_due(now, found) else None
         return Look(kills, outcome, self._next_look(now))
 
     def figures(self, read: Read) -> Figures:
@@ -152,7 +152,10 @@ class SimulatedMachine:
         return measure in self._daemons.measures
 
     def stats(self, now: float) -> NodeStats:
-        return node_stats(self.figures(read_at(now)), self.hardware, self.pods_limit, now)
+        return self._measured(self.figures(read_at(now)), now)
+
+    def _measured(self, found: Figures, now: float) -> NodeStats:
+        return node_stats(found, self.hardware, self.pods_limit, now)
 
     # -- the kernel
 
@@ -211,8 +214,8 @@ class SimulatedMachine:
 
     # -- the eviction loop
 
-    def _is_due(self, now: float) -> bool:
-        if self._is_notified and self._memory_notice(now):
+    def _is_due(self, now: float, found: Figures) -> bool:
+        if self._is_notified and self._memory_notice(found):
             return True
         tick = math.floor(now / MONITORING_SECONDS + 1e-6)
         if tick <= self._last_tick or now - tick * MONITORING_SECONDS >= _TICK_SLACK_SECONDS:
@@ -221,34 +224,29 @@ class SimulatedMachine:
         if now < until and any(uid in self.pods and self.pods[uid].started for uid in doomed):
             return False
         self._last_tick = tick
-        return self._is_active or self._is_short(now, now, self.figures(read_at(now)))
+        return self._is_active or self._is_short(now, now, found)
 
-    def _memory_notice(self, now: float) -> bool:
+    def _memory_notice(self, found: Figures) -> bool:
         """Whether the kernel of a machine with cgroup v1 says now that memory has fallen below a threshold (S3-92)."""
         was_short = self._was_short_of_memory
-        self._was_short_of_memory = self._is_short_of_memory(self.figures(read_at(now)))
+        self._was_short_of_memory = self._is_short_of_memory(found)
         return self._was_short_of_memory and not was_short
 
     def _is_short_of_memory(self, found: Figures) -> bool:
-        observations = self._observations(found, 0.0)
-        return any(
-            (observation := observations.get(signal)) is not None
-            and observation.available < self._triggers.get(signal, 0)
-            for signal in (Signal.MEMORY, Signal.ALLOCATABLE_MEMORY)
-        )
+        return any(line.is_memory and found[line.figure] > line.most for line in self._lines)
 
     @property
     def _is_active(self) -> bool:
         """Whether something of earlier passes is still in force."""
         return bool(self.eviction.conditions or self.eviction.first_met)
 
-    def _pass(self, now: float) -> PassOutcome:
+    def _pass(self, now: float, found: Figures) -> PassOutcome:
         inputs = EvictionInputs(
             self.hardware.filesystems,
             lambda signal: self._first_victim(signal, now),
             self._near_storage_limits(now, now),
         )
-        running_pass = eviction_pass(self.settings, self.eviction, self.stats(now), inputs, now)
+        running_pass = eviction_pass(self.settings, self.eviction, self._measured(found, now), inputs, now)
         try:
             self.disks.reclaim(next(running_pass))
             while True:
@@ -262,27 +260,14 @@ class SimulatedMachine:
         return outcome
 
     def _first_victim(self, signal: Signal, now: float) -> MeasuredPod | None:
-        read = read_at(now)
-        running = [pod for pod in self.pods.values() if pod.started]
+        """Of those that may be evicted; what is measured of the others is only what their order depends on."""
+        read, resource, filesystems = read_at(now), RESOURCE[signal], self.hardware.filesystems
+        running = {pod.uid: pod for pod in self.pods.values() if pod.started and not pod.candidate.is_critical}
         room = max(self.hardware.machine.memory_bytes - self.figures(read).anonymous, 0)
-        usages = {pod.uid: pod.measured(read, room) for pod in running}
-        candidates = [pod.candidate for pod in running if not pod.candidate.is_critical]
-        order = ranked(candidates, usages, signal, self.hardware.filesystems)
-        self.ranking = eviction_ranking(order, usages, signal, self.hardware.filesystems)
-        return MeasuredPod(order[0], usages[order[0].uid]) if order else None
-
-    def _trigger_amounts(self) -> Mapping[Signal, int]:
-        """Of each signal, the least that may be left without any threshold being met."""
-        thresholds = with_containerfs(self.settings.thresholds, self.hardware.filesystems).completed
-        capacities = self._observations(figures([0] * KINDS, {}, self.disks, self.hardware), 0.0)
-        triggers: dict[Signal, int] = {}
-        for threshold in thresholds:
-            if (capacity := capacities.get(threshold.signal)) is not None:
-                triggers[threshold.signal] = max(triggers.get(threshold.signal, 0), threshold.of(capacity).units)
-        return triggers
-
-    def _observations(self, found: Figures, now: float) -> Observations:
-        return node_stats(found, self.hardware, self.pods_limit, now).observations(self.hardware.filesystems)
+        usages = {uid: pod.ranked_by(resource, read, room) for uid, pod in running.items()}
+        order = ranked([pod.candidate for pod in running.values()], usages, signal, filesystems)
+        self.ranking = eviction_ranking(order, usages, signal, filesystems)
+        return MeasuredPod(order[0], running[order[0].uid].measured(read, room)) if order else None
 
     # -- when to look again
 
@@ -292,6 +277,8 @@ class SimulatedMachine:
             for window in _WINDOWS:
                 if not self._can_happen(now, now + window):
                     return None if window == _WINDOWS[0] and self._is_steady else now + window
+        if self._is_steady:  # then whoever had to be killed is
+            return next_tick
         return self._kernel_acts_at(now, next_tick) or next_tick
 
     @property
@@ -307,9 +294,8 @@ class SimulatedMachine:
 
     def _is_short(self, begin: float, end: float, found: Figures) -> bool:
         """Whether a threshold may be met in that window, or a limit of local storage exceeded."""
-        for signal, observation in self._observations(found, begin).items():
-            if observation.available < self._triggers.get(signal, 0):
-                return True
+        if any(found[line.figure] > line.most for line in self._lines):
+            return True
         if not self.settings.local_storage_limits or not self._storage_limited:
             return False
         return any(over_limits(self._near_storage_limits(begin, end), self.hardware.filesystems))

@@ -11,8 +11,9 @@ from fairlead.api.podresources import has_pod_level_resources
 from fairlead.api.pods import Pod
 from fairlead.api.qos import qos_class
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
+from fairlead.node.eviction.signals import MEMORY, PIDS
 from fairlead.node.requests import stated_limit
-from fairlead.sim.machine.load import ANONYMOUS, LOGS, ROOTFS, PodLoad, Read
+from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, PROCESSES, ROOTFS, PodLoad, Read
 from fairlead.sim.pod_manifest import manifest_of
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
@@ -40,6 +41,9 @@ class MachinePod:
         self.usage, self.started, self.without_children = usage, started, without_children
         self.images = tuple(container.image for container in pod.spec.containers)
         self.load = PodLoad(usage, started, without_children)
+        fixed = self.load.fixed
+        is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
+        self._steady_memory = PodUsage(memory=fixed[ANONYMOUS]) if is_steady else None
         self._generation = pod.metadata.generation
         self._find = find
         self.may_exceed_local_storage = _has_storage_limit(pod) and self.candidate.has_storage_limits
@@ -80,6 +84,18 @@ class MachinePod:
             return 0
         return int(read(model, self.started[container]))
 
+    def working_set(self, read: Read, memory_room: int) -> int:
+        amounts = self.load.amounts(read)
+        return amounts[ANONYMOUS] + min(amounts[ACTIVE_FILE], memory_room)
+
+    def ranked_by(self, resource: str, read: Read, memory_room: int) -> PodUsage:
+        """What the order of eviction looks at when that is short."""
+        if resource == MEMORY:
+            return self._steady_memory or PodUsage(memory=self.working_set(read, memory_room))
+        if resource == PIDS:
+            return PodUsage(processes=self.load.amounts(read)[PROCESSES])
+        return self.measured(read, memory_room)
+
     def measured(self, read: Read, memory_room: int) -> PodUsage:
         """What a kubelet measures of it; its cache in use is at most what memory has room for."""
         containers = tuple(self._container(name, read, memory_room) for name in self.started)
@@ -90,8 +106,8 @@ class MachinePod:
         amounts = self.load.amounts(read)
         local = sum(volumes[name].used or 0 for name in self.candidate.local_volumes if name in volumes)
         return PodUsage(
-            memory=sum(container.memory or 0 for container in containers),
-            processes=sum(self.amount(name, Measure.PIDS, read) for name in self.started),
+            memory=self.working_set(read, memory_room),
+            processes=amounts[PROCESSES],
             containers=containers,
             volumes=volumes,
             ephemeral_storage=amounts[ROOTFS] + amounts[LOGS] + local,
