@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from benchmarks.client import connect
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, listening
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
@@ -39,7 +40,9 @@ def serve(pki: Pki | None, pipe: Pipe) -> None:
 
     async def answer() -> None:
         grants = GrantTable(Accounting())
-        grants.publish({"open": {"cpu": 1 << 60}, "closed": {"cpu": 0}}, frozenset())
+        cpu = {"open": 1 << 60, "closed": 0}
+        outcomes = {name: ShareOutcome({}, {}, {}, {}, granted={"cpu": amount}) for name, amount in cpu.items()}
+        grants.publish(Division({}, outcomes, {}), frozenset())
         tls = Tls(pki.server_certificate, pki.server_key) if pki else None
         async with listening(
             ListenAddress("127.0.0.1", 0), tls, ListenerState(CollectorRegistry(), grants=grants)

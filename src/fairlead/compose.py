@@ -7,7 +7,7 @@ module knows which of them it is part of.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,7 +47,7 @@ from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
-from fairlead.sim.fleet import Fleet
+from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.usage.objects import definition as usage_profile_definition
@@ -58,6 +58,8 @@ from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
+#: What simulated nodes may do to pods of namespaces that use more than they deserve.
+REFUSE, EVICT_FIRST = "refuse", "evict-first"
 #: Where the parts of this process say that they run; the same on every machine, so that simulations are.
 HOST = "fairlead"
 #: How often it is looked whether the store can write while a cluster starts, and how long it may be unable to.
@@ -81,6 +83,7 @@ class Settings:
     disabled_admission: tuple[str, ...] = ()
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
+    overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
     configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
@@ -203,7 +206,9 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if grants is not None:
         parts.append(ArbitratorComponent(as_user(ARBITRATOR_USER), informers, grants, model).run())
     if "nodes" in wanted:
-        fleet = Fleet(as_user(NODES_USER), informers, settings.nodes, settings.configurations, heartbeats=heartbeats)
+        hooks = _overuse_hooks(settings.overused_namespaces, grants)
+        nodes, configurations = settings.nodes, settings.configurations
+        fleet = Fleet(as_user(NODES_USER), informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats)
         running.server.serve_nodes(SimulatedAgents(fleet.machines))
         parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]
         ready.append(fleet.ready())
@@ -226,6 +231,15 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         for task in (*writable, *tasks):
             task.cancel()
         await asyncio.gather(readying, *writable, *tasks, return_exceptions=True)
+
+
+def _overuse_hooks(strategies: Collection[str], grants: GrantTable | None) -> OveruseHooks:
+    """How nodes learn from the arbitrator which namespaces are overused, as far as they are to care."""
+    if grants is None:
+        return OveruseHooks()
+    return OveruseHooks(
+        grants.overuse if REFUSE in strategies else None, grants.overuse if EVICT_FIRST in strategies else None
+    )
 
 
 async def _exists(api: Api, resource: Resource, name: str, namespace: str) -> None:

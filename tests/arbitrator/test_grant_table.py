@@ -13,6 +13,7 @@ from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.accounting import Accounting, NamespaceAccount
 from fairlead.arbitrator.gates import start_allowed
 from fairlead.arbitrator.grant_table import FORGOTTEN_SECONDS, GrantTable
+from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.runtime.loops import run_virtual
 
 REFUSED = "Allocation a: not enough requests.cpu is granted to this namespace now"
@@ -24,9 +25,14 @@ def pod(name: str, **spec: Any) -> Pod:
     return encoded({"metadata": metadata, "spec": {"containers": [container], **spec}}).view(Pod)
 
 
+def granted_to_a(cpu: int) -> Division:
+    outcome = ShareOutcome(request={}, deserved={}, used={}, staying={}, granted={"cpu": cpu})
+    return Division({}, {"a": outcome}, {})
+
+
 def grant_table(cpu: int) -> GrantTable:
     found = GrantTable(Accounting())
-    found.publish({"a": {"cpu": cpu}}, frozenset())
+    found.publish(granted_to_a(cpu), frozenset())
     return found
 
 
@@ -74,7 +80,7 @@ def test_who_is_refused_from_afar_is_remembered_until_it_may_start() -> None:
     async def play() -> None:
         grants = grant_table(0)
         assert (grants.ask_remotely(pod("one")), grants.refused) == (REFUSED, {"one": "a/one"})
-        grants.publish({"a": {"cpu": 1000}}, frozenset())
+        grants.publish(granted_to_a(1000), frozenset())
         assert (grants.ask_remotely(pod("one")), grants.refused) == ("", {})
 
     run_virtual(play())

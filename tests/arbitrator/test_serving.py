@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.metrics import ArbitratorMetrics
+from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.arbitrator.review import ReviewContext
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener
 from tests.arbitrator.listening import Authority, Client, listening, run
@@ -27,7 +28,8 @@ REFUSAL = "Allocation a: not enough requests.cpu is granted to this namespace no
 def grants(cpu: int) -> GrantTable:
     """Namespace `a` was granted that many milli-CPUs."""
     found = GrantTable(Accounting())
-    found.publish({"a": {"cpu": cpu}}, frozenset())
+    outcome = ShareOutcome(request={}, deserved={}, used={}, staying={}, granted={"cpu": cpu})
+    found.publish(Division({}, {"a": outcome}, {}), frozenset())
     return found
 
 

@@ -58,3 +58,18 @@ def test_what_one_does_not_use_the_other_gets(tmp_path: Path) -> None:
     result = _simulated(tmp_path, {"app": 4, "batch": 6}, 10, "--arbitrator")
     assert {name: namespace["placed"] for name, namespace in result["namespaces"].items()} == {"app": 10, "batch": 10}
     assert result["seconds"] < 7210  # no processor was idle while somebody waited, but for a cycle or two
+
+
+@pytest.mark.parametrize("command", ["up", "simulate"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--overused-namespaces=refuse", "--overused-namespaces needs --arbitrator"),
+        ("--arbitrator --overused-namespaces=refuse,evict", "unknown strategy evict; known are refuse, evict-first"),
+    ],
+)
+def test_nodes_cannot_follow_shares_that_nobody_works_out(command: str, options: str, message: str) -> None:
+    """S2-51."""
+    done = CliRunner().invoke(main, [command, *options.split()])
+    assert done.exit_code == 2
+    assert message in done.output

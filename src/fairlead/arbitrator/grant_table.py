@@ -6,12 +6,13 @@ than is free, and a pod that starts is counted at once, so nothing is given away
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from fairlead.api.scheduling import Pod
 from fairlead.arbitrator.accounting import Accounting, total_requests
 from fairlead.arbitrator.amounts import REQUESTS
+from fairlead.arbitrator.outcomes import Division
 from fairlead.runtime import clock
 
 #: A pod that was allowed to start over HTTP, and is not seen on a node for so long, is counted as waiting again.
@@ -25,7 +26,7 @@ class GrantTable:
     def __init__(self, accounting: Accounting) -> None:
         self.accounting = accounting
         self._prefix = REQUESTS
-        self._granted: Mapping[str, Mapping[str, int]] | None = None
+        self._division: Division | None = None
         self._unlimited: frozenset[str] = frozenset()
         self._until: dict[str, float] = {}  # uid -> when its start is given up
         #: Keys, by uid, of pods that an external scheduler was refused.
@@ -36,13 +37,11 @@ class GrantTable:
         """Call the listener whenever grants may have grown."""
         self._listeners.append(listener)
 
-    def publish(
-        self, granted: Mapping[str, Mapping[str, int]], unlimited: frozenset[str], prefix: str = REQUESTS
-    ) -> None:
-        """The grants of a cycle, by namespace and resource. Pods of `unlimited` namespaces always start (S2-28).
+    def publish(self, division: Division, unlimited: frozenset[str], prefix: str = REQUESTS) -> None:
+        """The outcome of a cycle. Pods of `unlimited` namespaces always start (S2-28).
         `prefix`: the quota prefix of what is divided (`requests.` or `limits.`).
         """
-        self._granted, self._unlimited, self._prefix = granted, unlimited, prefix
+        self._division, self._unlimited, self._prefix = division, unlimited, prefix
         for listener in self._listeners:
             listener()
 
@@ -51,17 +50,24 @@ class GrantTable:
         namespace, vector = pod.metadata.namespace, self.accounting.vector(pod)
         if not vector or namespace in self._unlimited or self.accounting.is_held(pod):
             return ""
-        if self._granted is None:
+        if self._division is None:
             return NOT_DIVIDED
-        granted = self._granted.get(namespace)
-        if granted is None:
+        outcome = self._division.namespaces.get(namespace)
+        if outcome is None:
             return f"Allocation {namespace}: not looked at yet"
+        granted = outcome.granted
         held = total_requests(self.accounting.account(namespace).held)
         lacking = [name for name, amount in vector if name in granted and held.get(name, 0) + amount > granted[name]]
         if not lacking:
             return ""
         wanted = ", ".join(f"{self._prefix}{name}" for name in lacking)
         return f"Allocation {namespace}: not enough {wanted} is granted to this namespace now"
+
+    def overuse(self, namespace: str) -> float:
+        """How far the namespace was above what it deserves in the last cycle; 0 where it was not (S2-51)."""
+        if self._division is None or namespace in self._unlimited:
+            return 0.0
+        return float(self._division.overuse(namespace))
 
     def assume(self, pod: Pod, node: str) -> None:
         """The scheduler places the pod on this node."""

@@ -226,9 +226,7 @@ class Arbitrator:
         quotas = allowed_by(self._quotas)
         division = divide_cluster(consumers.values(), self._groups, policy, self.accounting, quotas, self._stuck)
         unlimited = frozenset(name for name, consumer in consumers.items() if consumer.spec.unlimited)
-        self.grants.publish(
-            {name: outcome.granted for name, outcome in division.namespaces.items()}, unlimited, policy.prefix
-        )
+        self.grants.publish(division, unlimited, policy.prefix)
         self._refused_evictions = {
             uid: at for uid, at in self._refused_evictions.items() if clock.now() < at + _PATIENCE_SECONDS
         }

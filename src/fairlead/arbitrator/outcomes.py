@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gmpy2 import mpq
+
 from fairlead.api.objects import Obj
 from fairlead.arbitrator.amounts import format_amounts
+from fairlead.fairshare.claims import dominant
 
 #: By resource, in whole numbers; cpu in milli.
 Amounts = Mapping[str, int]
@@ -54,6 +57,12 @@ class Division:
     capacity: Amounts
     namespaces: Mapping[str, ShareOutcome]
     groups: Mapping[str, ShareOutcome]
+
+    def overuse(self, namespace: str) -> mpq:
+        """By how much the namespace uses too much, as a dominant share; 0 where it does not."""
+        outcome = self.namespaces.get(namespace)
+        over = {} if outcome is None else outcome.over
+        return dominant(over, self.capacity)
 
 
 def encode_amounts(outcome: ShareOutcome, prefix: str) -> Obj:

@@ -94,9 +94,8 @@ def plan_reclaim(
 
 
 def _most_overused_first(division: Division) -> list[str]:
-    over = {name: outcome.over for name, outcome in division.namespaces.items()}
-    shares = {name: dominant(amounts, division.capacity) for name, amounts in over.items() if amounts}
-    return sorted(shares, key=lambda name: (-shares[name], name))
+    overused = [name for name, outcome in division.namespaces.items() if outcome.over]
+    return sorted(overused, key=lambda name: (-division.overuse(name), name))
 
 
 def _neediest_first(inputs: ReclaimInputs) -> list[str]:

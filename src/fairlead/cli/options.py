@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from fairlead.cli.failures import WrongUsage
+from fairlead.compose import EVICT_FIRST, REFUSE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +47,30 @@ _OPTIONS = (
         is_flag=True,
         help="Divide the cluster fairly among namespaces, as their Consumers say. Those may be among what is imported.",
     ),
+    click.option(
+        "--overused-namespaces",
+        default="",
+        metavar="A,B",
+        help="With --arbitrator: what simulated nodes do with pods of namespaces that use more than they deserve: "
+        "refuse, evict-first or both.  [default: nothing]",
+    ),
 )
+
+
+def overuse_strategies(text: str, *, has_arbitrator: bool) -> frozenset[str]:
+    """What nodes do to pods of overused namespaces."""
+    strategies = frozenset(chosen_names("strategy", text, (REFUSE, EVICT_FIRST)))
+    if strategies and not has_arbitrator:
+        raise WrongUsage("--overused-namespaces needs --arbitrator, which says what each namespace deserves")
+    return strategies
+
+
+def chosen_names(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    chosen = tuple(filter(None, map(str.strip, text.split(","))))
+    if unknown := sorted(set(chosen) - set(known)):
+        raise WrongUsage(f"unknown {what} {', '.join(unknown)}; known are {', '.join(known)}")
+    return chosen
 
 
 def cluster_options(command: Command) -> Command:

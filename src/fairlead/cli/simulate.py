@@ -16,7 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
 from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
-from fairlead.cli.options import cluster_options
+from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.wording import counted
 from fairlead.compose import Settings, simulation
 from fairlead.golang.durations import non_negative_seconds
@@ -61,6 +61,7 @@ def simulate(
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
+    overused_namespaces: str,
     seed: int,
     until: str | None,
     output: str,
@@ -85,6 +86,7 @@ def simulate(
             on_restored=None if quiet else _tell_import,
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
+            overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
         )
         if settings.scheduling is not None and settings.scheduling.settings.extenders:

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
-from fairlead.cli.options import cluster_options
+from fairlead.cli.options import chosen_names, cluster_options, overuse_strategies
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
@@ -92,6 +92,7 @@ def up(
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
+    overused_namespaces: str,
     components: str,
     disable_admission_plugins: str,
     quiet: bool,
@@ -126,11 +127,14 @@ def up(
             nodes=tuple(node_objects(nodes_from, imported, nodes, shape)),
             imported=tuple(imported),
             on_restored=lambda found: imports.extend(import_summary(found)),
-            components=frozenset(_chosen("component", components, COMPONENTS)),
+            components=frozenset(chosen_names("component", components, COMPONENTS)),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
+            overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
-            disabled_admission=_chosen("admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]),
+            disabled_admission=chosen_names(
+                "admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]
+            ),
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)
@@ -158,14 +162,6 @@ def _check(settings: Settings) -> None:
             kubeconfigs.read(kubeconfig)
         except ValueError as error:
             raise WrongUsage(f"{error}; name another one with --kubeconfig") from None
-
-
-def _chosen(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The names in a list with commas."""
-    chosen = tuple(filter(None, map(str.strip, text.split(","))))
-    if unknown := sorted(set(chosen) - set(known)):
-        raise WrongUsage(f"unknown {what} {', '.join(unknown)}; known are {', '.join(known)}")
-    return chosen
 
 
 def _described(asked: int, there: int, each: str) -> str:

@@ -58,7 +58,7 @@ def admit(
     pod: Obj, node: Obj, running: Sequence[Obj], conditions: Sequence[str] = (), overuse: Overuse | None = None
 ) -> NodeAdmission:
     """Ask the node whether it takes the pod; `conditions` are the pressures in force, `running` are its other pods."""
-    refusal = pressure_refusal(pod, conditions) or _overuse_refusal(pod, overuse)
+    refusal = pressure_refusal(pod, conditions) or overuse_refusal(pod, overuse)
     if refusal is not None:
         return NodeAdmission(refusal)
     allocation = _allocation(node, running)
@@ -102,7 +102,7 @@ def requested_amounts(pod: Obj) -> dict[str, int]:
     return whole_amounts(pod_requests(pod["spec"]))
 
 
-def _overuse_refusal(pod: Obj, overuse: Overuse | None) -> Refusal | None:
+def overuse_refusal(pod: Obj, overuse: Overuse | None) -> Refusal | None:
     """Off unless somebody says how far namespaces are above what they deserve (S2-51)."""
     namespace = pod["metadata"].get("namespace", "")
     if overuse is None or overuse(namespace) <= 0 or is_critical(pod):

@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, PodUsage
-from fairlead.node.eviction.ranking import Usages, disk_usage, measured
+from fairlead.node.eviction.ranking import Overuse, Usages, disk_usage, measured
 from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, STORAGE, FileSystems, Signal
 
 #: On `Evicted` events: the order in which pods would have gone.
@@ -25,13 +25,15 @@ MOST_KEPT: Final = 10
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
-class RankedPod(msgspec.Struct, frozen=True):
+class RankedPod(msgspec.Struct, frozen=True, omit_defaults=True):
     """Amounts of the resource that was short: bytes, inodes or processes."""
 
     pod: str
     priority: int
     used: int
     requested: int
+    #: How far its namespace is above what it deserves, if that counts.
+    overuse: float = 0.0
 
     @property
     def excess(self) -> int:
@@ -59,7 +61,13 @@ class OomScores(msgspec.Struct, frozen=True):
     more: int = 0
 
 
-def eviction_ranking(order: Sequence[Candidate], usages: Usages, signal: Signal, filesystems: FileSystems) -> Ranking:
+def eviction_ranking(
+    order: Sequence[Candidate],
+    usages: Usages,
+    signal: Signal,
+    filesystems: FileSystems,
+    overuse: Overuse | None = None,
+) -> Ranking:
     """The first of those who would go, in their order, and what counted of each."""
     resource = RESOURCE[signal]
     kept = tuple(
@@ -68,6 +76,7 @@ def eviction_ranking(order: Sequence[Candidate], usages: Usages, signal: Signal,
             candidate.priority,
             _used(candidate, usages[candidate.uid], signal, filesystems),
             _requested(candidate, resource),
+            overuse(candidate.namespace) if overuse else 0.0,
         )
         for candidate in order[:MOST_KEPT]
     )

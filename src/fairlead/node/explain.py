@@ -82,10 +82,11 @@ def _controller(pod: Obj) -> tuple[str, str, str] | None:
 
 def _ranked(ranking: Ranking, place: int, row: RankedPod) -> str:
     used, requested = amount(ranking.resource, row.used), amount(ranking.resource, row.requested)
+    overuse = f", namespace {row.overuse:.1%} of the cluster above what it deserves" if row.overuse else ""
     if ranking.resource in (PIDS, INODES):
-        return f"{place}. {row.pod}: priority {row.priority}, {used} {ranking.resource}"
+        return f"{place}. {row.pod}: priority {row.priority}, {used} {ranking.resource}{overuse}"
     excess = f"{amount(ranking.resource, row.excess)} above" if row.excess > 0 else "within it"
-    return f"{place}. {row.pod}: priority {row.priority}, used {used}, requested {requested} ({excess})"
+    return f"{place}. {row.pod}: priority {row.priority}, used {used}, requested {requested} ({excess}){overuse}"
 
 
 def _remedies(ranking: Ranking, victim: str) -> Iterator[str]:
@@ -105,15 +106,19 @@ def _remedies(ranking: Ranking, victim: str) -> Iterator[str]:
     if row.excess > 0 and len(remedies) > 1:
         remedies.append((f"{remedies[0][0]} and {remedies[1][0]} together", higher, row.used))
     spared = False
+    if row.overuse:
+        first = _first([RankedPod(victim, row.priority, row.used, row.requested), *others])
+        if first.pod != victim:
+            yield f"would have spared it: a namespace within what it deserves; {first.pod} would have gone first"
     for remedy, priority, requested in remedies:
-        first = _first([RankedPod(victim, priority, row.used, requested), *others])
+        first = _first([RankedPod(victim, priority, row.used, requested, row.overuse), *others])
         if first.pod != victim and not (spared and " together" in remedy):
             spared = True
             yield f"would have spared it: {remedy}; {first.pod} would have gone first"
 
 
 def _first(rows: Sequence[RankedPod]) -> RankedPod:
-    return min(rows, key=lambda row: (row.excess <= 0, row.priority, -row.excess))
+    return min(rows, key=lambda row: (-row.overuse, row.excess <= 0, row.priority, -row.excess))
 
 
 def _oom_notes(pod: Obj, container: Obj, node_events: Sequence[Obj]) -> Iterator[str]:

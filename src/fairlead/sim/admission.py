@@ -20,9 +20,18 @@ from fairlead.api.pods import Pod
 from fairlead.api.scheduling import Container
 from fairlead.api.taints import NO_EXECUTE
 from fairlead.caches import bounded_cache
-from fairlead.node.admission import NodeAdmission, Refusal, admit, pressure_refusal, refusal_for, refusals
+from fairlead.node.admission import (
+    NodeAdmission,
+    Refusal,
+    admit,
+    overuse_refusal,
+    pressure_refusal,
+    refusal_for,
+    refusals,
+)
 from fairlead.node.allocation import NodeAllocation, whole_amounts
 from fairlead.node.critical import is_critical
+from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.grace_periods import grace_period, stop_timeout
 from fairlead.node.pod_lifecycle import PodKill
 from fairlead.node.preemption import preempted_condition, preempted_status
@@ -42,12 +51,16 @@ def admission_of(
     allocation: NodeAllocation,
     neighbours: Callable[[], Iterable[Pod]],
     conditions: Sequence[str] = (),
+    overuse: Overuse | None = None,
 ) -> NodeAdmission:
     """Whether the node admits a pod that is bound to it.
 
-    `neighbours` are its other pods, which it may preempt; `conditions` are the pressures that it is under.
+    `neighbours` are its other pods, which it may preempt; `conditions` are the pressures that it is under; `overuse` is
+    given if it refuses pods of overused namespaces.
     """
     refusal = pressure_refusal(manifest_of(pod), conditions) if conditions else None
+    if overuse is not None:
+        refusal = refusal or overuse_refusal(manifest_of(pod), overuse)
     refusal = refusal or refusal_of(pod, node, allocation)
     if refusal is None or node is None or not is_critical(manifest := manifest_of(pod)):
         return NodeAdmission(refusal)

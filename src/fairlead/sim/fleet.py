@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import ApiError, Conflict, NotFound
@@ -27,6 +28,7 @@ from fairlead.node.allocation import NodeAllocation, amounts
 from fairlead.node.container_sync import Note
 from fairlead.node.eviction.manager import Eviction
 from fairlead.node.eviction.messages import EVICTED
+from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.grace_periods import stop_timeout
 from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodKill, PodRun
@@ -61,6 +63,13 @@ EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 log = logging.getLogger(__name__)
 
 
+class OveruseHooks(NamedTuple):
+    """What nodes do about namespaces that use more than they deserve (S2-51); None: nothing."""
+
+    refuse: Overuse | None = None
+    evict_first: Overuse | None = None
+
+
 class Fleet:
     """Nodes whose pods take time and resources, and run nothing."""
 
@@ -71,10 +80,11 @@ class Fleet:
         nodes: Iterable[Obj],
         configurations: NodeConfigurations | None = None,
         *,
+        overuse: OveruseHooks = OveruseHooks(),
         heartbeats: bool = True,
         events: bool = True,
     ) -> None:
-        self._api = api
+        self._api, self._overuse = api, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(api, lambda: self._allocations) if heartbeats else None
         self._kubelets = Kubelets(configurations or NodeConfigurations(), self._record_of_node)
@@ -90,7 +100,8 @@ class Fleet:
         self._pods = informers.of(PODS, Pod)
         profiles = Profiles()
         follow(profiles, informers, self._recorder, self._usage_changed)
-        self.machines = Machines(api, self, self._recorder, profiles, self._kubelets.configured, self._pods.get)
+        configured, evict_first = self._kubelets.configured, overuse.evict_first
+        self.machines = Machines(api, self, self._recorder, profiles, configured, self._pods.get, evict_first)
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(api, informers, self._queue.add)
@@ -299,6 +310,7 @@ class Fleet:
                 allocation,
                 lambda: self._others(pod, allocation),
                 self.machines.conditions(pod.spec.node_name),
+                self._overuse,
             )
         if (refusal := admission.refusal) is None:
             held = allocated_amounts(pod, run) if run.is_resizing else wants(pod)

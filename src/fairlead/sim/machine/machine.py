@@ -27,7 +27,7 @@ from fairlead.node.eviction.manager import (
     PassOutcome,
     eviction_pass,
 )
-from fairlead.node.eviction.ranking import ranked
+from fairlead.node.eviction.ranking import Overuse, ranked
 from fairlead.node.eviction.signals import RESOURCE, NodeStats, Signal
 from fairlead.node.evidence import Ranking, eviction_ranking
 from fairlead.node.plan import class_cgroups
@@ -58,7 +58,9 @@ class Look(NamedTuple):
 
 
 class SimulatedMachine:
-    def __init__(self, hardware: Hardware, configured: Configured) -> None:
+    def __init__(self, hardware: Hardware, configured: Configured, overuse: Overuse | None = None) -> None:
+        """`overuse`: pods of overused namespaces are evicted first."""
+        self._overuse = overuse
         self.pods: dict[str, MachinePod] = {}  # by uid, as all of these
         self._varying: dict[str, PodLoad] = {}  # those whose usage changes with time
         self._with_own_memory: dict[str, MachinePod] = {}  # those that have a memory limit as a whole
@@ -265,8 +267,8 @@ class SimulatedMachine:
         running = {pod.uid: pod for pod in self.pods.values() if pod.started and not pod.candidate.is_critical}
         room = max(self.hardware.machine.memory_bytes - self.figures(read).anonymous, 0)
         usages = {uid: pod.ranked_by(resource, read, room) for uid, pod in running.items()}
-        order = ranked([pod.candidate for pod in running.values()], usages, signal, filesystems)
-        self.ranking = eviction_ranking(order, usages, signal, filesystems)
+        order = ranked([pod.candidate for pod in running.values()], usages, signal, filesystems, self._overuse)
+        self.ranking = eviction_ranking(order, usages, signal, filesystems, self._overuse)
         return MeasuredPod(order[0], running[order[0].uid].measured(read, room)) if order else None
 
     # -- when to look again

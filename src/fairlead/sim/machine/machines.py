@@ -25,6 +25,7 @@ from fairlead.node.container_runtime import Exit
 from fairlead.node.containers import OOM_KILLED, SIGKILLED
 from fairlead.node.eviction.manager import Eviction, PassOutcome
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
+from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
 from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
 from fairlead.node.pod_lifecycle import PodRun
@@ -82,10 +83,11 @@ class Machines:
         profiles: Profiles,
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
+        overuse: Overuse | None = None,
     ) -> None:
-        """`find` finds a pod by its key: the fleet keeps them."""
+        """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first."""
         self._api, self._effects, self._recorder = api, effects, recorder
-        self._profiles, self._configured, self._find = profiles, configured, find
+        self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
         self._looks: WorkQueue[str] = WorkQueue()
         self._usages: dict[str, tuple[str, PodUsageModels]] = {}  # by uid, of pods that declare theirs: as of a version
@@ -260,7 +262,7 @@ class Machines:
         return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
-        machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
+        machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse)
         self._enter_all(entry, machine, moment)
         return machine
 
