@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from fairlead import COMPATIBILITY_VERSION
 from tests.e2e.helpers.clusters import cluster_of, node
-from tests.e2e.helpers.terminal import Terminal
+from tests.e2e.helpers.terminal import Terminal, terminal_in
 from tests.kubectl import KubectlMissing, kubectl
 from tests.processes import Up
 
@@ -49,12 +48,6 @@ def namespace(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def terminal(cluster: Up, tmp_path: Path, kubectl_of_minor: Path, namespace: str) -> Iterator[Terminal]:
     """A terminal whose kubectl works in a fresh namespace of the module's cluster; the namespace goes with the test."""
-    terminal = Terminal(tmp_path / "home", kubectl_of_minor)
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    config["contexts"][0]["context"]["namespace"] = namespace
-    target = terminal.home / ".kube" / "config"
-    target.parent.mkdir()
-    target.write_text(yaml.safe_dump(config))
-    terminal.output(f"kubectl create namespace {namespace}")
+    terminal = terminal_in(namespace, cluster.kubeconfig, tmp_path / "home", kubectl_of_minor)
     yield terminal
     terminal.output(f"kubectl delete namespace {namespace} --timeout=30s")

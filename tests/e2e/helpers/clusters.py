@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,14 +13,21 @@ from tests.processes import Up, fairlead_up
 
 
 def node(
-    name: str, *, cpu: str = "4", memory: str = "16Gi", allocatable_memory: str = "", pods: int = 110, **labels: str
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    allocatable_memory: str = "",
+    pods: int = 110,
+    annotations: Mapping[str, str] | None = None,
+    **labels: str,
 ) -> Obj:
     """The manifest of a node of that size."""
-    capacity = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    capacity = {"cpu": cpu, "memory": memory, "ephemeral-storage": "100Gi", "pods": str(pods)}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": dict(annotations or {})},
         "status": {"capacity": capacity, "allocatable": capacity | {"memory": allocatable_memory or memory}},
     }
 

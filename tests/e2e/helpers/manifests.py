@@ -29,11 +29,19 @@ def pod(name: str, *containers: Obj, requests: Amounts | None = None, **spec: ob
 
 
 def replication_controller(
-    name: str, replicas: int, *, requests: Amounts | None = None, limits: Amounts | None = None
+    name: str,
+    replicas: int,
+    *,
+    requests: Amounts | None = None,
+    limits: Amounts | None = None,
+    **spec: object,
 ) -> str:
     """A replication controller of one-container pods as JSON."""
     labels = {"name": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container(requests=requests, limits=limits)]}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [container(requests=requests, limits=limits)], **spec},
+    }
     return json.dumps(
         {
             "apiVersion": "v1",

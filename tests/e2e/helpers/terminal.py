@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 from tests.e2e.helpers.transcript import agrees, difference
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -91,6 +93,18 @@ class Terminal:
                 return
             assert time.monotonic() < deadline, f"$ {command}\nafter {seconds:g} s\n{difference(shown, printed)}"
             time.sleep(POLL_SECONDS)
+
+
+def terminal_in(namespace: str, kubeconfig: Path, home: Path, kubectl: Path) -> Terminal:
+    """A terminal whose kubectl works in that namespace of a cluster, which it creates."""
+    terminal = Terminal(home, kubectl)
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace
+    target = home / ".kube" / "config"
+    target.parent.mkdir()
+    target.write_text(yaml.safe_dump(config))
+    terminal.output(f"kubectl create namespace {namespace}")
+    return terminal
 
 
 def _mixed(command: str) -> str:
