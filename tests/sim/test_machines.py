@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -360,5 +361,74 @@ def test_a_profile_gives_usage_to_pods_that_run_already() -> None:
         container = (await world.status("web"))["containerStatuses"][0]
         assert container["restartCount"] >= 1
         assert container["lastState"]["terminated"]["reason"] == "OOMKilled"
+
+    played(check)
+
+
+def test_a_reserved_class_stops_at_its_limit_and_a_lower_limit_kills_nobody() -> None:
+    """S1-01, S1-09: half of what is guaranteed is kept from pods that requested nothing."""
+
+    async def check(world: World) -> None:
+        config = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "featureGates": {"QOSReserved": True},
+            "qosReserved": {"memory": "50%"},
+        }
+        annotations = {"sim.fairlead.dev/kubelet-config": json.dumps(config)}
+        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+        await world.pod("db", {"memory": "1Gi"}, limits={"cpu": "1", "memory": "4Gi"})
+        await world.pod("batch", {"memory": "7Gi"})
+        await asyncio.sleep(2)
+        await world.pod("second", {"memory": "1Gi"}, limits={"cpu": "1", "memory": "4Gi"})
+        await asyncio.sleep(2)
+        assert (await world.status("batch"))["containerStatuses"][0]["restartCount"] == 0
+        await world.use("batch", memory="7300Mi")
+        await asyncio.sleep(2)
+        ended = (await world.status("batch"))["containerStatuses"][0]
+        assert (ended.get("state", {}).get("terminated") or ended["lastState"]["terminated"])["reason"] == "OOMKilled"
+        assert not await world.events("SystemOOM")
+
+    played(check)
+
+
+def test_short_of_processes_by_default_means_nothing() -> None:
+    """SC-40: no threshold of process IDs by default."""
+
+    async def check(world: World) -> None:
+        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": {"sim.fairlead.dev/max-pid": "1000"}}})
+        await world.pod("forks", {"pids": "990"})
+        await asyncio.sleep(60)
+        assert await world.state("forks") == ("Running", "")
+        assert (await world.condition("PIDPressure"))["status"] == "False"
+
+    played(check)
+
+
+def test_a_node_that_comes_and_goes_below_its_line_shows_pressure_all_along() -> None:
+    """SC-37: S3-55, S3-64, S3-65. Nothing is evicted, for a soft threshold's grace never passes."""
+
+    async def check(world: World) -> None:
+        config = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "evictionHard": {"memory.available": "500Mi"},
+            "evictionSoft": {"memory.available": "1.5Gi"},
+            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
+        }
+        annotations = {"sim.fairlead.dev/kubelet-config": json.dumps(config)}
+        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+        await world.pod("steady", {"memory": "1Gi"}, requests={"memory": "1Gi"})
+        await asyncio.sleep(5)
+        low, high = (f"{10 * 1024 - 1024 - available}Mi" for available in (1434, 2048))
+        for memory, seconds in ((low, 60), (high, 20), (low, 60), (high, 270)):
+            await world.system(memory=memory)
+            for _ in range(seconds // 10):
+                await asyncio.sleep(10)
+                assert (await world.condition("MemoryPressure"))["status"] == "True"
+        await asyncio.sleep(60)
+        assert (await world.condition("MemoryPressure"))["status"] == "False"
+        assert await world.state("steady") == ("Running", "")
+        assert len(await world.events("NodeHasSufficientMemory")) == 1
 
     played(check)

@@ -89,7 +89,8 @@ class SimulatedMachine:
         self._is_notified = hardware.cgroup_version == 1 and config.kernel_memcg_notification
         self._was_short_of_memory = False
         self._reserves_classes = bool(config.qos_reserved) and configured.gates.enabled(QOS_RESERVED)
-        self._class_limits: Mapping[str, int] | None = None
+        self._class_limits: Mapping[str, int] = {}
+        self._is_class_limit_due = True
         self._lines = lines(self.settings.thresholds, hardware, self.pods_limit)
 
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
@@ -100,6 +101,7 @@ class SimulatedMachine:
 
     def put(self, pod: MachinePod, now: float) -> None:
         """A pod has come, or something of it has started or ended."""
+        self._limits_of_classes(read_at(now))  # those in force so far: what has come may not exceed them
         before = self.pods.get(pod.uid)
         if before is None:
             self.disks.run(pod.images)
@@ -121,7 +123,7 @@ class SimulatedMachine:
         self._fixed = [total + amount - former for total, amount, former in sums]
         for group in (self._varying, self._with_own_memory, self._storage_limited):
             group.pop(uid, None)
-        self._class_limits = None
+        self._is_class_limit_due = True
         if after is None:
             return
         self.pods[uid] = after
@@ -201,17 +203,18 @@ class SimulatedMachine:
         """With `qosReserved`: set anew when pods change, and never so low that something is killed for it (S1-09)."""
         if not self._reserves_classes:
             return {}
-        if self._class_limits is None:
+        if self._is_class_limit_due:
             requests = class_requests(pod.manifest["spec"] for pod in self.pods.values())
             values = class_cgroups(self.configured, self.hardware.machine, requests)
             root = kubepods(self.configured.configuration.cgroup_root)
             limits = {}
             for class_ in (BEST_EFFORT, BURSTABLE):
                 used = sum(pod.anonymous_in_all(read) for pod in self.pods.values() if pod.qos_class == class_)
+                used = min(used, self._class_limits.get(class_, used))
                 limit = spared(values[qos_cgroup(root, class_)], used).memory_limit
                 if limit is not None:
                     limits[class_] = limit
-            self._class_limits = limits
+            self._class_limits, self._is_class_limit_due = limits, False
         return self._class_limits
 
     # -- the eviction loop
