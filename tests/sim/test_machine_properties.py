@@ -15,7 +15,7 @@ from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
-from fairlead.sim.usage.declared import pod_usage
+from fairlead.sim.usage.declared import node_usage, pod_usage
 
 GI = 2**30
 BEGAN = 1_700_000_000.0
@@ -107,3 +107,22 @@ def test_what_is_summed_as_pods_come_and_go_is_what_a_fresh_sum_gives(memories: 
     for seconds in (0.0, 30.0, 1000.0):
         read = read_at(BEGAN + seconds)
         assert changed.figures(read).working_set == fresh.figures(read).working_set
+
+
+def test_a_machine_whose_daemons_alone_take_all_memory_is_looked_at_no_oftener_than_ten_seconds() -> None:
+    node = msgspec.convert(
+        {
+            "metadata": {"name": "n", "annotations": {"sim.fairlead.dev/usage-memory": "leak(1Gi/s)"}},
+            "status": {"capacity": {"cpu": "4", "memory": "4Gi"}},
+        },
+        Node,
+    )
+    looked = SimulatedMachine(hardware_of(node), configure({}))
+    looked.declare(node_usage(node), BEGAN)
+    now, looks = BEGAN + 60, 0
+    while now < BEGAN + 660:
+        looks += 1
+        next_at = looked.look(now).next_at
+        assert next_at is not None
+        now = next_at
+    assert looks <= 61

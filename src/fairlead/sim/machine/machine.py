@@ -138,7 +138,7 @@ class SimulatedMachine:
         kills = tuple(self._kill_all(now))
         found = self.figures(read_at(now))
         outcome = self._pass(now, found) if self._is_due(now, found) else None
-        return Look(kills, outcome, self._next_look(now))
+        return Look(kills, outcome, self._next_look(now, found))
 
     def figures(self, read: Read) -> Figures:
         totals = list(self._fixed)
@@ -276,14 +276,14 @@ class SimulatedMachine:
 
     # -- when to look again
 
-    def _next_look(self, now: float) -> float | None:
+    def _next_look(self, now: float, found: Figures) -> float | None:
         next_tick = (math.floor(now / MONITORING_SECONDS + 1e-6) + 1) * MONITORING_SECONDS
         if not self._is_active:
             for window in _WINDOWS:
                 if not self._can_happen(now, now + window):
                     return None if window == _WINDOWS[0] and self._is_steady else now + window
-        if self._is_steady:  # then whoever had to be killed is
-            return next_tick
+        if self._is_steady or self._exhausted(read_at(now), found) is not None:
+            return next_tick  # whoever could be killed is
         return self._kernel_acts_at(now, next_tick) or next_tick
 
     @property
