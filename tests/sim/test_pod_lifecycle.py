@@ -20,6 +20,7 @@ from fairlead.sim.behaviour import (
     LIFETIME_SECONDS,
     READY_SECONDS,
     START_SECONDS,
+    STARTED_SECONDS,
     STOP_EXIT_CODE,
     STOP_SECONDS,
     UNREADY,
@@ -423,6 +424,90 @@ def test_an_unready_container_says_so_once_and_is_not_looked_at_again() -> None:
     assert (ready["reason"], ready["message"]) == ("ContainersNotReady", "containers with unready status: [c]")
     assert len(world.events("Unhealthy")) == 1
     assert world.look(1) == PodStep()
+
+
+def starting(annotations: dict[str, str], *, readiness: Obj | None = None, **probe: Any) -> World:
+    """With a startup probe every 10 seconds that may fail twice."""
+    container = {"name": "c", "image": "i", "startupProbe": {"httpGet": {"port": 80}, "failureThreshold": 3} | probe}
+    if readiness is not None:
+        container["readinessProbe"] = {"httpGet": {"port": 80}} | readiness
+    return World(pod(annotations, containers=[container]))
+
+
+def started_and_ready(world: World) -> tuple[bool, bool]:
+    return world.container()["started"], world.container()["ready"]
+
+
+def test_a_container_has_started_once_its_startup_probe_succeeds_and_is_ready_then() -> None:
+    world = starting({STARTED_SECONDS: "12"}, initialDelaySeconds=5)
+    assert world.look().wake_at == NOW + 10
+    assert (world.phase, world.conditions["Ready"], started_and_ready(world)) == ("Running", "False", (False, False))
+    assert world.look(10).wake_at == NOW + 20
+    assert world.look(20).wake_at is None
+    assert (world.conditions["Ready"], started_and_ready(world)) == ("True", (True, True))
+    assert world.events("Unhealthy") == ["Startup probe failed: HTTP probe failed with statuscode: 503"]
+    assert world.events("Killing") == []
+    assert world.look(40) == PodStep()
+
+
+def test_the_last_startup_probe_may_be_the_one_that_succeeds() -> None:
+    world = starting({STARTED_SECONDS: "20"})
+    for seconds in (0, 10, 20):
+        world.look(seconds)
+    assert (started_and_ready(world), world.events("Killing")) == ((True, True), [])
+
+
+def test_readiness_is_looked_at_when_the_startup_probe_succeeds_and_not_before() -> None:
+    world = starting({STARTED_SECONDS: "3"}, readiness={"periodSeconds": 60})
+    world.look()
+    assert world.look(10).wake_at is None
+    assert started_and_ready(world) == (True, True)
+    late = starting({STARTED_SECONDS: "3", READY_SECONDS: "30"}, readiness={"periodSeconds": 20})
+    late.look()
+    assert late.look(10).wake_at == NOW + 40
+    assert started_and_ready(late) == (True, False)
+    assert [text.partition(" ")[0] for text in late.events("Unhealthy")] == ["Startup", "Readiness"]
+    late.look(40)
+    assert started_and_ready(late) == (True, True)
+
+
+def test_a_container_that_does_not_start_in_time_is_killed_and_restarted() -> None:
+    world = starting({STARTED_SECONDS: "21", STOP_SECONDS: "3"}, terminationGracePeriodSeconds=2)
+    for seconds in (0, 10, 20):
+        assert world.look(seconds).wake_at == NOW + min(seconds + 10, 20)
+    assert world.events("Unhealthy") == ["Startup probe failed: HTTP probe failed with statuscode: 503"] * 3
+    assert world.events("Killing") == ["Container c failed startup probe, will be restarted"]
+    assert world.look(20).wake_at == NOW + 22
+    world.look(22)
+    assert world.container()["restartCount"] == 1
+    assert world.container()["lastState"]["terminated"]["exitCode"] == 137  # the probe's own grace period is over
+    assert started_and_ready(world) == (False, False)
+
+
+def test_liveness_waits_for_the_startup_probe() -> None:
+    probe = {"httpGet": {"port": 80}, "failureThreshold": 1}
+    slow = {"httpGet": {"port": 80}, "failureThreshold": 10}
+    containers = [{"name": "c", "image": "i", "livenessProbe": probe, "startupProbe": slow}]
+    world = World(pod({STARTED_SECONDS: "25", FAILS_LIVENESS_SECONDS: "0"}, containers=containers))
+    for seconds in (0, 10, 20):
+        world.look(seconds)
+    assert world.events("Killing") == []
+    world.look(30)
+    assert world.events("Killing") == ["Container c failed liveness probe, will be restarted"]
+
+
+def test_what_comes_after_a_sidecar_waits_until_it_has_started() -> None:
+    sidecar = {
+        "name": "side",
+        "image": "i",
+        "restartPolicy": "Always",
+        "startupProbe": {"httpGet": {"port": 80}, "failureThreshold": 3},
+    }
+    world = World(pod({"side." + STARTED_SECONDS: "5"}, initContainers=[sidecar]))
+    assert world.look().wake_at == NOW + 10
+    assert (world.phase, world.conditions["Initialized"]) == ("Pending", "False")
+    world.look(10)
+    assert (world.phase, world.conditions["Initialized"]) == ("Running", "True")
 
 
 def test_a_container_that_fails_its_liveness_probe_is_stopped_and_restarted() -> None:

@@ -87,6 +87,7 @@ class Container(View):
     resources: dict[str, Any] | None = None
     readiness_probe: Probe | None = None
     liveness_probe: Probe | None = None
+    startup_probe: Probe | None = None
     resize_policy: tuple[ResizePolicy, ...] | None = None
 
 

@@ -31,6 +31,10 @@ class ContainerRuntime(Protocol):
         """How the container that started then ends, or has ended; None if nobody can say yet."""
         ...
 
+    def startup_answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        """From when on the container that started then answers its startup probe; infinite if it never does."""
+        ...
+
     def answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
         """From when on the container that started then answers its readiness probe; infinite if it never does."""
         ...

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fairlead.api.event_types import NORMAL, WARNING
-from fairlead.api.pods import Container, Pod
+from fairlead.api.pods import Container, Pod, Probe
 from fairlead.node.container_runtime import ContainerRuntime, Exit
 from fairlead.node.containers import ContainerRecord, RunningState, Stopping, TerminatedState, WaitingState
-from fairlead.node.probes import failure, failures, first_probe_at, passes_at
+from fairlead.node.probes import failure, failures, first_probe_at, passes_at, starts_at
 from fairlead.node.restarts import (
     BACK_OFF,
     CRASH_LOOP,
@@ -71,7 +71,6 @@ class ContainerSync:
             exit_ = self._exit_of(container, record, record.state.started_at, is_init=is_init)
             if not self._has_ended(record, exit_):
                 self._probe(container, record, record.state.started_at, is_init=is_init)
-                self._check_liveness(container, record, record.state.started_at, is_init=is_init)
                 return
         if isinstance(record.state, TerminatedState):
             again = init_runs_again if is_init else runs_again
@@ -90,12 +89,49 @@ class ContainerSync:
             self._wait(record, waiting, Note(WARNING, BACK_OFF, back_off_event(container.name, self.pod), path))
 
     def _probe(self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool) -> None:
+        """What the probes of a running container come to by now."""
+        since = self._check_startup(container, record, started_at, is_init=is_init)
+        if since is None:
+            return
+        self._check_readiness(container, record, started_at, since, is_init=is_init)
+        probe = container.liveness_probe
+        if probe is None:
+            return
+        hangs_at = self.runtime.hangs_at(self.pod, container, started_at)
+        if not math.isinf(hangs_at):
+            counted = failures(probe, started_at, max(hangs_at, since), self.now)
+            self._fail("Liveness", probe, counted, container, record, is_init=is_init)
+
+    def _check_startup(
+        self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
+    ) -> float | None:
+        """Since when its other probes are made; None while the startup probe has not succeeded."""
+        probe = container.startup_probe
+        if probe is None:
+            return started_at
+        passed_at = starts_at(probe, started_at, self.runtime.startup_answers_at(self.pod, container, started_at))
+        is_started = passed_at is not None and self.now >= passed_at
+        if is_started != record.is_started:
+            record.is_started, record.probe_failures, self.has_changed = is_started, 0, True
+        if is_started:
+            return passed_at
+        record.is_ready = False
+        if passed_at is not None:
+            self.wake(passed_at)
+        counted = failures(probe, started_at, started_at, self.now)
+        self._fail("Startup", probe, counted, container, record, is_init=is_init)
+        return None
+
+    def _check_readiness(
+        self, container: Container, record: ContainerRecord, started_at: float, since: float, *, is_init: bool
+    ) -> None:
         """Whether the container is ready by now; its first failure is an event."""
         probe = container.readiness_probe
         if probe is None:
+            record.is_ready = True
             return
         answers_at = self.runtime.answers_at(self.pod, container, started_at)
-        ready_at = passes_at(probe, started_at, answers_at)
+        ready_at = passes_at(probe, started_at, since, answers_at)
         is_ready = ready_at is not None and self.now >= ready_at
         self.has_changed |= is_ready != record.is_ready
         record.is_ready = is_ready
@@ -103,41 +139,44 @@ class ContainerSync:
             return
         if ready_at is not None:
             self.wake(ready_at)
-        fails_at = first_probe_at(probe, started_at, started_at)
+        fails_at = first_probe_at(probe, started_at, since, since)
         if fails_at >= answers_at or record.has_failed_probe:
             return
         if self.now < fails_at:
             self.wake(fails_at)
             return
         record.has_failed_probe = self.has_changed = True
-        message = f"Readiness probe failed: {failure(probe, self.pod.status.pod_ip)}"
-        self.notes.append(Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init)))
+        self.notes.append(self._unhealthy("Readiness", probe, container, is_init=is_init))
 
-    def _check_liveness(
-        self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
+    def _fail(
+        self,
+        kind: str,
+        probe: Probe,
+        counted: tuple[int, float],
+        container: Container,
+        record: ContainerRecord,
+        *,
+        is_init: bool,
     ) -> None:
-        """Stop the container once its liveness probe has failed too often in a row."""
-        probe = container.liveness_probe
-        if probe is None or record.stopping is not None:
+        """Each failure of such a probe is an event; stop the container once there are too many in a row."""
+        if record.stopping is not None:
             return
-        hangs_at = self.runtime.hangs_at(self.pod, container, started_at)
-        if math.isinf(hangs_at):
-            return
-        count, next_at = failures(probe, started_at, hangs_at, self.now)
-        count = min(count, probe.failure_threshold)
-        message = f"Liveness probe failed: {failure(probe, self.pod.status.pod_ip)}"
-        note = Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init))
-        self.notes += [note] * (count - record.liveness_failures)
-        self.has_changed |= count != record.liveness_failures
-        record.liveness_failures = count
+        count, next_at = min(counted[0], probe.failure_threshold), counted[1]
+        if count != record.probe_failures:
+            record.probe_failures, self.has_changed = count, True
+            self.notes.append(self._unhealthy(kind, probe, container, is_init=is_init))
         if count < probe.failure_threshold:
             self.wake(next_at)
             return
         graces = (probe.termination_grace_period_seconds, self.pod.spec.termination_grace_period_seconds)
         grace = next((seconds for seconds in graces if seconds is not None), DEFAULT_GRACE_SECONDS)
-        text = f"Container {container.name} failed liveness probe, will be restarted"
+        text = f"Container {container.name} failed {kind.lower()} probe, will be restarted"
         self.stop(container, record, text, grace, is_init=is_init)
         self.wake(self.now)
+
+    def _unhealthy(self, kind: str, probe: Probe, container: Container, *, is_init: bool) -> Note:
+        message = f"{kind} probe failed: {failure(probe, self.pod.status.pod_ip)}"
+        return Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init))
 
     def _exit_of(
         self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool
@@ -189,7 +228,6 @@ class ContainerSync:
             self.wake(self.now)
         if isinstance(record.state, RunningState):
             self._probe(container, record, self.now, is_init=is_init)
-            self._check_liveness(container, record, self.now, is_init=is_init)
 
     def _fail_to_pull(self, container: Container, record: ContainerRecord, error: str, path: str) -> None:
         image, failed = container.image, self.pulls.get(container.name)

@@ -90,8 +90,10 @@ class ContainerRecord:
     #: It has passed its readiness probe, or has none; and it has failed it before.
     is_ready: bool = True
     has_failed_probe: bool = False
-    #: How often its liveness probe has failed.
-    liveness_failures: int = 0
+    #: It has passed its startup probe, or has none.
+    is_started: bool = True
+    #: How often its startup probe has failed, or its liveness probe once it has started.
+    probe_failures: int = 0
     #: The node ended its latest run, and its back-off was over by then.
     restarts_at_once: bool = False
 
@@ -110,8 +112,9 @@ class ContainerRecord:
         self.container_id = container_id(pod_uid, container.name, self.restarts)
         self.resources = self.allocated
         self.restarts_at_once = self.has_failed_probe = False
-        self.is_ready = container.readiness_probe is None
-        self.liveness_failures = 0
+        self.is_started = container.startup_probe is None
+        self.is_ready = self.is_started and container.readiness_probe is None
+        self.probe_failures = 0
         self.state = RunningState(now)
 
     def end(self, exit_code: int, now: float, reason: str = "") -> None:
@@ -210,7 +213,7 @@ def container_status(container: Container, record: ContainerRecord, *, is_init: 
         "image": container.image,
         "imageID": f"fairlead-sim://{container.image}" if record.container_id else "",
         "ready": (is_running and record.is_ready) or (is_through and container.restart_policy != "Always"),
-        "started": is_running,
+        "started": is_running and record.is_started,
         "restartCount": record.restarts,
         "state": state.encode(),
         "lastState": record.last.encode() if record.last else {},

@@ -172,7 +172,7 @@ def _initialized(containers: Containers, phase_: str) -> _Verdict:
 def is_init_done(container: Container, record: ContainerRecord) -> bool:
     """Whether the init containers after this one may start."""
     if is_sidecar(container):
-        return isinstance(record.state, RunningState)
+        return isinstance(record.state, RunningState) and record.is_started
     return isinstance(record.state, TerminatedState) and record.state.exit_code == 0
 
 

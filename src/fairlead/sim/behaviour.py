@@ -31,6 +31,7 @@ EXIT_CODE: Final = PREFIX + "exit-code"
 STOP_SECONDS: Final = PREFIX + "stop-seconds"
 STOP_EXIT_CODE: Final = PREFIX + "stop-exit-code"
 PULL_ERROR: Final = PREFIX + "pull-error"
+STARTED_SECONDS: Final = PREFIX + "started-seconds"
 READY_SECONDS: Final = PREFIX + "ready-seconds"
 UNREADY: Final = PREFIX + "unready"
 FAILS_LIVENESS_SECONDS: Final = PREFIX + "fails-liveness-seconds"
@@ -114,6 +115,10 @@ class SimulatedRuntime:
         own = None if behaviour.lifetime is None else Exit(started_at + behaviour.lifetime, behaviour.exit_code)
         killed = self._memory_exit(pod, container, started_at)
         return killed if killed is not None and (own is None or killed.at < own.at) else own
+
+    def startup_answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
+        settings = _annotations_for(pod.metadata.annotations, container.name, is_named_only=False)
+        return started_at + (_seconds(settings.get("started-seconds")) or 0.0)
 
     def answers_at(self, pod: Pod, container: Container, started_at: float) -> float:
         settings = _annotations_for(pod.metadata.annotations, container.name, is_named_only=False)
