@@ -1,8 +1,8 @@
-"""The tutorial does what it shows: every block of docs/tutorial.md is typed in order, in a home of its own.
+"""The tutorial does what it shows: every block of its pages is typed in order, in a home of its own.
 
 A block ```console holds commands (`$ …`) and below each what it prints, with `…` for what differs between machines.
 Above a block, `<!-- lines in any order -->` says just that. `$ fairlead up` runs on in its own terminal until a block
-says `^C`. The tutorial's port is 6443; here it is a free one.
+says `^C`. The pages' port is 6443; here it is a free one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 from tests.e2e.helpers.terminal import EXAMPLES, Terminal
 from tests.e2e.helpers.transcript import agrees, difference
 
-TUTORIAL = EXAMPLES.parent / "docs" / "tutorial.md"
+DOCS = EXAMPLES.parent / "docs"
 START, STOP = "fairlead up", "^C"
 STARTED = "Ready in"
 START_SECONDS = 30.0
@@ -121,7 +121,7 @@ def reader(folder: Path, kubectl_path: Path) -> Iterator[tuple[Terminal, FirstTe
 
 
 def printed_by(step: Typed, second: Terminal, first: FirstTerminal) -> str:
-    if step.command == START:
+    if step.command.startswith(START):
         return first.start(step.command)
     if step.command == STOP:
         return first.stop()
@@ -132,9 +132,10 @@ def printed_by(step: Typed, second: Terminal, first: FirstTerminal) -> str:
     return second.run(f"exec 2>&1; bash -c {shlex.quote(step.command)}").out
 
 
-def test_every_step_of_the_tutorial_prints_what_it_shows(tmp_path: Path, kubectl_path: Path) -> None:
+@pytest.mark.parametrize("page", ["tutorial.md", "node-pressure.md"])
+def test_every_step_of_a_page_prints_what_it_shows(page: str, tmp_path: Path, kubectl_path: Path) -> None:
     """Style 14: documents are tested."""
-    steps = list(typed(TUTORIAL.read_text()))
+    steps = list(typed((DOCS / page).read_text()))
     assert len(steps) > 20
     with reader(tmp_path / "reader", kubectl_path) as (second, first):
         for step in steps:
