@@ -49,3 +49,9 @@ def test_shares_stay_within_the_capacity_and_grow_with_it(percent: float, capaci
 @given(st.floats(allow_nan=False))
 def test_a_32_bit_float_is_its_own_nearest(value: float) -> None:
     assert float32(float32(value)) == float32(value)
+
+
+def test_a_percentage_that_is_no_number_is_never_fallen_short_of() -> None:
+    """The kubelet takes `nan%`, and Go on amd64 makes the least int64 of it."""
+    assert share(parse_percentage("nan%"), 10 * 2**30) == -(2**63)
+    assert share(parse_percentage("inf%"), 10 * 2**30) == -(2**63)

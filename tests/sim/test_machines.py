@@ -431,4 +431,46 @@ def test_a_node_that_comes_and_goes_below_its_line_shows_pressure_all_along() ->
         assert await world.state("steady") == ("Running", "")
         assert len(await world.events("NodeHasSufficientMemory")) == 1
 
+
+def test_a_machine_without_memory_can_be_exhausted_in_a_pod() -> None:
+    """A limit of the pod as a whole; a pod on the other node shows that nodes still act."""
+
+    async def check(world: World) -> None:
+        nothing = {"cpu": "4", "memory": "0", "pods": "110"}
+        status = {"capacity": nothing, "allocatable": nothing | {"memory": "1Gi"}}
+        metadata = {"name": "empty", "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        await world.api.create(NODES, {"metadata": metadata, "status": status})
+        await asyncio.sleep(5)
+        resources = {"requests": {"memory": "1Mi"}, "limits": {"memory": "10Mi"}}
+        containers = [{"name": name, "image": "i"} for name in ("a", "b")]
+        spec = {"nodeName": "empty", "containers": containers, "resources": resources}
+        annotations = {"sim.fairlead.dev/usage-memory": "7Mi"}
+        await world.api.create(PODS, {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}, "default")
+        await asyncio.sleep(10)
+        reasons = [container["lastState"] for container in (await world.status("p"))["containerStatuses"]]
+        assert any(state.get("terminated", {}).get("reason") == "OOMKilled" for state in reasons)
+        await world.pod("next", {"memory": "1Mi"})
+        await asyncio.sleep(10)
+        assert await world.state("next") == ("Running", "")
+
+    played(check)
+
+
+def test_a_kubelet_whose_reserved_cpus_are_gone_runs_without_its_configuration() -> None:
+    async def check(world: World) -> None:
+        await world.pod("p", {"memory": "1Mi"})
+        config = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nreservedSystemCPUs: 0-3\n"
+        annotations = {"sim.fairlead.dev/kubelet-config": config}
+        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+        await asyncio.sleep(5)
+        assert not await world.events("KubeletNotStarted")
+        await world.api.patch(NODES, "node-1", "", {"status": {"capacity": {"cpu": "1"}}}, subresource="status")
+        await asyncio.sleep(5)
+        refused = [event["message"] for event in await world.events("KubeletNotStarted")]
+        assert refused == ["reserved-cpus: 0-3 is not a subset of online-cpus: 0"]
+        await world.use("p", memory="20Gi")
+        await asyncio.sleep(15)
+        killed = (await world.status("p"))["containerStatuses"][0]["lastState"]["terminated"]
+        assert killed["reason"] == "OOMKilled"
+
     played(check)

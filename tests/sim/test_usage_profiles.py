@@ -169,6 +169,12 @@ def test_any_text_is_a_trace_or_an_error_that_says_why(text: str) -> None:
             assert series.seconds[0] == 0.0
 
 
+def test_an_answer_nested_without_end_is_no_trace() -> None:
+    nested = "[" * 500_000 + "]" * 500_000
+    with pytest.raises(ValueError, match="this is no answer of Prometheus"):
+        prometheus_series(f'{{"status": "success", "data": {nested}}}')
+
+
 def test_a_cluster_knows_the_kind_and_follows_its_profiles() -> None:
     """Imported ones, those of kubectl, changes; and an event on a profile that makes no sense."""
 

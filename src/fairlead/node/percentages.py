@@ -19,6 +19,8 @@ from fairlead.golang.quoting import go_quote
 _FLOAT = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE
 )
+#: What Go on amd64 makes of a float that no int64 can hold.
+_LEAST_INT64 = -(2**63)
 _GREATEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
@@ -50,7 +52,8 @@ def percentage_text(percentage: float) -> str:
 
 def share(percentage: float, capacity: int) -> int:
     """That much of the capacity in whole units, the rest cut off."""
-    return int(float(capacity) * percentage)
+    amount = float(capacity) * percentage
+    return int(amount) if abs(amount) < -_LEAST_INT64 else _LEAST_INT64  # `nan%` is no number, and no error either
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
 from fairlead.node.plan import NodeEvent
 from fairlead.node.startup import start_settings
+from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.node_settings import MISSING_CGROUPS, ConfigurationKey, NodeConfigurations, NodeSettings
 
 STARTING: Final = NodeEvent(NORMAL, "Starting", "Starting kubelet.")
@@ -55,18 +56,18 @@ class Kubelets:
         key = self._configurations.key(node.metadata.labels, annotations)
         started_with = (key, annotations.get(MISSING_CGROUPS, ""))
         if self._keys.get(name) == started_with:
+            self._check_cpus(node)
             return False
         is_first = name not in self._keys
         self._keys[name] = started_with
         try:
             self._start(key, node)
         except StartupError as refusal:
-            message = f"{refusal}; {refusal.hint}" if refusal.hint else str(refusal)
-            log.warning("node %s: its kubelet does not start: %s", name, message)
-            if refusal.stage is not Stage.ENFORCEMENT:  # which has an event of its own
-                self._record(node, NodeEvent(WARNING, NOT_STARTED, message))
+            self._tell(node, refusal)
             if is_first:
                 self._start_without(node)
+            else:
+                self._check_cpus(node)
             return False
         return not is_first
 
@@ -86,6 +87,23 @@ class Kubelets:
             for warning in settings.configured.warnings:
                 log.warning("node %s: %s", node.metadata.name, warning)
         self._settings[node.metadata.name] = settings
+
+    def _check_cpus(self, node: Node) -> None:
+        """A machine may lose CPUs that its kubelet reserves: that runs without its own configuration then."""
+        config = self.settings(node.metadata.name).configured.configuration
+        if not config.reserved_system_cpus:
+            return
+        try:
+            start_settings(config, hardware_of(node).machine.cpus)
+        except StartupError as refusal:
+            self._tell(node, refusal)
+            self._start_without(node)
+
+    def _tell(self, node: Node, refusal: StartupError) -> None:
+        message = f"{refusal}; {refusal.hint}" if refusal.hint else str(refusal)
+        log.warning("node %s: its kubelet does not start: %s", node.metadata.name, message)
+        if refusal.stage is not Stage.ENFORCEMENT:  # which has an event of its own
+            self._record(node, NodeEvent(WARNING, NOT_STARTED, message))
 
     def _start_without(self, node: Node) -> None:
         """A new node whose own configuration is refused runs with that of its group."""

@@ -48,7 +48,7 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
     for pod in domain.pods:
         if not pod.started:
             continue
-        adjustments = oom_score_adjustments(pod.manifest, memory_capacity)
+        adjustments = oom_score_adjustments(pod.manifest, max(memory_capacity, 1))
         for container in pod.started:
             for measure in (Measure.MEMORY, Measure.CHILD_MEMORY):
                 memory = pod.amount(container, measure, read)
@@ -58,8 +58,9 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
     worst = oom_victim(processes, domain.limit)
     if worst is None:
         return None
+    scores = _scores(owners, processes, max(domain.limit, 1))
     pod, container, is_child = owners[processes.index(worst)]
-    return OomKill(pod, container, is_child and is_single, domain.is_system, _scores(owners, processes, domain.limit))
+    return OomKill(pod, container, is_child and is_single, domain.is_system, scores)
 
 
 def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) -> OomScores:

@@ -40,7 +40,7 @@ from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
-from fairlead.sim.usage.profiles import Profiles
+from fairlead.sim.usage.profiles import Profile, Profiles
 
 #: How many nodes are looked at without letting others do something.
 _NODES_PER_TURN = 32
@@ -90,7 +90,8 @@ class Machines:
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
         self._looks: WorkQueue[str] = WorkQueue()
-        self._usages: dict[str, tuple[str, PodUsageModels]] = {}  # by uid, of pods that declare theirs: as of a version
+        #: By uid, of pods that declare theirs: of which version and profile that was made.
+        self._usages: dict[str, tuple[str, Profile | None, PodUsageModels]] = {}
         self._own: dict[
             tuple[str, str], tuple[float, PodUsageModels, int | None, LimitKills]
         ] = {}  # by uid and container
@@ -109,6 +110,9 @@ class Machines:
                 pass  # the node is gone
             except (ApiError, OSError) as error:
                 log.warning("node %s: %s", name, error)
+                self._looks.retry(name)
+            except Exception:  # a bug on one node's path must not stop all nodes
+                log.exception("node %s: unexpected error, trying again", name)
                 self._looks.retry(name)
             else:
                 self._looks.forget(name)
@@ -145,9 +149,9 @@ class Machines:
 
     def put_pod(self, pod: Pod, run: PodRun) -> None:
         """What runs of the pod may have changed."""
-        entry = self._nodes.get(pod.spec.node_name)
-        if entry is None:
-            return
+        entry, present = self._nodes.get(pod.spec.node_name), self._find(pod.metadata.key)
+        if entry is None or present is None or present.metadata.uid != pod.metadata.uid:
+            return  # by now one of them is gone
         entry.pods[pod.metadata.uid] = (pod.metadata.key, run)
         if entry.machine is None:
             if not declares_usage(pod, self._profiles):
@@ -231,18 +235,19 @@ class Machines:
         """The same object as long as nothing about it changes."""
         uid = pod.metadata.uid
         known, version = self._usages.get(uid), pod.metadata.resource_version
-        if known is not None and known[0] == version and not self._profiles:
-            return known[1]
+        profile = self._profiles.select(pod) if self._profiles else None
+        if known is not None and known[0] == version and known[1] is profile:
+            return known[2]
         usage = pod_usage(pod, self._profiles)
-        if not usage.is_declared:
+        if not usage.is_declared and not usage.problems and profile is None:
             self._usages.pop(uid, None)
             return usage
-        if known is not None and known[1] == usage:
-            usage = known[1]
-        elif self._recorder and (known is None or known[1].problems != usage.problems):
+        if known is not None and known[2] == usage:
+            usage = known[2]
+        elif self._recorder and (known is None or known[2].problems != usage.problems):
             for problem in usage.problems:
                 self._recorder.event(pod, WARNING, INVALID_USAGE, problem)
-        self._usages[uid] = (version, usage)
+        self._usages[uid] = (version, profile, usage)
         return usage
 
     def _watch(self, entry: _NodeEntry) -> None:

@@ -73,7 +73,7 @@ def prometheus_series(text: str) -> Series:
         if kind != "matrix":
             raise ValueError(f"a result of type {kind!r} has no course: ask for a range (query_range)")
         results = msgspec.json.decode(response.data, type=_Matrix).result
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"this is no answer of Prometheus: {error}") from None
     if len(results) != 1:
         raise ValueError(f"the answer has {len(results)} series: a trace is exactly one")
