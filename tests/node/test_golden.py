@@ -1,43 +1,45 @@
-"""Every row of every table that was recorded from the real kubelet is replayed by some test (golden/node/).
+"""Every row of every table that was recorded from the real kubelet (golden/node/), replayed.
 
-A table or a kind of row that nobody reads fails here. The tables come from `FAIRLEAD_GOLDEN`, as those of the readers.
+The replays are in `recorded/`, a module for each kind of table, and are collected here. A table or a kind of row that
+none of them takes fails. The tables come from `FAIRLEAD_GOLDEN`.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.conftest import GOLDEN, TESTS
 from tests.node.golden import read
 
-#: Beside the `test_golden_*.py` of this folder.
-_ELSEWHERE = ("tests.node.test_restarts", "tests.server.test_golden_resize")
+_MODULES = sorted(path.stem for path in (TESTS / "node" / "recorded").glob("[!_]*.py"))
+pytest.register_assert_rewrite(*(f"tests.node.recorded.{module}" for module in _MODULES))
 
 
-def _readers() -> Iterator[str]:
-    for path in sorted((TESTS / "node").glob("test_golden_*.py")):
-        yield f"tests.node.{path.stem}"
-    yield from _ELSEWHERE
+def _replays() -> dict[str, Callable[..., Any]]:
+    """The tests of all modules, by name; two of one name would hide each other."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in _MODULES:
+        for name, test in vars(importlib.import_module(f"tests.node.recorded.{module}")).items():
+            if name.startswith("test_"):
+                assert name not in found, name
+                found[name] = test
+    return found
 
 
-def _replayed() -> Counter[str]:
-    """The ids of the rows that tests take, and how many tests take each."""
-    marks = [
-        mark
-        for module in _readers()
-        for test in vars(importlib.import_module(module)).values()
-        for mark in getattr(test, "pytestmark", ())
-        if isinstance(mark, pytest.Mark) and mark.name == "parametrize" and mark.args[0] == "row"
-    ]
-    return Counter(row["id"] for mark in marks for row in mark.args[1])
+_REPLAYS = _replays()
+globals().update(_REPLAYS)
 
 
 def test_every_recorded_row_has_a_reader() -> None:
+    marks = [mark for test in _REPLAYS.values() for mark in getattr(test, "pytestmark", ())]
+    taken = [mark.args[1] for mark in marks if mark.name == "parametrize" and mark.args[0] == "row"]
+    replayed = Counter(row["id"] for rows in taken for row in rows)
     tables = sorted(path.stem for path in (GOLDEN / "node").glob("*.yaml"))
     recorded = Counter(row["id"] for table in tables for row in read(table))
     assert recorded
-    assert recorded - _replayed() == Counter()
+    assert recorded - replayed == Counter()

@@ -58,7 +58,6 @@ WORKERS = 64
 #: The kubelet's --event-qps and --event-burst, for the fleet as a whole.
 EVENTS_PER_SECOND, EVENT_BURST = 50.0, 100.0
 
-#: Of a kubelet with an empty configuration file.
 
 log = logging.getLogger(__name__)
 
