@@ -3,88 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fairlead.api.builtin import EVENTS, NODES, PODS, PRIORITY_CLASSES, REPLICATION_CONTROLLERS
-from fairlead.api.objects import Obj
+from fairlead.api.builtin import NODES, PODS, PRIORITY_CLASSES, REPLICATION_CONTROLLERS
 from fairlead.api.quantity import units
-from fairlead.compose import Settings, simulation
-from fairlead.node.explain import node_story
-from fairlead.runtime import rng
 from fairlead.runtime.clock import now
-from fairlead.runtime.loops import run_virtual
-from fairlead.server.registry.registry import UserApi
-from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.usage.objects import USAGE_PROFILES
+from tests.sim.machine_world import USAGE, World, played
 
-USAGE = "sim.fairlead.dev/usage-"
 MI = 2**20
-
-
-class World:
-    """A cluster of one node, `node-1`, and short ways to say what is on it."""
-
-    def __init__(self, api: UserApi) -> None:
-        self.api = api
-
-    async def pod(self, pod_name: str, usage: dict[str, str], **fields: Any) -> None:
-        resources = {kind: fields.pop(kind) for kind in ("requests", "limits") if kind in fields}
-        container = {"name": pod_name, "image": fields.pop("image", "i"), "resources": resources}
-        spec = {"nodeName": "node-1", "containers": [container], **fields}
-        annotations = {USAGE + measure: text for measure, text in usage.items()}
-        await self.api.create(
-            PODS, {"metadata": {"name": pod_name, "annotations": annotations}, "spec": spec}, "default"
-        )
-
-    async def use(self, name: str, **usage: str) -> None:
-        changed = {USAGE + measure.replace("_", "-"): text for measure, text in usage.items()}
-        await self.api.patch(PODS, name, "default", {"metadata": {"annotations": changed}})
-
-    async def system(self, **usage: str) -> None:
-        """Usage outside pods."""
-        changed = {USAGE + measure.replace("_", "-"): text for measure, text in usage.items()}
-        await self.api.patch(NODES, "node-1", "", {"metadata": {"annotations": changed}})
-
-    async def node(self) -> Obj:
-        return (await self.api.get(NODES, "node-1")).obj()
-
-    async def condition(self, kind: str) -> Obj:
-        conditions = (await self.node())["status"]["conditions"]
-        return next(condition for condition in conditions if condition["type"] == kind)
-
-    async def status(self, name: str) -> Obj:
-        status: Obj = (await self.api.get(PODS, name, "default")).obj()["status"]
-        return status
-
-    async def state(self, name: str) -> tuple[str, str]:
-        status = await self.status(name)
-        return status["phase"], status.get("reason", "")
-
-    async def story(self, name: str) -> list[str]:
-        """What `fairlead why` says of it."""
-        pod = (await self.api.get(PODS, name, "default")).obj()
-        found = [item.obj() for item in (await self.api.list(EVENTS, "")).items]
-        of_pod = [event for event in found if event["involvedObject"]["name"] == name]
-        of_node = [event for event in found if event["involvedObject"]["kind"] == "Node"]
-        siblings = [item.obj() for item in (await self.api.list(PODS, "default")).items]
-        story = node_story(pod, of_pod, of_node, siblings)
-        return [story.headline, *story.notes] if story else []
-
-    async def events(self, reason: str) -> list[Obj]:
-        found = await self.api.list(EVENTS, "")
-        return [event for event in (item.obj() for item in found.items) if event["reason"] == reason]
-
-
-def played(check: Callable[[World], Awaitable[None]], memory: str = "10Gi") -> None:
-    async def run() -> None:
-        nodes = tuple(uniform(1, NodeShape(cpu="16", memory=memory)))
-        async with simulation(Settings(nodes=nodes)) as (api, _):
-            await check(World(api))
-
-    rng.seed(1)
-    run_virtual(run())
 
 
 def test_a_container_that_leaks_dies_at_its_limit_again_and_again() -> None:
@@ -369,14 +296,10 @@ def test_a_reserved_class_stops_at_its_limit_and_a_lower_limit_kills_nobody() ->
     """S1-01, S1-09: half of what is guaranteed is kept from pods that requested nothing."""
 
     async def check(world: World) -> None:
-        config = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "featureGates": {"QOSReserved": True},
-            "qosReserved": {"memory": "50%"},
-        }
-        annotations = {"sim.fairlead.dev/kubelet-config": json.dumps(config)}
-        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+        await world.kubelet(
+            featureGates={"QOSReserved": True},
+            qosReserved={"memory": "50%"},
+        )
         await world.pod("db", {"memory": "1Gi"}, limits={"cpu": "1", "memory": "4Gi"})
         await world.pod("batch", {"memory": "7Gi"})
         await asyncio.sleep(2)
@@ -396,7 +319,7 @@ def test_short_of_processes_by_default_means_nothing() -> None:
     """SC-40: no threshold of process IDs by default."""
 
     async def check(world: World) -> None:
-        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": {"sim.fairlead.dev/max-pid": "1000"}}})
+        await world.annotate(max_pid="1000")
         await world.pod("forks", {"pids": "990"})
         await asyncio.sleep(60)
         assert await world.state("forks") == ("Running", "")
@@ -409,15 +332,11 @@ def test_a_node_that_comes_and_goes_below_its_line_shows_pressure_all_along() ->
     """SC-37: S3-55, S3-64, S3-65. Nothing is evicted, for a soft threshold's grace never passes."""
 
     async def check(world: World) -> None:
-        config = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
-            "evictionHard": {"memory.available": "500Mi"},
-            "evictionSoft": {"memory.available": "1.5Gi"},
-            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
-        }
-        annotations = {"sim.fairlead.dev/kubelet-config": json.dumps(config)}
-        await world.api.patch(NODES, "node-1", "", {"metadata": {"annotations": annotations}})
+        await world.kubelet(
+            evictionHard={"memory.available": "500Mi"},
+            evictionSoft={"memory.available": "1.5Gi"},
+            evictionSoftGracePeriod={"memory.available": "1m30s"},
+        )
         await world.pod("steady", {"memory": "1Gi"}, requests={"memory": "1Gi"})
         await asyncio.sleep(5)
         low, high = (f"{10 * 1024 - 1024 - available}Mi" for available in (1434, 2048))
@@ -430,6 +349,8 @@ def test_a_node_that_comes_and_goes_below_its_line_shows_pressure_all_along() ->
         assert (await world.condition("MemoryPressure"))["status"] == "False"
         assert await world.state("steady") == ("Running", "")
         assert len(await world.events("NodeHasSufficientMemory")) == 1
+
+    played(check)
 
 
 def test_a_machine_without_memory_can_be_exhausted_in_a_pod() -> None:
