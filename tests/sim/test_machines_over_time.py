@@ -7,13 +7,38 @@ from itertools import pairwise
 
 import pytest
 
+from fairlead.api.builtin import PODS, REPLICATION_CONTROLLERS
 from fairlead.api.quantity import units
 from fairlead.runtime.clock import parse_timestamp
-from tests.sim.machine_world import World, played
+from tests.sim.machine_world import USAGE, World, played
 
 MI = 2**20
 THRESHOLDS = {"memory.available": "500Mi", "nodefs.available": "1Gi", "imagefs.available": "100Gi"}
 MINIMUM = {"memory.available": "0Mi", "nodefs.available": "500Mi", "imagefs.available": "2Gi"}
+
+
+@pytest.mark.parametrize(("amount", "limit"), [("1Gi", "2Gi"), ("1G", "2G")])
+def test_ten_minutes_of_low_usage_make_no_room_for_a_request(amount: str, limit: str) -> None:
+    """SC-10: S0-50 to S0-53. Three fit, however little they use."""
+
+    async def check(world: World) -> None:
+        container = {
+            "name": "c",
+            "image": "i",
+            "resources": {"requests": {"memory": amount}, "limits": {"memory": limit}},
+        }
+        template = {
+            "metadata": {"labels": {"app": "gig"}, "annotations": {USAGE + "memory": "400Mi"}},
+            "spec": {"containers": [container]},
+        }
+        spec = {"replicas": 4, "selector": {"app": "gig"}, "template": template}
+        await world.api.create(REPLICATION_CONTROLLERS, {"metadata": {"name": "gig"}, "spec": spec}, "default")
+        for seconds in (5, 600):
+            await asyncio.sleep(seconds)
+            pods = [pod.obj() for pod in (await world.api.list(PODS, "default")).items]
+            assert sorted(pod["status"]["phase"] for pod in pods) == ["Pending", "Running", "Running", "Running"]
+
+    played(check, memory="3172Mi")  # of which 3Gi are given away
 
 
 def test_each_kill_of_a_leak_doubles_its_back_off() -> None:
