@@ -457,6 +457,15 @@ def test_the_last_startup_probe_may_be_the_one_that_succeeds() -> None:
     assert (started_and_ready(world), world.events("Killing")) == ((True, True), [])
 
 
+@pytest.mark.parametrize(("host_network", "address"), [(False, "10.64.0.1"), (True, "172.16.0.1")])
+def test_a_probe_that_fails_at_once_knows_the_address_of_the_pod(host_network: bool, address: str) -> None:
+    containers = [{"name": "c", "image": "i", "startupProbe": {"tcpSocket": {"port": 80}}}]
+    world = World(pod({STARTED_SECONDS: "5"}, containers=containers, hostNetwork=host_network))
+    world.look()
+    refused = f"Startup probe failed: dial tcp {address}:80: connect: connection refused"
+    assert world.events("Unhealthy") == [refused]
+
+
 def test_readiness_is_looked_at_when_the_startup_probe_succeeds_and_not_before() -> None:
     world = starting({STARTED_SECONDS: "3"}, readiness={"periodSeconds": 60})
     world.look()
@@ -482,6 +491,16 @@ def test_a_container_that_does_not_start_in_time_is_killed_and_restarted() -> No
     assert world.container()["restartCount"] == 1
     assert world.container()["lastState"]["terminated"]["exitCode"] == 137  # the probe's own grace period is over
     assert started_and_ready(world) == (False, False)
+
+
+@pytest.mark.parametrize("kind", ["livenessProbe", "startupProbe"])
+def test_a_node_that_was_away_records_one_failure_and_not_a_million(kind: str) -> None:
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1, "failureThreshold": 2**31 - 1}
+    annotations = {FAILS_LIVENESS_SECONDS: "0", STARTED_SECONDS: "1e9"}
+    world = World(pod(annotations, containers=[{"name": "c", "image": "i", kind: probe}]))
+    world.look()
+    assert world.look(10_000_000).wake_at == NOW + 10_000_001
+    assert len(world.events("Unhealthy")) == 2
 
 
 def test_liveness_waits_for_the_startup_probe() -> None:

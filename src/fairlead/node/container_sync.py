@@ -24,6 +24,7 @@ from fairlead.node.restarts import (
     runs_again,
 )
 from fairlead.node.start_requirements import Found, Needs, back_off_pulling, environment_problem, never_pulled
+from fairlead.node.status import PodAddresses
 
 #: How long a failed pull is shown as ErrImagePull before it becomes ImagePullBackOff.
 PULL_FAILURE_SECONDS: Final = 1.0
@@ -62,6 +63,7 @@ class ContainerSync:
     found: Found
     pulls: dict[str, Pull]
     notes: list[Note]
+    addresses: PodAddresses
     has_changed: bool = False
     wake_at: float | None = None
 
@@ -90,6 +92,8 @@ class ContainerSync:
 
     def _probe(self, container: Container, record: ContainerRecord, started_at: float, *, is_init: bool) -> None:
         """What the probes of a running container come to by now."""
+        if container.startup_probe is container.readiness_probe is container.liveness_probe is None:
+            return
         since = self._check_startup(container, record, started_at, is_init=is_init)
         if since is None:
             return
@@ -175,7 +179,7 @@ class ContainerSync:
         self.wake(self.now)
 
     def _unhealthy(self, kind: str, probe: Probe, container: Container, *, is_init: bool) -> Note:
-        message = f"{kind} probe failed: {failure(probe, self.pod.status.pod_ip)}"
+        message = f"{kind} probe failed: {failure(probe, self.addresses.of(self.pod))}"
         return Note(WARNING, "Unhealthy", message, field_path(container, is_init=is_init))
 
     def _exit_of(

@@ -155,7 +155,7 @@ class PodRun:
         start_at = now if self._has_sandbox else self._runtime.sandbox_ready_at(pod, self.seen_at)
         if now < start_at:
             return PodStep(wake_at=start_at)
-        sync = ContainerSync(self._runtime, pod, now, self.needs, found, self._pulls, self._notes)
+        sync = ContainerSync(self._runtime, pod, now, self.needs, found, self._pulls, self._notes, addresses)
         containers = self._containers(pod)
         if not self._is_over and self._mount(containers, found):
             if self._resize is not None:

@@ -24,6 +24,10 @@ class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at ever
     host_ip: str
     pod_ip: str
 
+    def of(self, pod: Pod) -> str:
+        """The pod's address, which it keeps once it has been shown."""
+        return self.host_ip if pod.spec.host_network else (pod.status.pod_ip or self.pod_ip)
+
 
 @dataclass(slots=True)
 class Containers:
@@ -83,7 +87,7 @@ def _is_to_run(container: Container, record: ContainerRecord, policy: str) -> bo
 
 def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddresses, moment: str) -> Obj:
     """The whole status; `moment` is the transition time of what changed."""
-    ip = addresses.host_ip if pod.spec.host_network else (pod.status.pod_ip or addresses.pod_ip)
+    ip = addresses.of(pod)
     status: Obj = {
         "phase": phase_,
         "observedGeneration": pod.metadata.generation,
