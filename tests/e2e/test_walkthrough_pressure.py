@@ -1,17 +1,14 @@
 """Nodes short of memory, processes, inodes or disk: whom they evict, and whom they take (SC-34, SC-35, SC-40, SC-41).
 
-A kubelet looks every ten seconds, so all stories run at once, each on nodes and in a namespace of its own; the tests
-collect how they ended.
+A kubelet looks every ten seconds, so all stories run at once, each on nodes and in a namespace of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeAlias
-
-import pytest
 
 from fairlead.api.quantity import units
 from tests.e2e.helpers.clusters import node
@@ -230,21 +227,15 @@ STORIES: Final[tuple[Story, ...]] = (
 )
 
 
-@pytest.fixture(scope="module")
-def endings(
-    cluster: Up, kubectl_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[Story, Future[None]]]:
-    """How each story ends; all have begun."""
-    folder = tmp_path_factory.mktemp("homes")
+def test_nodes_under_pressure_do_what_kubelets_do(cluster: Up, kubectl_path: Path, tmp_path: Path) -> None:
+    """A test for all stories, for they share the time that passes."""
     terminals = {
-        story: terminal_in(f"story-{number}", cluster.kubeconfig, folder / f"home-{number}", kubectl_path)
+        story: terminal_in(f"story-{number}", cluster.kubeconfig, tmp_path / f"home-{number}", kubectl_path)
         for number, story in enumerate(STORIES)
     }
     terminals[STORIES[0]].output(CREATE, CLASSES)
     with ThreadPoolExecutor(len(STORIES)) as threads:
-        yield {story: threads.submit(story, terminal) for story, terminal in terminals.items()}
-
-
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_on_a_node_under_pressure(story: Story, endings: Mapping[Story, Future[None]]) -> None:
-    endings[story].result()
+        endings = [threads.submit(story, terminal) for story, terminal in terminals.items()]
+    failures = [error for ending in endings if isinstance(error := ending.exception(), Exception)]
+    if failures:
+        raise ExceptionGroup("stories that went otherwise", failures)
