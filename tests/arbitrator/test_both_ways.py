@@ -20,7 +20,8 @@ from tests.arbitrator.world import World, scene
 from tests.played import played
 from tests.processes import Up, component, fairlead_up, free_port
 
-ONE_NODE = ("--nodes", "1", "--node-cpu", "2", "--node-memory", "2Gi")
+#: 2Gi for pods: the node's kubelet keeps 100Mi.
+ONE_NODE = ("--nodes", "1", "--node-cpu", "2", "--node-memory", "2148Mi")
 
 
 async def _t1_to_t3(world: World) -> None:
