@@ -13,7 +13,7 @@ from fairlead.node.configuration.load import configure
 from fairlead.node.eviction.signals import Signal
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.load import read_at
-from fairlead.sim.machine.machine import SimulatedMachine
+from fairlead.sim.machine.machine import MOST_KILLS, SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declared import node_usage, pod_usage
 
@@ -126,3 +126,17 @@ def test_a_machine_whose_daemons_alone_take_all_memory_is_looked_at_no_oftener_t
         assert next_at is not None
         now = next_at
     assert looks <= 61
+
+
+def test_many_kills_are_made_in_several_looks_that_follow_at_once() -> None:
+    """Others get a turn in between."""
+    exhausted, count = machine(), MOST_KILLS + 3
+    for number in range(count):
+        exhausted.put(pod(number, "1Gi"), BEGAN)
+    node: Obj = {"metadata": {"name": "n", "annotations": {"sim.fairlead.dev/usage-memory": "5Gi"}}}
+    exhausted.declare(node_usage(msgspec.convert(node, Node)), BEGAN)
+    first = exhausted.look(BEGAN)
+    assert (len(first.kills), first.outcome, first.next_at) == (MOST_KILLS, None, BEGAN)
+    second = exhausted.look(BEGAN)
+    assert len({kill.pod.uid for kill in (*first.kills, *second.kills)}) == count
+    assert second.next_at == BEGAN + 10

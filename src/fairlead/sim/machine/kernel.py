@@ -6,10 +6,11 @@ Where memory ends decides who may die: the kernel looks among the processes of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from fairlead.node.evidence import MOST_KEPT, OomScores, ScoredProcess
-from fairlead.node.oom import Process, oom_score_adjustments, oom_victim
+from fairlead.node.oom import Process, oom_victim
 from fairlead.sim.machine.load import Read
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.measures import Measure
@@ -48,7 +49,7 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
     for pod in domain.pods:
         if not pod.started:
             continue
-        adjustments = oom_score_adjustments(pod.manifest, max(memory_capacity, 1))
+        adjustments = pod.oom_score_adjustments(memory_capacity)
         for container in pod.started:
             for measure in (Measure.MEMORY, Measure.CHILD_MEMORY):
                 memory = pod.amount(container, measure, read)
@@ -65,7 +66,7 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
 
 def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) -> OomScores:
     """The worst of them, with what the kernel thought of each."""
-    order = sorted(range(len(processes)), key=lambda index: -processes[index].badness(total))
+    order = nlargest(MOST_KEPT, range(len(processes)), key=lambda index: processes[index].badness(total))
     kept = tuple(
         ScoredProcess(
             owners[index].pod.key,
@@ -74,6 +75,6 @@ def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) 
             processes[index].oom_score_adj,
             processes[index].oom_score(total),
         )
-        for index in order[:MOST_KEPT]
+        for index in order
     )
-    return OomScores(kept, len(order) - len(kept))
+    return OomScores(kept, len(processes) - len(kept))

@@ -43,6 +43,8 @@ from fairlead.sim.usage.measures import NodeMeasure
 
 #: How far ahead it is looked whether anything can happen, the longest first.
 _WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
+#: After so many kills others get a turn: a thousand pods may have to die at once.
+MOST_KILLS: Final = 16
 #: How exactly the moment is found when memory ends.
 _RESOLUTION_SECONDS: Final = 0.05
 #: A pass is made at whole multiples of ten seconds, or this much later.
@@ -136,6 +138,8 @@ class SimulatedMachine:
 
     def look(self, now: float) -> Look:
         kills = tuple(self._kill_all(now))
+        if len(kills) == MOST_KILLS:
+            return Look(kills, None, now)
         found = self.figures(read_at(now))
         outcome = self._pass(now, found) if self._is_due(now, found) else None
         return Look(kills, outcome, self._next_look(now, found))
@@ -164,9 +168,11 @@ class SimulatedMachine:
     # -- the kernel
 
     def _kill_all(self, now: float) -> Iterator[OomKill]:
-        """Whoever has to die until there is memory again; the usage of the dead is gone at once."""
+        """Whoever has to die next until there is memory again; the usage of the dead is gone at once."""
         read = read_at(now)
-        while (domain := self._exhausted(read, self.figures(read))) is not None:
+        for _ in range(MOST_KILLS):
+            if (domain := self._exhausted(read, self.figures(read))) is None:
+                return
             kill = victim(domain, read, self.hardware.machine.memory_bytes, is_single=self.is_single_kill)
             if kill is None:
                 return

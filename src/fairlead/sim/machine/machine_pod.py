@@ -12,6 +12,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.qos import qos_class
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
 from fairlead.node.eviction.signals import MEMORY, PIDS
+from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit
 from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, PROCESSES, ROOTFS, PodLoad, Read
 from fairlead.sim.pod_manifest import manifest_of
@@ -46,6 +47,7 @@ class MachinePod:
         self._steady_memory = PodUsage(memory=fixed[ANONYMOUS]) if is_steady else None
         self._generation = pod.metadata.generation
         self._find = find
+        self._oom_scores: tuple[int, Mapping[str, int]] | None = None
         self.may_exceed_local_storage = _has_storage_limit(pod) and self.candidate.has_storage_limits
         self.pod_level_memory_limit = _pod_level_memory_limit(pod)
 
@@ -77,6 +79,12 @@ class MachinePod:
     @cached_property
     def qos_class(self) -> str:
         return qos_class(self.manifest["spec"])
+
+    def oom_score_adjustments(self, memory_capacity: int) -> Mapping[str, int]:
+        """By container, on a machine of so many bytes, which seldom changes."""
+        if self._oom_scores is None or self._oom_scores[0] != memory_capacity:
+            self._oom_scores = memory_capacity, oom_score_adjustments(self.manifest, max(memory_capacity, 1))
+        return self._oom_scores[1]
 
     def amount(self, container: str, measure: Measure, read: Read) -> int:
         model = self.usage.model(container, measure)

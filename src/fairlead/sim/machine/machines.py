@@ -325,6 +325,8 @@ class Machines:
             self._looks.add_after(name, max(next_at - moment, 0.001))
         if set(entry.machine.eviction.conditions) != set(entry.shown):
             await self._show(entry, entry.machine.eviction.conditions)
+        if kills:
+            await asyncio.sleep(0)
 
     def _kill(self, entry: _NodeEntry, kill: OomKill, moment: float) -> None:
         name = kill.container
