@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from fairlead.api.builtin import NODES, PODS, PRIORITY_CLASSES, REPLICATION_CONTROLLERS
+from fairlead.api.metrics import POD_METRICS
 from fairlead.api.quantity import units
 from fairlead.runtime.clock import now
 from fairlead.sim.usage.objects import USAGE_PROFILES
@@ -393,5 +394,28 @@ def test_a_kubelet_whose_reserved_cpus_are_gone_runs_without_its_configuration()
         await asyncio.sleep(15)
         killed = (await world.status("p"))["containerStatuses"][0]["lastState"]["terminated"]
         assert killed["reason"] == "OOMKilled"
+
+    played(check)
+
+
+def test_others_get_a_turn_while_many_pods_follow_a_profile() -> None:
+    async def check(world: World) -> None:
+        spec = {"selector": {}, "usage": {"memory": "1Mi"}}
+        await world.api.create(USAGE_PROFILES, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        for number in range(100):
+            await world.pod(f"p{number}", {})
+        await asyncio.sleep(30)
+
+        async def amounts() -> set[str]:
+            metrics = [item.obj() for item in (await world.api.list(POD_METRICS, "default")).items]
+            return {container["usage"]["memory"] for pod in metrics for container in pod["containers"]}
+
+        assert await amounts() == {"1Mi"}
+        await world.api.patch(USAGE_PROFILES, "p", "default", {"spec": {"usage": {"memory": "2Mi"}}})
+        seen = []
+        while (found := await amounts()) != {"2Mi"}:
+            seen.append(found)
+            await asyncio.sleep(0)
+        assert {"1Mi", "2Mi"} in seen
 
     played(check)

@@ -232,6 +232,7 @@ class Fleet:
                 self._queue.forget(key)
             finally:
                 self._queue.done(key)
+            await asyncio.sleep(0)  # most steps wait for nothing, and ten thousand pods may have one at once
 
     async def _sync(self, key: str) -> None:
         pod = self._pods.get(key)

@@ -43,7 +43,7 @@ from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.profiles import Profile, Profiles
 
 #: How many nodes are looked at without letting others do something.
-_NODES_PER_TURN = 32
+_NODES_PER_TURN = 8
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
 #: What the kubelet calls it when the whole machine has no memory left.
 SYSTEM_OOM = "SystemOOM"
