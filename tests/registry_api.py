@@ -18,7 +18,11 @@ from fairlead.server.registry.restore import restore
 from fairlead.store.memory import MemoryStore
 
 _ANYTHING: Obj = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_SCALE: Obj = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+_SCALE: Obj = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
 
 
 def definition_of(resource: Resource) -> Obj:

@@ -118,3 +118,18 @@ def test_dates_that_nobody_can_mean_do_not_move_the_clock(tmp_path: Path) -> Non
     assert summary("--import", dump(tmp_path, node("a"), far))["began"] == TAKEN
     found = simulated("--import", dump(tmp_path, node("a"), broken))
     assert (found.exit_code, "q" in found.stderr) == (2, True)
+
+
+def test_with_an_autoscaler_a_run_ends_after_a_day(tmp_path: Path) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"scaleTargetRef": reference, "maxReplicas": 3},
+    }
+    path = dump(tmp_path, node("a"), pod("p", "3", on="a"), autoscaler)
+    assert summary("--import", path)["seconds"] == pytest.approx(86400, abs=1)
+    assert summary("--import", path, "--until", "1h")["seconds"] == pytest.approx(3600, abs=1)
+    text = "With HorizontalPodAutoscalers a cluster never comes to rest: stopping after 24h. Say how long with --until."
+    assert text in simulated("--import", path).stderr

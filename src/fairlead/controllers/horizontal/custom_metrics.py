@@ -18,21 +18,32 @@ def pods_error(metric: CustomMetric) -> str:
 
 def object_error(metric: CustomMetric, namespace: str) -> str:
     """The places of kind, namespace, name and cause are upstream's."""
-    described, name = metric.described_object, metric.metric.name
-    text = f"unable to get metric {name}: {described.kind} on {namespace} {described.name}/{_NO_CUSTOM_API}"
-    return text if metric.target.type == "Value" else f"failed to get {name} object metric: {text}"
+    described = metric.described_object
+    return (
+        f"unable to get metric {metric.metric.name}: {described.kind} on {namespace} {described.name}/{_NO_CUSTOM_API}"
+    )
+
+
+def object_context(metric: CustomMetric) -> str:
+    """What leads the error in the summary of all metrics; conditions and events of the metric go without it."""
+    context = "failed to get object metric value"
+    return context if metric.target.type == "Value" else f"{context}: failed to get {metric.metric.name} object metric"
 
 
 def external_error(metric: CustomMetric, namespace: str) -> str:
     name = metric.metric.name
-    text = (
+    return (
         f"unable to get external metric {namespace}/{name}/{_shown(metric.metric.selector)}: unable to fetch metrics "
         "from external metrics API: the server could not find the requested resource "
         f"(get {name}.external.metrics.k8s.io)"
     )
-    if metric.target.average_value is not None:
-        return f"failed to get {name} external metric: {text}"
-    return f"failed to get external metric {name}: {text}"
+
+
+def external_context(metric: CustomMetric) -> str:
+    name = metric.metric.name
+    is_average = metric.target.average_value is not None
+    failed = f"failed to get {name} external metric" if is_average else f"failed to get external metric {name}"
+    return f"failed to get {name} external metric value: {failed}"
 
 
 def _shown(selector: LabelSelector | None) -> str:

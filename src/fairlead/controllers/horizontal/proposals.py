@@ -13,7 +13,13 @@ from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.quantity import Format, Quantity, parse
 from fairlead.controllers.actions import Action, GiveWay, Kind, ListAll
-from fairlead.controllers.horizontal.custom_metrics import external_error, object_error, pods_error
+from fairlead.controllers.horizontal.custom_metrics import (
+    external_context,
+    external_error,
+    object_context,
+    object_error,
+    pods_error,
+)
 from fairlead.controllers.horizontal.pod_groups import grouped, requested
 from fairlead.controllers.horizontal.replicas import (
     Incomputable,
@@ -74,10 +80,9 @@ def _unserved(spec: MetricSpec, namespace: str) -> MetricFailed:
         return MetricFailed("FailedGetPodsMetric", pods_error(spec.pods), "failed to get pods metric value")
     if spec.object is not None:
         text = object_error(spec.object, namespace)
-        return MetricFailed("FailedGetObjectMetric", text, "failed to get object metric value")
+        return MetricFailed("FailedGetObjectMetric", text, object_context(spec.object))
     external = spec.external or CustomMetric()
-    context = f"failed to get {external.metric.name} external metric value"
-    return MetricFailed("FailedGetExternalMetric", external_error(external, namespace), context)
+    return MetricFailed("FailedGetExternalMetric", external_error(external, namespace), external_context(external))
 
 
 def _resource(metric: ResourceMetric, workload: Workload) -> Generator[Action, Any, Proposed]:
