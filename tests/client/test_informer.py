@@ -192,6 +192,20 @@ async def test_a_broken_connection_costs_a_second_and_no_change(world: World) ->
 
 
 @played(run)
+async def test_an_object_that_was_made_anew_meanwhile_is_told_as_gone_and_as_new(world: World) -> None:
+    """Who keeps something of each object, by its uid, would keep that of the former one for ever."""
+    first = await world.put("again")
+    async with world.informer() as informer:
+        world.api.broken.set()
+        await asyncio.sleep(0.5)
+        await world.delete("again")
+        second = await world.put("again")
+        world.api.broken.clear()
+        await informer.reached(second)
+    assert world.told[1:] == [(f"again@{first}", None), (None, f"again@{second}")]
+
+
+@played(run)
 async def test_a_server_that_refuses_is_asked_again(world: World) -> None:
     world.api.failures = 3
     await world.put("a")

@@ -142,6 +142,9 @@ class Informer(Generic[T]):
             self._replace(key, None)
         for key, item in fresh.items():
             known = self._items.get(key)
+            if known is not None and known.metadata.uid != item.metadata.uid:
+                self._replace(key, None)  # it went, and another of its name came
+                known = None
             if known is None or known.metadata.resource_version != item.metadata.resource_version:
                 self._replace(key, item)
         self._advance(int(listing.resource_version or 0))
