@@ -104,3 +104,18 @@ def test_hostile_numbers_propose_a_number_of_replicas(
         for_utilization(current, target, samples, requests, groups, Tolerances()),
     ):
         assert proposal.replicas == current or 0 <= proposal.replicas <= MAX_REPLICAS
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1000), min_size=1),
+    st.dictionaries(st.sampled_from("wxyz"), st.integers(0, 1000)),
+    st.frozensets(st.sampled_from("efg")),
+)
+def test_samples_of_pods_of_nobody_change_no_utilization(
+    samples: dict[str, int], strangers: dict[str, int], unready: frozenset[str]
+) -> None:
+    groups, requests = PodGroups(len(samples), unready=unready), dict.fromkeys("abcdefg", 100)
+    alone, beside = (
+        for_utilization(3, 50, known, requests, groups, Tolerances()) for known in (samples, strangers | samples)
+    )
+    assert (alone.average, alone.utilization) == (beside.average, beside.utilization)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import Any
 
 from fairlead.api.pods import Pod
 from fairlead.api.selectors import Selector
+from fairlead.controllers.actions import Action, GiveWay
+from fairlead.controllers.horizontal.proposals import TURN_PODS
 
 
 class TargetSelectors:
@@ -23,13 +26,18 @@ class TargetSelectors:
         if not known:
             self._selectors.pop(namespace, None)
 
-    def selecting(self, namespace: str, pods: Iterable[Pod]) -> list[str]:
+    def selecting(self, namespace: str, pods: Iterable[Pod]) -> Generator[Action, Any, list[str]]:
         """The autoscalers that select any of the pods, by name; each set of labels is looked at once."""
         undecided = dict(self._selectors.get(namespace, {}))
-        found: list[str] = []
         if len(undecided) < 2:
-            return found
-        for labels in {tuple(pod.metadata.labels.items()) for pod in pods}:
+            return []
+        different = set[tuple[tuple[str, str], ...]]()
+        for index, pod in enumerate(pods):
+            different.add(tuple(pod.metadata.labels.items()))
+            if index % TURN_PODS == TURN_PODS - 1:
+                yield GiveWay()
+        found: list[str] = []
+        for labels in different:
             matching = [name for name, selector in undecided.items() if selector.matches(dict(labels))]
             found += matching
             for name in matching:

@@ -33,7 +33,7 @@ from fairlead.controllers.horizontal.samples import Sample, sample_of, unavailab
 
 _METRICS: Final = Kind(POD_METRICS, PodMetrics)
 #: So many pods are looked at before others get a turn.
-_TURN_PODS: Final = 2000
+TURN_PODS: Final = 2000
 _NANOS_IN_MILLI: Final = 10**6
 
 
@@ -119,16 +119,17 @@ def _computed(metric: ResourceMetric, workload: Workload) -> Generator[Action, A
     requests: dict[str, int] = {}
     for index, pod in enumerate(workload.pods):
         requests[pod.metadata.name] = requested(pod, resource, metric.container)
-        if index % _TURN_PODS == _TURN_PODS - 1:
+        if index % TURN_PODS == TURN_PODS - 1:
             yield GiveWay()
+    yield GiveWay()
     return for_utilization(current, target.average_utilization or 0, amounts, requests, groups, tolerances)
 
 
 def _groups(workload: Workload, samples: Mapping[str, Sample], resource: str) -> Generator[Action, Any, PodGroups]:
     ready = 0
     unready, missing, ignored = set[str](), set[str](), set[str]()
-    for begin in range(0, len(workload.pods), _TURN_PODS):
-        part = grouped(workload.pods[begin : begin + _TURN_PODS], samples, resource, workload.now)
+    for begin in range(0, len(workload.pods), TURN_PODS):
+        part = grouped(workload.pods[begin : begin + TURN_PODS], samples, resource, workload.now)
         ready += part.ready
         unready |= part.unready
         missing |= part.missing
@@ -150,7 +151,7 @@ def _samples(metric: ResourceMetric, workload: Workload) -> Generator[Action, An
         sample = sample_of(measured, metric.name, metric.container)
         if sample is not None:
             samples[measured.metadata.name] = sample
-        if index % _TURN_PODS == _TURN_PODS - 1:
+        if index % TURN_PODS == TURN_PODS - 1:
             yield GiveWay()
     return samples
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import compress
 from typing import Final
 
 MAX_REPLICAS: Final = 2**31 - 1
@@ -48,8 +49,9 @@ class PodGroups:
 
     def countable(self, samples: Amounts) -> dict[str, int]:
         """The samples of everybody else."""
-        left_out = {*self.unready, *self.ignored}
-        counted = {pod: amount for pod, amount in samples.items() if pod not in left_out}
+        counted = dict(samples)
+        for pod in (*self.unready, *self.ignored):
+            counted.pop(pod, None)
         if not counted:
             raise Incomputable("did not receive metrics for targeted pods (pods might be unready)")
         return counted
@@ -125,12 +127,13 @@ def _propose(
 
 
 def _utilization(samples: Amounts, requests: Amounts, target: int) -> _Usage:
-    known = [(amount, requests[pod]) for pod, amount in samples.items() if pod in requests]
-    used, requested = sum(amount for amount, _ in known), sum(request for _, request in known)
+    is_known = list(map(requests.__contains__, samples))
+    used = sum(compress(samples.values(), is_known))
+    requested = sum(map(requests.__getitem__, compress(samples, is_known)))
     if requested == 0:
         raise Incomputable("no metrics returned matched known pods")
     percent = _quotient(used * 100, requested)
-    return _Usage(_ratio(percent, target), _quotient(used, len(known)), percent)
+    return _Usage(_ratio(percent, target), _quotient(used, sum(is_known)), percent)
 
 
 def _quotient(dividend: int, divisor: int) -> int:

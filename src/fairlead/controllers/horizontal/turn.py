@@ -19,7 +19,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.selector_text import parse
 from fairlead.api.selectors import Operator, Selector, SelectorError
-from fairlead.controllers.actions import Action, Actions, Emit, Kind, Patch, Read, Requeue, update_status
+from fairlead.controllers.actions import Action, Actions, Emit, GiveWay, Kind, Patch, Read, Requeue, update_status
 from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.dynamic_informers import DEFINITIONS, served
 from fairlead.controllers.horizontal.ambiguity import TargetSelectors
@@ -188,7 +188,8 @@ class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
             yield from _inactive(look, "InvalidSelector", message)
         self._selectors.put(meta.namespace, meta.name, selector)
         pods = selected(world, PODS, meta.namespace, _structured(selector))
-        names = self._selectors.selecting(meta.namespace, pods)
+        yield GiveWay()
+        names = yield from self._selectors.selecting(meta.namespace, pods)
         if len(names) > 1:
             keys = " ".join(f"{{{name} {meta.namespace}}}" for name in names)
             message = f"pods by selector {text} are controlled by multiple HPAs: [{keys}]"
