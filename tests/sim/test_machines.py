@@ -168,7 +168,9 @@ def test_a_machine_without_memory_kills_by_score_and_not_by_rank() -> None:
             "System OOM encountered, victim process: c1, pid: "
         )
         story = await world.story("c1")
-        assert story[2] == "node-1 had no memory left, and the kernel chose by score: usage beside the request counts"
+        assert (
+            story[2] == "node-1: it had no memory left, and the kernel chose by score: usage beside the request counts"
+        )
         assert [line.split(" with ")[0] for line in story[3:6]] == [
             "score 1366: default/c1/c1",
             "score 1333: default/idle/idle",
@@ -417,5 +419,21 @@ def test_others_get_a_turn_while_many_pods_follow_a_profile() -> None:
             seen.append(found)
             await asyncio.sleep(0)
         assert {"1Mi", "2Mi"} in seen
+
+    played(check)
+
+
+def test_a_kill_in_the_cgroup_of_all_pods_is_told_with_the_scores() -> None:
+    """Daemons use nothing: memory ends for all pods together, below the limit of each."""
+
+    async def check(world: World) -> None:
+        await world.pod("first", {"memory": "6000Mi"}, limits={"memory": "9Gi"}, requests={"memory": "1Gi"})
+        await world.pod("second", {"memory": "5000Mi"}, limits={"memory": "9Gi"}, requests={"memory": "4Gi"})
+        await asyncio.sleep(5)
+        event = (await world.events("OOMKilling"))[0]
+        assert event["message"] == "Memory cgroup of all pods is out of memory: killed container first"
+        story = await world.story("first")
+        assert story[2].startswith("node-1: all memory of all pods was used, and the kernel chose by score")
+        assert await world.story("second") == []
 
     played(check)

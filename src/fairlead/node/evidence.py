@@ -17,7 +17,7 @@ from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, STORA
 
 #: On `Evicted` events: the order in which pods would have gone.
 RANKING: Final = "fairlead.dev/eviction-ranking"
-#: On `SystemOOM` events: the processes with the greatest scores.
+#: On `SystemOOM` and `OOMKilling` events: the processes with the greatest scores.
 OOM_SCORES: Final = "fairlead.dev/oom-scores"
 #: How many pods or processes are kept.
 MOST_KEPT: Final = 10
@@ -57,8 +57,11 @@ class ScoredProcess(msgspec.Struct, frozen=True):
 
 
 class OomScores(msgspec.Struct, frozen=True):
+    #: The one with the greatest score, which was killed, comes first.
     processes: tuple[ScoredProcess, ...]
     more: int = 0
+    #: Whose memory ended; none: that of the whole machine.
+    cgroup: str = ""
 
 
 def eviction_ranking(

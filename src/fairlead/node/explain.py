@@ -15,7 +15,6 @@ from fairlead.node.requests import stated_limit
 
 #: How the status message of a pod begins that its node did not take.
 _REJECTED: Final = "Pod was rejected: "
-_SYSTEM_OOM: Final = "SystemOOM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def node_story(
         return _evicted(pod, events, siblings)
     if status.get("phase") == "Failed" and status.get("message", "").startswith(_REJECTED):
         return NodeStory(f"{_name(pod)} was refused by {_node(pod)}: {status['message'].removeprefix(_REJECTED)}", ())
-    killed = [note for container in _containers(pod) for note in _oom_notes(pod, container, node_events)]
+    killed = [note for container in _containers(pod) for note in _oom_notes(pod, container, [*events, *node_events])]
     return NodeStory(f"{_name(pod)} lost containers to the kernel", tuple(killed)) if killed else None
 
 
@@ -121,7 +120,7 @@ def _first(rows: Sequence[RankedPod]) -> RankedPod:
     return min(rows, key=lambda row: (-row.overuse, row.excess <= 0, row.priority, -row.excess))
 
 
-def _oom_notes(pod: Obj, container: Obj, node_events: Sequence[Obj]) -> Iterator[str]:
+def _oom_notes(pod: Obj, container: Obj, events: Sequence[Obj]) -> Iterator[str]:
     status = next(
         (each for each in _statuses(pod) if each["name"] == container["name"]),
         {},
@@ -132,16 +131,26 @@ def _oom_notes(pod: Obj, container: Obj, node_events: Sequence[Obj]) -> Iterator
         return
     name, restarts = container["name"], status.get("restartCount", 0)
     yield f"container {name} was {OOM_KILLED} at {last.get('finishedAt')} (exit code 137), restarted {restarts} times"
-    system = [event for event in node_events if event["reason"] == _SYSTEM_OOM and f" {name}," in event["message"]]
-    if system:
-        yield f"{_node(pod)} had no memory left, and the kernel chose by score: usage beside the request counts"
-        scores = found_in(system, OOM_SCORES, OomScores)
-        for row in scores.processes if scores else ():
+    if (scores := _scores(pod, name, events)) is not None:
+        whose = f"all memory {scores.cgroup} was used" if scores.cgroup else "it had no memory left"
+        yield f"{_node(pod)}: {whose}, and the kernel chose by score: usage beside the request counts"
+        for row in scores.processes:
             memory = amount(MEMORY, row.memory)
             yield f"score {row.oom_score}: {row.pod}/{row.container} with {memory} (oom_score_adj {row.oom_score_adj})"
         return
     if limit := stated_limit(container, MEMORY) or stated_limit(pod["spec"], MEMORY):
         yield f"it wanted more memory than its limit of {limit}; a greater limit would have spared it"
+
+
+def _scores(pod: Obj, container: str, events: Sequence[Obj]) -> OomScores | None:
+    """Those of the last time when the kernel chose this container."""
+    for event in reversed(events):
+        scores = found_in([event], OOM_SCORES, OomScores)
+        if scores is not None and scores.processes:
+            worst = scores.processes[0]
+            if (worst.pod, worst.container) == (_name(pod), container):
+                return scores
+    return None
 
 
 def _statuses(pod: Obj) -> list[Obj]:

@@ -22,7 +22,6 @@ class OomKill(NamedTuple):
     pod: MachinePod
     container: str
     is_child: bool
-    is_system: bool
     scores: OomScores
 
 
@@ -39,7 +38,8 @@ class MemoryDomain(NamedTuple):
 
     limit: int
     pods: Iterable[MachinePod]
-    is_system: bool = False
+    #: How it is called in an event; none: the whole machine.
+    cgroup: str = ""
 
 
 def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single: bool) -> OomKill | None:
@@ -59,13 +59,14 @@ def victim(domain: MemoryDomain, read: Read, memory_capacity: int, *, is_single:
     worst = oom_victim(processes, domain.limit)
     if worst is None:
         return None
-    scores = _scores(owners, processes, max(domain.limit, 1))
+    scores = _scores(owners, processes, domain)
     pod, container, is_child = owners[processes.index(worst)]
-    return OomKill(pod, container, is_child and is_single, domain.is_system, scores)
+    return OomKill(pod, container, is_child and is_single, scores)
 
 
-def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) -> OomScores:
+def _scores(owners: Sequence[_Owner], processes: Sequence[Process], domain: MemoryDomain) -> OomScores:
     """The worst of them, with what the kernel thought of each."""
+    total = max(domain.limit, 1)
     order = nlargest(MOST_KEPT, range(len(processes)), key=lambda index: processes[index].badness(total))
     kept = tuple(
         ScoredProcess(
@@ -77,4 +78,4 @@ def _scores(owners: Sequence[_Owner], processes: Sequence[Process], total: int) 
         )
         for index in order
     )
-    return OomScores(kept, len(processes) - len(kept))
+    return OomScores(kept, len(processes) - len(kept), domain.cgroup)

@@ -191,18 +191,18 @@ class SimulatedMachine:
         for pod in self._with_own_memory.values():
             limit = pod.pod_level_memory_limit
             if limit is not None and pod.anonymous_in_all(read) > limit:
-                return MemoryDomain(limit, (pod,))
+                return MemoryDomain(limit, (pod,), f"of pod {pod.key}")
         for class_, limit in self._limits_of_classes(read).items():
             members = [pod for pod in self.pods.values() if pod.qos_class == class_]
             if sum(pod.anonymous_in_all(read) for pod in members) > limit:
-                return MemoryDomain(limit, members)
+                return MemoryDomain(limit, members, f"of {class_} pods")
         capacity = self.hardware.machine.memory_bytes
         if not capacity:
             return None
         if found.pods_anonymous > self.pods_limit:
-            return MemoryDomain(self.pods_limit, self.pods.values())
+            return MemoryDomain(self.pods_limit, self.pods.values(), "of all pods")
         if found.anonymous > capacity:
-            return MemoryDomain(capacity, self.pods.values(), is_system=True)
+            return MemoryDomain(capacity, self.pods.values())
         return None
 
     def _limits_of_classes(self, read: Read) -> Mapping[str, int]:

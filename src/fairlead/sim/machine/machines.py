@@ -47,6 +47,8 @@ _NODES_PER_TURN = 8
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
 #: What the kubelet calls it when the whole machine has no memory left.
 SYSTEM_OOM = "SystemOOM"
+#: Of ours, on the pod: a cgroup has no memory left, though no container exceeds its own limit.
+OOM_KILLING = "OOMKilling"
 
 log = logging.getLogger(__name__)
 
@@ -335,11 +337,20 @@ class Machines:
             self._childless[key] = since
             return
         self._killed[key] = (since, moment)
-        if kill.is_system and self._recorder:
-            scores = {OOM_SCORES: annotation(kill.scores)}
-            message = f"System OOM encountered, victim process: {name}, pid: {1 + len(self._killed)}"
-            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message, annotations=scores)
+        self._tell_kill(entry, kill)
         self._effects.look_again(kill.pod.key)
+
+    def _tell_kill(self, entry: _NodeEntry, kill: OomKill) -> None:
+        """Of a cgroup without memory a kubelet says nothing; then nobody could tell who else was there."""
+        if self._recorder is None:
+            return
+        scores = {OOM_SCORES: annotation(kill.scores)}
+        if not kill.scores.cgroup:
+            message = f"System OOM encountered, victim process: {kill.container}, pid: {1 + len(self._killed)}"
+            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message, annotations=scores)
+        elif (pod := self._find(kill.pod.key)) is not None:
+            message = f"Memory cgroup {kill.scores.cgroup} is out of memory: killed container {kill.container}"
+            self._recorder.event(pod, WARNING, OOM_KILLING, message, annotations=scores)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None

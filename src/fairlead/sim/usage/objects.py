@@ -32,6 +32,8 @@ USAGE_PROFILES: Final = Resource(
 #: How many traces a profile may bring, and how many measures it may speak of.
 MOST_TRACES: Final = 16
 MOST_USAGES: Final = 64
+#: How much of what is wrong an event quotes, as the API server allows in an events.k8s.io note.
+LONGEST_PROBLEM: Final = 1024
 
 
 class TraceSource(View):
@@ -72,7 +74,7 @@ def follow(
             profiles.put(found)
             for problem in problems:
                 if recorder:
-                    recorder.event(new, WARNING, INVALID_USAGE, problem)
+                    recorder.event(new, WARNING, INVALID_USAGE, problem[:LONGEST_PROBLEM])
         else:
             return
         on_change(profile.metadata.namespace)
