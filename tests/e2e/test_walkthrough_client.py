@@ -134,10 +134,12 @@ def test_a_watch_tells_what_happens(terminal: Terminal) -> None:
 
 
 @every_kubectl
-def test_usage_is_not_known_here(terminal: Terminal) -> None:
-    """S0-66: simulated nodes measure nothing, and there is no metrics API."""
-    terminal.refuses("kubectl top nodes", "error: Metrics API not available")
-    terminal.refuses("kubectl top pods", "error: Metrics API not available")
+def test_usage_of_nodes_is_shown(terminal: Terminal) -> None:
+    """S0-66. In its first seconds a node has no metrics yet."""
+    shown = terminal.output("until kubectl top nodes 2>/dev/null; do sleep 0.2; done")
+    heading, *nodes = shown.splitlines()
+    assert heading.split()[:2] == ["NAME", "CPU(cores)"]
+    assert [node.split()[0] for node in nodes] == ["node-1"]
 
 
 def test_lists_are_filtered_by_field_and_label(terminal: Terminal) -> None:
