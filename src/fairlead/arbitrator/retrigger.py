@@ -30,7 +30,8 @@ async def retrigger(api: Api, grants: GrantTable, pods: Informer[Pod]) -> None:
     while.
     """
     for pod in start_allowed(grants, _waiting(grants, pods)):
-        del grants.refused[pod.metadata.uid]
+        if grants.refused.pop(pod.metadata.uid, None) is None:
+            continue  # while another was written, its scheduler asked again and was told yes
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {RETRIGGERED_AT: clock.timestamp()}}}
         try:
             await api.patch(builtin.PODS, pod.metadata.name, pod.metadata.namespace, patch)
