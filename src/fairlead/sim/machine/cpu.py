@@ -17,7 +17,7 @@ from fairlead.node.cgroups.containers import ContainerHost, container_values
 from fairlead.node.cgroups.cpu import agent_weight, runtime_weight, shares
 from fairlead.node.cgroups.cpu_time import UNLIMITED, CpuGroup, divide
 from fairlead.node.cgroups.pods import pod_values
-from fairlead.node.cgroups.qos_tree import class_requests, qos_values
+from fairlead.node.cgroups.qos_tree import qos_values
 from fairlead.node.cgroups.values import CgroupSettings
 from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
@@ -163,8 +163,7 @@ class CpuAccount:
             }
             if members:
                 pods[pod.qos_class][uid] = CpuGroup(values.weight, values.quota_milli, members=members)
-        requests = class_requests(pod.manifest["spec"] for pod in machine.pods.values())
-        classes = qos_values(requests, _settings(machine))
+        classes = qos_values(machine.class_requests(), _settings(machine))
         inside = dict(pods[GUARANTEED])
         for class_ in (BURSTABLE, BEST_EFFORT):
             if pods[class_]:
@@ -186,14 +185,15 @@ class CpuAccount:
 
 def _pod_cpu(machine: SimulatedMachine, pod: MachinePod) -> _PodCpu:
     settings, is_v1 = _settings(machine), machine.hardware.cgroup_version == 1
-    own = pod_values(pod.manifest["spec"], settings)
+    manifest = pod.manifest
+    own = pod_values(manifest["spec"], settings)
     host = ContainerHost(max(machine.hardware.machine.memory_bytes, 1), machine.hardware.cgroup_version)
     containers = {
         name: (
             values.cpu_shares if is_v1 else runtime_weight(values.cpu_shares),
             _quota_milli(values.cpu_quota, values.cpu_period),
         )
-        for name, values in container_values(pod.manifest, settings, host).items()
+        for name, values in container_values(manifest, settings, host).items()
     }
     weight = _agent(own.cpu_shares or 0, is_v1=is_v1)
     return _PodCpu(pod, weight, _quota_milli(own.cpu_quota, own.cpu_period), containers)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE
 from fairlead.node.allocatable import all_pods
 from fairlead.node.cgroups.names import kubepods, qos_cgroup
-from fairlead.node.cgroups.qos_tree import class_requests, spared
+from fairlead.node.cgroups.qos_tree import ClassRequests, spared
 from fairlead.node.configuration.enforcement import PODS
 from fairlead.node.configuration.feature_gates import QOS_RESERVED
 from fairlead.node.configuration.load import Configured
@@ -156,6 +156,15 @@ class SimulatedMachine:
         declaration = self._daemons.measures.get(measure)
         return 0.0 if declaration is None else read(declaration.model, self._declared_at)
 
+    def class_requests(self) -> ClassRequests:
+        """What the pods of the machine request, by class."""
+        pods = [pod.requests for pod in self.pods.values()]
+        return ClassRequests(
+            sum(requests.burstable_milli_cpu for requests in pods),
+            sum(requests.burstable_memory for requests in pods),
+            sum(requests.guaranteed_memory for requests in pods),
+        )
+
     def is_declared(self, measure: NodeMeasure) -> bool:
         return measure in self._daemons.measures
 
@@ -210,8 +219,7 @@ class SimulatedMachine:
         if not self._reserves_classes:
             return {}
         if self._is_class_limit_due:
-            requests = class_requests(pod.manifest["spec"] for pod in self.pods.values())
-            values = class_cgroups(self.configured, self.hardware.machine, requests)
+            values = class_cgroups(self.configured, self.hardware.machine, self.class_requests())
             root = kubepods(self.configured.configuration.cgroup_root)
             limits = {}
             for class_ in (BEST_EFFORT, BURSTABLE):

@@ -10,6 +10,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.podresources import has_pod_level_resources
 from fairlead.api.pods import Pod
 from fairlead.api.qos import qos_class
+from fairlead.node.cgroups.qos_tree import ClassRequests, class_requests
 from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsage, PodUsage, candidate
 from fairlead.node.eviction.signals import MEMORY, PIDS
 from fairlead.node.oom import oom_score_adjustments
@@ -75,6 +76,11 @@ class MachinePod:
     @cached_property
     def candidate(self) -> Candidate:
         return candidate(self.manifest)
+
+    @cached_property
+    def requests(self) -> ClassRequests:
+        """What it adds to the requests of its class: sums over a node are made often, and specs decoded once."""
+        return class_requests([self.manifest["spec"]])
 
     @cached_property
     def qos_class(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead.api.nodes import Node
+from fairlead.api.pods import Container
 from fairlead.node.cgroups.cpu_time import UNLIMITED
 from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path_of, pod_cgroup, qos_cgroup
 from fairlead.node.eviction.signals import FileSystems
@@ -83,17 +84,19 @@ class _Measuring:
     def _pod(self, pod: MachinePod) -> PodMeasurements:
         first = min(pod.started.values())
         cgroup = pod_cgroup(self._class_cgroup(pod), pod.uid)
-        containers = tuple(self._container(pod, name, cgroup) for name in pod.started)
+        spec, metadata = pod.pod.spec, pod.pod.metadata
+        specs = {container.name: container for container in (*spec.containers, *spec.init_containers)}
+        containers = tuple(self._container(pod, specs[name], cgroup) for name in pod.started)
         used = pod.measured(self._read, self._room)
-        claims = {volume.name: volume.persistent_volume_claim for volume in pod.pod.spec.volumes}
+        claims = {volume.name: volume.persistent_volume_claim for volume in spec.volumes}
         volumes = []
         for name, disk in used.volumes.items():
             claim = claims.get(name)
             filesystem = self._on_nodefs(disk.used or 0, disk.inodes)
             volumes.append(VolumeMeasurements(name, filesystem, claim.claim_name if claim is not None else ""))
         return PodMeasurements(
-            name=pod.pod.metadata.name,
-            namespace=pod.pod.metadata.namespace,
+            name=metadata.name,
+            namespace=metadata.namespace,
             uid=pod.uid,
             started_at=first,
             cpu=_sum_of_cpu(containers),
@@ -105,8 +108,8 @@ class _Measuring:
             cgroup=path_of(cgroup, self._driver),
         )
 
-    def _container(self, pod: MachinePod, name: str, cgroup: CgroupName) -> ContainerMeasurements:
-        spec = next(it for it in (*pod.pod.spec.containers, *pod.pod.spec.init_containers) if it.name == name)
+    def _container(self, pod: MachinePod, spec: Container, cgroup: CgroupName) -> ContainerMeasurements:
+        name = spec.name
         anonymous = pod.anonymous(name, self._read)
         active = min(pod.amount(name, Measure.ACTIVE_FILE, self._read), self._room)
         inactive = min(pod.amount(name, Measure.INACTIVE_FILE, self._read), self._room - active)
