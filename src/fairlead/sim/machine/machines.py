@@ -32,6 +32,7 @@ from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
+from fairlead.sim.machine.cpu import CpuAccount
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
 from fairlead.sim.machine.machine import SimulatedMachine
@@ -74,6 +75,8 @@ class _NodeEntry:
     pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
+    #: What has come together of its cpu, once somebody has asked; it goes with the node.
+    cpu: CpuAccount | None = None
 
 
 class Machines:
@@ -166,8 +169,8 @@ class Machines:
         uid = pod.metadata.uid
         self._usages.pop(uid, None)
         for container in (*pod.spec.init_containers, *pod.spec.containers):
-            for memory in (self._own, self._killed, self._childless):
-                memory.pop((uid, container.name), None)
+            for runs in (self._own, self._killed, self._childless):
+                runs.pop((uid, container.name), None)
         if (entry := self._nodes.get(pod.spec.node_name)) is None:
             return
         entry.pods.pop(uid, None)
@@ -209,6 +212,14 @@ class Machines:
         if entry is None:
             return None
         return entry.machine or self._idle(entry, now())
+
+    def cpu_account(self, name: str) -> CpuAccount:
+        """Of a node that is there; it begins with what runs on it when it is first asked for."""
+        entry = self._nodes[name]
+        if entry.cpu is None:
+            starts = [since for _, run in entry.pods.values() for since in run.running.values()]
+            entry.cpu = CpuAccount(min(starts, default=now()))
+        return entry.cpu
 
     # -- inside
 
@@ -262,16 +273,19 @@ class Machines:
         """The machine of a node where nobody declares usage: only what changed since the last look is worked out."""
         machine = entry.idle
         if machine is None:
-            machine = entry.idle = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node))
+            machine = entry.idle = self._empty(entry)
         self._enter_all(entry, machine, moment)
         for uid in machine.pods.keys() - entry.pods.keys():
             machine.remove(uid)
         return machine
 
     def _made(self, entry: _NodeEntry, moment: float) -> SimulatedMachine:
-        machine = SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse)
+        machine = self._empty(entry)
         self._enter_all(entry, machine, moment)
         return machine
+
+    def _empty(self, entry: _NodeEntry) -> SimulatedMachine:
+        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse)
 
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
