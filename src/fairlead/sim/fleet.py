@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PODS
-from fairlead.api.errors import ApiError, Conflict, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
@@ -38,7 +37,6 @@ from fairlead.node.start_requirements import NOTHING
 from fairlead.node.status import PodAddresses
 from fairlead.runtime.clock import monotonic, now, timestamp
 from fairlead.runtime.token_bucket import TokenBucket
-from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.admission import admission_of, host_ports_of, kill_for_critical, wants
 from fairlead.sim.behaviour import SimulatedRuntime
@@ -52,6 +50,7 @@ from fairlead.sim.registration import Registration
 from fairlead.sim.resizing import PendingResizes, Terms, allocated_amounts
 from fairlead.sim.usage.objects import follow
 from fairlead.sim.usage.profiles import Profiles
+from fairlead.sim.worker import work_off
 
 #: How many pods the fleet works on at once.
 WORKERS = 64
@@ -119,7 +118,7 @@ class Fleet:
         self.registered.set()
         async with asyncio.TaskGroup() as group:
             for _ in range(WORKERS):
-                group.create_task(self._work(), name="node worker")
+                group.create_task(work_off(self._queue, "pod", self._sync), name="node worker")
             group.create_task(self._registration.run(), name="node adoption")
             group.create_task(self.machines.run(), name="node machines")
             if self._leases:
@@ -211,28 +210,6 @@ class Fleet:
         self._retry_resizes(pod.spec.node_name)
         for key in self._awaited.pop(pod.metadata.uid, ()):
             self._queue.add(key)
-
-    async def _work(self) -> None:
-        while True:
-            key = await self._queue.get()
-            working_on("node", key)
-            try:
-                await self._sync(key)
-            except NotFound:
-                pass  # the pod is gone; its delete event follows
-            except Conflict:  # the pod changed meanwhile, or our own last update has not come back yet
-                self._queue.retry(key)
-            except (ApiError, OSError) as error:
-                log.warning("pod %s: %s", key, error)
-                self._queue.retry(key)
-            except Exception:  # a bug on one pod's path must not stop all nodes
-                log.exception("pod %s: unexpected error, trying again", key)
-                self._queue.retry(key)
-            else:
-                self._queue.forget(key)
-            finally:
-                self._queue.done(key)
-            await asyncio.sleep(0)  # most steps wait for nothing, and ten thousand pods may have one at once
 
     async def _sync(self, key: str) -> None:
         pod = self._pods.get(key)

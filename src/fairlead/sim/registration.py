@@ -7,16 +7,16 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from fairlead.api.builtin import NODES
-from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.errors import AlreadyExists
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
 from fairlead.runtime.clock import timestamp
-from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.nodes import address_of, adopted, default_labels, registered
+from fairlead.sim.worker import work_off
 
 #: How many nodes are registered at once: each write waits for the disk.
 REGISTERING = 64
@@ -60,20 +60,7 @@ class Registration:
 
     async def run(self) -> None:
         """Do for nodes that others created what their kubelet would do."""
-        while True:
-            name = await self._adoptions.get()
-            working_on("node", name)
-            try:
-                await self._adopt(name)
-            except NotFound:
-                pass  # the node is gone already
-            except (ApiError, OSError) as error:
-                log.warning("node %s: %s", name, error)
-                self._adoptions.retry(name)
-            else:
-                self._adoptions.forget(name)
-            finally:
-                self._adoptions.done(name)
+        await work_off(self._adoptions, "node", self._adopt)
 
     async def _register(self, manifest: Obj) -> None:
         """Create the node, or update the existing one of that name."""

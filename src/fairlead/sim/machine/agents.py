@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairlead.api.nodes import Node
 from fairlead.node.configuration.document import document
 from fairlead.node.stats import endpoints
 from fairlead.node.stats.endpoints import NodeAnswer

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fairlead.api.builtin import NODES
-from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Container, Pod
@@ -30,7 +29,6 @@ from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_P
 from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
-from fairlead.runtime.watchdog import working_on
 from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.machine.cpu import CpuAccount
 from fairlead.sim.machine.hardware import hardware_of
@@ -42,9 +40,8 @@ from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.profiles import Profile, Profiles
+from fairlead.sim.worker import work_off
 
-#: How many nodes are looked at without letting others do something.
-_NODES_PER_TURN = 8
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
 #: What the kubelet calls it when the whole machine has no memory left.
 SYSTEM_OOM = "SystemOOM"
@@ -105,27 +102,7 @@ class Machines:
 
     async def run(self) -> None:
         """Look at machines when it is time, until cancelled."""
-        turns = 0
-        while True:
-            name = await self._looks.get()
-            working_on("node", name)
-            try:
-                await self._look(name)
-            except NotFound:
-                pass  # the node is gone
-            except (ApiError, OSError) as error:
-                log.warning("node %s: %s", name, error)
-                self._looks.retry(name)
-            except Exception:  # a bug on one node's path must not stop all nodes
-                log.exception("node %s: unexpected error, trying again", name)
-                self._looks.retry(name)
-            else:
-                self._looks.forget(name)
-            finally:
-                self._looks.done(name)
-            turns += 1
-            if turns % _NODES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        await work_off(self._looks, "node", self._look)
 
     # -- what the fleet tells
 
