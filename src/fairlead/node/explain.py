@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from fairlead.api.objects import Obj
 from fairlead.node.containers import OOM_KILLED
 from fairlead.node.eviction.messages import EVICTED
@@ -96,24 +98,29 @@ def _remedies(ranking: Ranking, victim: str) -> Iterator[str]:
     others = [other for other in ranking.pods if other.pod != victim]
     if not others:
         return
-    wanted = amount(ranking.resource, row.used)
     higher = max(other.priority for other in others) + 1
-    remedies = []
-    if ranking.resource in (MEMORY, STORAGE) and row.excess > 0:
-        remedies.append((f"a {ranking.resource} request of {wanted}", row.priority, row.used))
-    remedies.append((f"a priority of {higher}", higher, row.requested))
-    if row.excess > 0 and len(remedies) > 1:
-        remedies.append((f"{remedies[0][0]} and {remedies[1][0]} together", higher, row.used))
-    spared = False
-    if row.overuse:
-        first = _first([RankedPod(victim, row.priority, row.used, row.requested), *others])
-        if first.pod != victim:
-            yield f"would have spared it: a namespace within what it deserves; {first.pod} would have gone first"
-    for remedy, priority, requested in remedies:
-        first = _first([RankedPod(victim, priority, row.used, requested, row.overuse), *others])
-        if first.pod != victim and not (spared and " together" in remedy):
-            spared = True
-            yield f"would have spared it: {remedy}; {first.pod} would have gone first"
+    by_request, by_priority = replace(row, requested=row.used), replace(row, priority=higher)
+    request, priority = (
+        f"a {ranking.resource} request of {amount(ranking.resource, row.used)}",
+        f"a priority of {higher}",
+    )
+    candidates = [(priority, by_priority)]
+    if has_request := ranking.resource in (MEMORY, STORAGE) and row.excess > 0:
+        candidates.insert(0, (request, by_request))
+    spared = [(remedy, first) for remedy, changed in candidates if (first := _spared_for(changed, others))]
+    if has_request and not spared:
+        both = replace(by_request, priority=higher)
+        spared = [(f"{request} and {priority} together", first) for first in [_spared_for(both, others)] if first]
+    if row.overuse and (first := _spared_for(replace(row, overuse=0.0), others)):
+        spared.insert(0, ("a namespace within what it deserves", first))
+    for remedy, first in spared:
+        yield f"would have spared it: {remedy}; {first} would have gone first"
+
+
+def _spared_for(row: RankedPod, others: Sequence[RankedPod]) -> str:
+    """The pod that would go before this one; none if this one goes first."""
+    first = _first([row, *others])
+    return "" if first is row else first.pod
 
 
 def _first(rows: Sequence[RankedPod]) -> RankedPod:
@@ -121,10 +128,7 @@ def _first(rows: Sequence[RankedPod]) -> RankedPod:
 
 
 def _oom_notes(pod: Obj, container: Obj, events: Sequence[Obj]) -> Iterator[str]:
-    status = next(
-        (each for each in _statuses(pod) if each["name"] == container["name"]),
-        {},
-    )
+    status = next((each for each in _statuses(pod) if each["name"] == container["name"]), {})
     ended = [(status.get(field) or {}).get("terminated") or {} for field in ("state", "lastState")]
     last = next((each for each in ended if each.get("reason") == OOM_KILLED), None)
     if last is None:

@@ -15,10 +15,14 @@ from fairlead.node.eviction.reclaim import Reclaim
 IMAGE_BYTES: Final = 50 * 2**20
 
 
+#: How many images are kept that nobody runs: without a full disk nothing else would end them.
+MOST_UNUSED_IMAGES: Final = 1024
+
+
 class Disks:
     def __init__(self) -> None:
         self._used: Counter[str] = Counter()  # by image: how many pods run it
-        self._unused: set[str] = set()
+        self._unused: dict[str, None] = {}  # the longest unused first
         self._dead: dict[tuple[str, str], int] = {}  # by uid and container: the bytes of its last run
         #: Whether images that somebody declared to be there are gone.
         self.has_deleted_declared = False
@@ -27,14 +31,17 @@ class Disks:
         """A pod runs these images from now on."""
         images = set(images)
         self._used.update(images)
-        self._unused -= images
+        for image in images:
+            self._unused.pop(image, None)
 
     def stop(self, images: Iterable[str]) -> None:
         for image in set(images):
             self._used[image] -= 1
             if self._used[image] <= 0:
                 del self._used[image]
-                self._unused.add(image)
+                self._unused[image] = None
+        while len(self._unused) > MOST_UNUSED_IMAGES:
+            del self._unused[next(iter(self._unused))]
 
     def keep(self, uid: str, container: str, written: int) -> None:
         """The container has ended; what it wrote stays until it has ended again."""
