@@ -9,7 +9,7 @@ from typing import Self
 from fairlead.api.builtin import CUSTOM_RESOURCE_DEFINITIONS
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.api.users import User
+from fairlead.api.users import MASTERS, User
 from fairlead.server.admission.chain import PLUGINS
 from fairlead.server.assembly import Server
 from fairlead.server.context import RequestContext
@@ -39,7 +39,7 @@ class RegistryApi(UserApi):
 
     def __init__(self) -> None:
         self.server = Server(MemoryStore())
-        super().__init__(self.server.registry, RequestContext(User("component"), tracks_fields=False))
+        super().__init__(self.server.registry, RequestContext(User("component", (MASTERS,)), tracks_fields=False))
         self._running: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:

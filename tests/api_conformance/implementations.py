@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from fairlead.api.users import User
+from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import Api
 from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access
@@ -23,7 +23,7 @@ from fairlead.server.registry.registry import Registry
 from fairlead.store.memory import MemoryStore
 
 #: Whoever comes in through a listener: of components nobody notes which fields they write.
-CLIENT = User("client")
+CLIENT = User("client", (MASTERS,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.resources import Resource
-from fairlead.api.users import User
+from fairlead.api.users import MASTERS, User
 from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
 from fairlead.server.auth.tokens import ADMIN, ANYBODY
@@ -105,7 +105,7 @@ async def test_only_the_arbitrator_writes_allocations(world: World) -> None:
     )
     spec, status = {"spec": {"deserved": {"requests.cpu": 1}}}, {"status": {"deserved": {"cpu": 1}}}
     as_user = world.api.registry.as_user
-    for user in (User("jane", ("system:authenticated",)), ADMIN, ANYBODY):
+    for user in (User("jane", (MASTERS,)), ADMIN, ANYBODY):
         for subresource, patch in (("", spec), ("status", status)):
             doing = as_user(user).patch(ALLOCATIONS, THE_NAME, "a", patch, subresource=subresource)
             assert await refused(Forbidden, doing) == why

@@ -10,6 +10,7 @@ from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
+from fairlead.server.auth.authorizer import Authorizers
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class World:
 
     @property
     def dependencies(self) -> Dependencies:
-        return Dependencies(self, self)
+        return Dependencies(self, self, Authorizers())
 
     def put(self, resource: str, obj: Obj) -> World:
         meta = metadata(obj)

@@ -1,25 +1,77 @@
-"""Who makes a request, as authentication tells it (k8s.io/apiserver, authentication/user)."""
+"""Who makes a request, as authentication tells it (k8s.io/apiserver, authentication/user; serviceaccount/util.go)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead.api import names
+
+#: Groups with a meaning of their own.
+MASTERS: Final = "system:masters"  # may do everything, whatever authorization says
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+NODES: Final = "system:nodes"
+SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+ANONYMOUS: Final = "system:anonymous"
+
+_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+_NODE_PREFIX: Final = "system:node:"
+
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. The loopback identity of Fairlead's own components is in `system:masters`."""
+    """Who asks. `extra` is sorted by key, so that users who are the same are equal."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def extra_value(self, key: str) -> str:
+        """The one value of that key; "" if it has none or several."""
+        values = next((values for name, values in self.extra if name == key), ())
+        return values[0] if len(values) == 1 else ""
 
 
-_MASTERS: Final = ("system:masters",)
+@dataclass(frozen=True, slots=True)
+class AccountName:
+    """A service account, by namespace and name."""
+
+    namespace: str
+    name: str
+
+    @property
+    def user_name(self) -> str:
+        return f"{_ACCOUNT_PREFIX}{self.namespace}:{self.name}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups of every service account of that namespace."""
+        return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{self.namespace}")
+
+
+def account_of(user_name: str) -> AccountName | None:
+    """The service account that goes by that user name; None if it is no service account's."""
+    if not user_name.startswith(_ACCOUNT_PREFIX):
+        return None
+    namespace, _, name = user_name.removeprefix(_ACCOUNT_PREFIX).partition(":")
+    if names.dns1123_label(namespace) or names.dns1123_subdomain(name):
+        return None
+    return AccountName(namespace, name)
+
+
+def node_of(user_name: str) -> str:
+    """The node that goes by that user name; "" if it is no node's."""
+    name = user_name.removeprefix(_NODE_PREFIX)
+    return "" if name == user_name or names.dns1123_subdomain(name) else name
+
+
+_MASTERS: Final = (MASTERS,)
 #: Fairlead itself, for whatever has no component of its own; nobody comes in through a listener as this.
 INTERNAL_USER: Final = User("system:admin", _MASTERS)
 #: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.
 SCHEDULER_USER: Final = User("system:kube-scheduler", _MASTERS)
 CONTROLLERS_USER: Final = User("system:kube-controller-manager", _MASTERS)
-NODES_USER: Final = User("system:node", (*_MASTERS, "system:nodes"))
+NODES_USER: Final = User("system:node", (*_MASTERS, NODES))
 ARBITRATOR_USER: Final = User("system:fairlead:arbitrator", _MASTERS)

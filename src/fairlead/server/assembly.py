@@ -14,6 +14,7 @@ from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.auth.authorizer import Authorizers
 from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
@@ -35,7 +36,9 @@ class Server:
     """The API server of one process, without its listeners."""
 
     def __init__(self, store: Store) -> None:
-        self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS)
+        #: Who may do what.
+        self.authorizers = Authorizers()
+        self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
         self._addresses = ServiceAddresses()
@@ -55,7 +58,9 @@ class Server:
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
         further = [*further_admission, self._addresses]
-        await registry.open(chain.build(Dependencies(registry, registry), disabled_admission, further))
+        await registry.open(
+            chain.build(Dependencies(registry, registry, self.authorizers), disabled_admission, further)
+        )
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         await bootstrap(registry)

@@ -19,6 +19,7 @@ from fairlead.api.errors import Cause, Forbidden
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
+from fairlead.server.access import Authorizer
 
 
 class Operation(StrEnum):
@@ -104,6 +105,7 @@ class Dependencies:
 
     reader: Reader
     writer: Writer
+    authorizer: Authorizer
 
 
 class AdmissionPlugin:

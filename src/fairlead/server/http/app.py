@@ -36,7 +36,7 @@ class Application:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
         health = Health(registry, self._progress)
-        self._handle = chained(Services(authenticate, self._resources, documents, health))
+        self._handle = chained(Services(authenticate, registry.authorizer, self._resources, documents, health))
 
     def close(self) -> None:
         """End every watch: the listener is about to stop."""

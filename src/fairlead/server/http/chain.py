@@ -1,8 +1,9 @@
 """The handler chain of every request: each middleware calls the next, or answers itself.
 
-    recover ▸ bound ▸ authenticate ▸ dispatch
+    recover ▸ bound ▸ authenticate ▸ impersonate ▸ authorize ▸ dispatch
 
-Before authentication nothing of a request is read but its path and the headers that authentication needs. Every
+Before authentication nothing of a request is read but its path and the headers that authentication needs; before
+authorization not its body. Every
 refusal is an `ApiError` that becomes a `Status` in `recover`; every other exception becomes a 500 without details.
 """
 
@@ -17,8 +18,11 @@ from typing import Final, TypeAlias
 
 from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, ServerTimeout, Unauthorized
 from fairlead.runtime.watchdog import working_on
+from fairlead.server.access import Authorizer, check
 from fairlead.server.auth.authenticator import Authenticator, Credentials
+from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.http.answers import Answer
+from fairlead.server.http.authorization import access_request
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.health import HEALTH_PATHS, Health
@@ -37,6 +41,7 @@ class Services:
     """What the middleware works with."""
 
     authenticate: Authenticator
+    authorizer: Authorizer
     resources: ResourceHandlers
     documents: Documents
     health: Health
@@ -105,12 +110,27 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
         raise Unauthorized("Unauthorized")
     if ON_AUTHENTICATED in request.scope:
         request.scope[ON_AUTHENTICATED]()
+    request.requester = request.user
+    request.read_query()
+    return await proceed(request)
+
+
+async def impersonate(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Go on as the user whom the headers name, if the one who asks may do that."""
+    if (wanted := wanted_user(request.scope["headers"])) is not None:
+        request.user = await impersonated(services.authorizer, access_request(request), wanted)
+    return await proceed(request)
+
+
+async def authorize(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """403 unless the user may do that."""
+    asked = access_request(request)
+    check(await services.authorizer.authorize(asked), asked)
     return await proceed(request)
 
 
 async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read query and body, and call the handler of the path."""
-    request.read_query()
+    """Read the body, and call the handler of the path."""
     info = request.info
     working_on("apiserver", f"{request.method} {info.path}")
     is_watch = request.is_watch or info.is_watch_path
@@ -126,7 +146,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     return await services.documents.answer(request)
 
 
-CHAIN: Final[tuple[Middleware, ...]] = (recover, bound, authenticate, dispatch)
+CHAIN: Final[tuple[Middleware, ...]] = (recover, bound, authenticate, impersonate, authorize, dispatch)
 
 
 def chained(services: Services) -> Handler:

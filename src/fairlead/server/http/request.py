@@ -41,8 +41,9 @@ class Request:
     headers: Mapping[bytes, bytes]
     receive: Callable[[], Awaitable[Any]]
     send: Callable[[Any], Awaitable[None]]
-    #: Who sends it, once that is known.
+    #: Who sends it, once that is known, or as whom they act; and who it was that showed its credentials.
     user: User | None = None
+    requester: User | None = None
     #: What is said beside the answer.
     warnings: list[str] = field(default_factory=list)
     queries: dict[str, list[str]] = field(default_factory=dict)
@@ -73,9 +74,14 @@ class Request:
         return self.info.path
 
     def context(self, strict_errors: Sequence[str] = (), repeated_keys: Sequence[str] = ()) -> RequestContext:
-        """Who asks, and what their body showed; nobody unknown gets as far as this."""
+        """Who asks, and what their body showed."""
+        return RequestContext(self.known_user, True, strict_errors, repeated_keys, len(self.body))
+
+    @property
+    def known_user(self) -> User:
+        """Who asks; nobody unknown gets as far as to where this is needed."""
         assert self.user is not None
-        return RequestContext(self.user, True, strict_errors, repeated_keys, len(self.body))
+        return self.user
 
     def read_query(self) -> None:
         """Take the query apart. Of a parameter that is given twice the first counts, as in apimachinery."""

@@ -34,6 +34,7 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
+from fairlead.server.access import AccessRequest, Authorizer, check, selected_name
 from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
@@ -65,10 +66,17 @@ class Registry:
     """All kinds, over one store."""
 
     def __init__(
-        self, store: Store, catalogue: Catalogue, endpoints: EndpointTable, actions: Mapping[tuple[str, str], Action]
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        endpoints: EndpointTable,
+        actions: Mapping[tuple[str, str], Action],
+        authorizer: Authorizer,
     ) -> None:
         self.store = store
         self.catalogue = catalogue
+        #: Who may do what. The verbs below do not ask it: HTTP does before it calls them, and so does `UserApi`.
+        self.authorizer = authorizer
         self.admission: Admission
         self.observers: dict[str, ChangeObserver] = {}
         #: Kinds of which nothing is stored, by their qualified names.
@@ -269,19 +277,49 @@ class Registry:
 
 
 class UserApi:
-    """The `Api` of one user: the registry, asked in that user's name. Warnings are for clients and stay unsaid."""
+    """The `Api` of one user: the registry, asked in that user's name, for what the user may do.
+
+    What may be asked of a webhook alone is not allowed here. Warnings are for clients and stay unsaid.
+    """
 
     def __init__(self, registry: Registry, context: RequestContext) -> None:
         self.registry, self._context = registry, context
 
+    def _authorize(
+        self,
+        verb: str,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        subresource: str = "",
+        *,
+        fields: str = "",
+        labels: str = "",
+    ) -> None:
+        """`Forbidden` unless the user may do that."""
+        if not namespace and resource.qualified == "namespaces":
+            namespace = name
+        user, group, version, plural = self._context.user, resource.group, resource.version, resource.plural
+        request = AccessRequest(user, verb, group, version, plural, subresource, namespace, name, "", fields, labels)
+        check(self.registry.authorizer.decide(request), request)
+
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
+        self._authorize("get", resource, name, namespace, subresource)
         return await self.registry.get(resource, name, namespace, subresource)
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
+        self._authorize_selection("list", resource, namespace, query)
         return await self.registry.list(resource, namespace, query)
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
+        self._authorize_selection("watch", resource, namespace, query)
         return self.registry.watch(resource, namespace, query)
+
+    def _authorize_selection(
+        self, verb: str, resource: Resource, namespace: str, query: ListQuery | WatchQuery
+    ) -> None:
+        name = selected_name(query.fields)
+        self._authorize(verb, resource, name, namespace, fields=query.fields, labels=query.labels)
 
     async def create(
         self,
@@ -293,6 +331,7 @@ class UserApi:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Encoded:
+        self._authorize("create", resource, name, namespace, subresource)
         context, create = self._context, self.registry.create
         own = copied(obj)  # the steps of a write change what they write
         result = await create(context, resource, own, namespace, name=name, subresource=subresource, options=options)
@@ -301,6 +340,9 @@ class UserApi:
     async def update(
         self, resource: Resource, obj: Obj, *, subresource: str = "", options: WriteOptions = WRITE
     ) -> Encoded:
+        meta = metadata(obj)
+        namespace = meta.get("namespace", "") if resource.namespaced else ""
+        self._authorize("update", resource, meta.get("name", ""), namespace, subresource)
         update = self.registry.update
         return (await update(self._context, resource, obj, subresource=subresource, options=options)).object
 
@@ -315,6 +357,7 @@ class UserApi:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Encoded:
+        self._authorize("patch", resource, name, namespace, subresource)
         change = self.registry.patch
         result = await change(
             self._context, resource, name, namespace, patch, type_, subresource=subresource, options=options
@@ -324,6 +367,7 @@ class UserApi:
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Encoded:
+        self._authorize("delete", resource, name, namespace)
         return (await self.registry.delete(self._context, resource, name, namespace, options)).object
 
     async def delete_collection(
@@ -333,4 +377,5 @@ class UserApi:
         query: ListQuery = LIST,
         options: DeleteOptions = DELETE,
     ) -> Listing:
+        self._authorize_selection("deletecollection", resource, namespace, query)
         return (await self.registry.delete_collection(self._context, resource, namespace, query, options)).object

@@ -1,0 +1,66 @@
+"""Authorization: a list of ways to decide who may do what, asked in order; nobody may do what none of them allows.
+
+Source: k8s.io/apiserver, authorization/union and authorizerfactory (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from fairlead.api.users import MASTERS
+from fairlead.server.access import NO_OPINION, AccessRequest, Authorizer, Decision, Verdict
+
+_MASTER: Final = Verdict(Decision.ALLOW)
+
+
+class LocalAuthorizer:
+    """One that decides by what this process knows; subclasses override `decide`."""
+
+    def decide(self, request: AccessRequest) -> Verdict:
+        return NO_OPINION
+
+    async def authorize(self, request: AccessRequest) -> Verdict:
+        return self.decide(request)
+
+
+class Masters(LocalAuthorizer):
+    """`system:masters` may do everything: the way in that no rule can close."""
+
+    def decide(self, request: AccessRequest) -> Verdict:
+        return _MASTER if MASTERS in request.user.groups else NO_OPINION
+
+
+class Authorizers:
+    """The first that has an opinion decides; the reasons of the others are told together."""
+
+    def __init__(self, authorizers: Iterable[Authorizer] = (Masters(),)) -> None:
+        self._authorizers = list(authorizers)
+
+    def add(self, authorizer: Authorizer) -> None:
+        """Ask this one too, after all others."""
+        self._authorizers.append(authorizer)
+
+    def decide(self, request: AccessRequest) -> Verdict:
+        silent = []
+        for authorizer in self._authorizers:
+            verdict = authorizer.decide(request)
+            if verdict.decision is not Decision.NO_OPINION:
+                return verdict
+            silent.append(verdict)
+        return _joined(silent)
+
+    async def authorize(self, request: AccessRequest) -> Verdict:
+        silent = []
+        for authorizer in self._authorizers:
+            verdict = await authorizer.authorize(request)
+            if verdict.decision is not Decision.NO_OPINION:
+                return verdict
+            silent.append(verdict)
+        return _joined(silent)
+
+
+def _joined(silent: list[Verdict]) -> Verdict:
+    reasons = "\n".join(verdict.reason for verdict in silent if verdict.reason)
+    errors = ", ".join(verdict.error for verdict in silent if verdict.error)
+    return Verdict(Decision.NO_OPINION, reasons, errors) if reasons or errors else NO_OPINION
