@@ -20,9 +20,9 @@ from tests.kubectl import kubectl
 from tests.processes import fairlead_up
 
 REPLAY = TESTS / "golden" / "replay.py"
-#: What the folders need, see golden/README.md. Authorization comes with a later issue.
+#: What the folders need, see golden/README.md.
 API_SERVER = ("--components", "api", "--disable-admission-plugins", "ServiceAccount")
-WITHOUT = "controllers,expired-history,rbac"
+WITHOUT = "controllers,expired-history"
 CONTROL_PLANE = ("--components", "api,controllers")
 
 

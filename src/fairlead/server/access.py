@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead.api import field_selectors, names
 from fairlead.api.errors import Forbidden, qualified
+from fairlead.api.roles import PolicyRule
 from fairlead.api.selectors import SelectorError
 from fairlead.api.users import User
 from fairlead.golang.quoting import go_quote
@@ -59,6 +60,14 @@ class Verdict(msgspec.Struct, frozen=True):
 NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
+class UserRules(msgspec.Struct, frozen=True):
+    """What a user may do somewhere, as far as it can be listed."""
+
+    rules: tuple[PolicyRule, ...] = ()
+    is_complete: bool = True
+    error: str = ""
+
+
 class Authorizer(Protocol):
     """One way to decide who may do what, or several (`server/auth/authorizer.py`)."""
 
@@ -68,6 +77,10 @@ class Authorizer(Protocol):
 
     async def authorize(self, request: AccessRequest) -> Verdict:
         """By everything that can be asked."""
+        ...
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        """What the user may do in that namespace; "" is the cluster alone."""
         ...
 
 

@@ -15,6 +15,8 @@ from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.auth.authorizer import Authorizers
+from fairlead.server.auth.rbac.authorizer import RbacAuthorizer
+from fairlead.server.auth.rbac.grants import GrantCheck
 from fairlead.server.codec import schemas
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
@@ -24,6 +26,7 @@ from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
 from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
+from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.cache import Cache
@@ -38,11 +41,14 @@ class Server:
     def __init__(self, store: Store) -> None:
         #: Who may do what.
         self.authorizers = Authorizers()
+        self._rbac = RbacAuthorizer()
+        self.authorizers.add(self._rbac)
         self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
         self._addresses = ServiceAddresses()
         self.registry.observers["services"] = self._addresses.observe
+        self.registry.observers.update(self._rbac.observers)
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
@@ -57,13 +63,14 @@ class Server:
         """
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
-        further = [*further_admission, self._addresses]
+        further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
             chain.build(Dependencies(registry, registry, self.authorizers), disabled_admission, further)
         )
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         await bootstrap(registry)
+        await reconcile(registry)
 
     def serve_nodes(self, agents: NodeAgents) -> None:
         """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""

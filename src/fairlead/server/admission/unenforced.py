@@ -15,7 +15,6 @@ from fairlead.api.resources import Resource
 
 _POD_SECURITY: Final = "pod-security.kubernetes.io/"
 
-AUTHORIZATION: Final = "authorization is not enforced: whoever gets in may do everything"
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
 WEBHOOKS: Final = "admission webhooks are not called"
 POD_SECURITY: Final = f"Pod Security admission is not enforced: labels {_POD_SECURITY}* have no effect"
@@ -31,10 +30,6 @@ _RULES: Final = key_bytes("x-kubernetes-validations")
 
 #: Kinds of which no object is enforced, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
-    **dict.fromkeys(
-        [("rbac.authorization.k8s.io", kind) for kind in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")],
-        AUTHORIZATION,
-    ),
     **dict.fromkeys(
         [
             ("admissionregistration.k8s.io", f"{verb}AdmissionPolicy{part}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fairlead.api.users import MASTERS
-from fairlead.server.access import NO_OPINION, AccessRequest, Authorizer, Decision, Verdict
+from fairlead.api.users import MASTERS, User
+from fairlead.server.access import NO_OPINION, AccessRequest, Authorizer, Decision, UserRules, Verdict
 
 _MASTER: Final = Verdict(Decision.ALLOW)
 
@@ -22,6 +22,9 @@ class LocalAuthorizer:
 
     async def authorize(self, request: AccessRequest) -> Verdict:
         return self.decide(request)
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        return UserRules()
 
 
 class Masters(LocalAuthorizer):
@@ -58,6 +61,14 @@ class Authorizers:
                 return verdict
             silent.append(verdict)
         return _joined(silent)
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        found = [authorizer.rules_for(user, namespace) for authorizer in self._authorizers]
+        return UserRules(
+            tuple(rule for part in found for rule in part.rules),
+            all(part.is_complete for part in found),
+            ", ".join(part.error for part in found if part.error),
+        )
 
 
 def _joined(silent: list[Verdict]) -> Verdict:

@@ -11,6 +11,7 @@ from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
+from fairlead.server.access import Authorizer
 from fairlead.server.admission.base import Admission, Reader, Writer
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
@@ -22,6 +23,7 @@ class Backend(Reader, Writer, Protocol):
 
     catalogue: Catalogue
     admission: Admission
+    authorizer: Authorizer
 
     async def delete(
         self, context: RequestContext, resource: Resource, name: str, namespace: str, options: DeleteOptions
@@ -51,3 +53,9 @@ Action = Callable[[ActionCall], Awaitable[Result[Encoded]]]
 def created(obj: Obj, warnings: list[str]) -> Result[Encoded]:
     """The answer 201 of an action, which stores no object of its own."""
     return Result(encoded(obj), HTTPStatus.CREATED, warnings)
+
+
+def answered(call: ActionCall, status: Obj, warnings: list[str]) -> Result[Encoded]:
+    """The answer of a review: the question, and its status."""
+    row = call.request.version.resource
+    return created(call.body | {"kind": row.kind, "apiVersion": row.api_version, "status": status}, warnings)

@@ -16,10 +16,11 @@ from fairlead.kinds.namespaces import finalized, validate_finalize
 from fairlead.kinds.pods import SUBRESOURCES, PodSubresource
 from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
+from fairlead.server.subresources.access_reviews import access_review, rules_review
 from fairlead.server.subresources.action import Action
 from fairlead.server.subresources.endpoint import STATUS, Endpoint
 from fairlead.server.subresources.pods import bind, evict_pod
-from fairlead.server.subresources.reviews import access_review, rules_review, subject_review, token_review
+from fairlead.server.subresources.reviews import subject_review, token_review
 from fairlead.server.subresources.scale import ScaleEndpoint
 
 

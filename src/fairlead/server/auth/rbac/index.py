@@ -1,0 +1,215 @@
+"""The roles and bindings of a cluster, by the users and groups whom they are for.
+
+It follows the committed changes. What a user may do is put together when it is first asked, and again after a change of
+a binding that names the user or of a role that such a binding names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from fairlead.api.errors import qualified
+from fairlead.api.roles import (
+    CLUSTER_ROLE,
+    GROUP,
+    GROUP_SUBJECT,
+    ROLE,
+    SERVICE_ACCOUNT,
+    USER,
+    Binding,
+    PolicyRule,
+    Role,
+)
+from fairlead.api.users import AccountName, User
+from fairlead.golang.quoting import go_quote
+from fairlead.server.access import AccessRequest
+from fairlead.server.auth.rbac.rules import CompiledRule, resource_keys
+
+#: How many users' permissions are kept.
+_MOST_USERS: Final = 1000
+
+#: Kind, namespace and name of a role.
+RoleKey = tuple[str, str, str]
+#: Kind and name of whom a binding names; a service account by its user name.
+SubjectKey = tuple[str, str]
+#: Namespace ("" for that of a cluster) and name of a binding.
+BindingKey = tuple[str, str]
+
+_decode_role = msgspec.json.Decoder(Role).decode
+_decode_binding = msgspec.json.Decoder(Binding).decode
+
+
+class Grant:
+    """One binding, as one of its subjects sees it."""
+
+    __slots__ = ("_binding", "_subject", "error", "namespace", "role", "rules")
+
+    def __init__(self, binding: Binding, subject: str, rules: tuple[PolicyRule, ...] | None) -> None:
+        self._binding, self._subject = binding, subject
+        self.namespace = binding.metadata.namespace
+        self.role = _role_of(binding)
+        self.rules = rules or ()
+        kind, _, name = self.role
+        self.error = f"{qualified(kind.lower(), GROUP)} {go_quote(name)} not found" if rules is None else ""
+
+    def __str__(self) -> str:
+        """`ClusterRoleBinding "x" of ClusterRole "y" to User "z"`"""
+        meta, reference = self._binding.metadata, self._binding.role_ref
+        kind, name = (
+            ("RoleBinding", f"{meta.name}/{meta.namespace}")
+            if meta.namespace
+            else (
+                "ClusterRoleBinding",
+                meta.name,
+            )
+        )
+        return f"{kind} {go_quote(name)} of {reference.kind} {go_quote(reference.name)} to {self._subject}"
+
+
+class _Scope:
+    """The grants for the cluster, or for one namespace, by what they are about."""
+
+    def __init__(self) -> None:
+        self.grants: list[Grant] = []
+        self._by_resource: dict[str, list[tuple[CompiledRule, Grant]]] = {}
+        self._of_paths: list[tuple[CompiledRule, Grant]] = []
+
+    def add(self, grant: Grant) -> None:
+        self.grants.append(grant)
+        for rule in grant.rules:
+            entry = (CompiledRule(rule), grant)
+            for resource in dict.fromkeys(rule.resources or ()):
+                self._by_resource.setdefault(resource, []).append(entry)
+            if rule.urls:
+                self._of_paths.append(entry)
+
+    def allowing(self, request: AccessRequest) -> Grant | None:
+        if not request.is_resource_request:
+            return next((grant for rule, grant in self._of_paths if rule.allows_path(request)), None)
+        for key in resource_keys(request.resource, request.subresource):
+            for rule, grant in self._by_resource.get(key, ()):
+                if rule.allows_resource(request):
+                    return grant
+        return None
+
+
+class Permissions:
+    """What one user may do."""
+
+    def __init__(self, grants: Iterable[Grant], subjects: frozenset[SubjectKey]) -> None:
+        self.subjects = subjects
+        self.roles: set[RoleKey] = set()
+        self._scopes: dict[str, _Scope] = {"": _Scope()}
+        for grant in grants:
+            self.roles.add(grant.role)
+            self._scopes.setdefault(grant.namespace, _Scope()).add(grant)
+
+    def allowing(self, request: AccessRequest) -> Grant | None:
+        """The grant that allows it."""
+        for scope in self._in(request.namespace):
+            if (found := scope.allowing(request)) is not None:
+                return found
+        return None
+
+    def grants(self, namespace: str) -> Iterator[Grant]:
+        """All that hold in this namespace; with "" for the cluster alone."""
+        for scope in self._in(namespace):
+            yield from scope.grants
+
+    def _in(self, namespace: str) -> Iterator[_Scope]:
+        yield self._scopes[""]
+        if namespace and (scope := self._scopes.get(namespace)) is not None:
+            yield scope
+
+
+class RoleIndex:
+    """All roles and bindings."""
+
+    def __init__(self) -> None:
+        self._roles: dict[RoleKey, bytes | tuple[PolicyRule, ...]] = {}
+        self._bindings: dict[BindingKey, Binding] = {}
+        self._by_subject: dict[SubjectKey, dict[BindingKey, Binding]] = {}
+        self._users: dict[User, Permissions] = {}
+
+    def observe_role(self, namespace: str, name: str, raw: bytes | None) -> None:
+        """A role was stored, or removed."""
+        key = (ROLE if namespace else CLUSTER_ROLE, namespace, name)
+        if raw is None:
+            self._roles.pop(key, None)
+        else:
+            self._roles[key] = raw
+        self._forget(lambda permissions: key in permissions.roles)
+
+    def observe_binding(self, namespace: str, name: str, raw: bytes | None) -> None:
+        """A binding was stored, or removed."""
+        key, touched = (namespace, name), set()
+        if (old := self._bindings.pop(key, None)) is not None:
+            for subject in _subjects_of(old):
+                touched.add(subject)
+                known = self._by_subject[subject]
+                known.pop(key, None)
+                if not known:
+                    del self._by_subject[subject]
+        if raw is not None:
+            binding = self._bindings[key] = _decode_binding(raw)
+            for subject in _subjects_of(binding):
+                touched.add(subject)
+                self._by_subject.setdefault(subject, {})[key] = binding
+        self._forget(lambda permissions: not touched.isdisjoint(permissions.subjects))
+
+    def permissions(self, user: User) -> Permissions:
+        """What the user may do."""
+        found = self._users.get(user)
+        if found is None:
+            if len(self._users) >= _MOST_USERS:
+                self._users.clear()
+            found = self._users[user] = self._put_together(user)
+        return found
+
+    def rules_of(self, reference: RoleKey) -> tuple[PolicyRule, ...] | None:
+        """The rules of a role; None if it does not exist."""
+        found = self._roles.get(reference)
+        if isinstance(found, bytes):
+            found = self._roles[reference] = _decode_role(found).rules or ()
+        return found
+
+    def _put_together(self, user: User) -> Permissions:
+        subjects = ((USER, user.name), *((GROUP_SUBJECT, group) for group in dict.fromkeys(user.groups)))
+        grants = [
+            Grant(binding, _shown(binding, subject), self.rules_of(_role_of(binding)))
+            for subject in subjects
+            for binding in self._by_subject.get(subject, {}).values()
+        ]
+        return Permissions(grants, frozenset(subjects))
+
+    def _forget(self, is_concerned: Callable[[Permissions], bool]) -> None:
+        for user in [user for user, permissions in self._users.items() if is_concerned(permissions)]:
+            del self._users[user]
+
+
+def _role_of(binding: Binding) -> RoleKey:
+    reference = binding.role_ref
+    return (reference.kind, binding.metadata.namespace if reference.kind == ROLE else "", reference.name)
+
+
+def _subjects_of(binding: Binding) -> Iterator[SubjectKey]:
+    for subject in binding.subjects or ():
+        if subject.kind in (USER, GROUP_SUBJECT):
+            yield subject.kind, subject.name
+        elif subject.kind == SERVICE_ACCOUNT and (namespace := subject.namespace or binding.metadata.namespace):
+            yield USER, AccountName(namespace, subject.name).user_name
+
+
+def _shown(binding: Binding, key: SubjectKey) -> str:
+    """How the subject of that key is called in a reason: as the binding calls it."""
+    for subject in binding.subjects or ():
+        if subject.kind == SERVICE_ACCOUNT:
+            namespace = subject.namespace or binding.metadata.namespace
+            if key == (USER, AccountName(namespace, subject.name).user_name):
+                return f"{subject.kind} {go_quote(f'{subject.name}/{namespace}')}"
+        elif key == (subject.kind, subject.name):
+            return f"{subject.kind} {go_quote(subject.name)}"
+    return ""

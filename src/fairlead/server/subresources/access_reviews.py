@@ -1,0 +1,148 @@
+"""Reviews of who may do what: questions that are asked by creating an object, and answered in its status.
+
+Sources: pkg/registry/authorization, pkg/apis/authorization/validation (1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import BadRequest
+from fairlead.api.fields import Errors
+from fairlead.api.meta import View
+from fairlead.api.objects import Obj, metadata
+from fairlead.api.roles import PolicyRule
+from fairlead.api.users import User
+from fairlead.server.access import AccessRequest, Decision, Verdict
+from fairlead.server.context import Result
+from fairlead.server.storage import metadata_rules
+from fairlead.server.subresources.action import ActionCall, answered
+
+_GROUP: Final = "authorization.k8s.io"
+_SELF, _LOCAL = "SelfSubjectAccessReview", "LocalSubjectAccessReview"
+_EITHER: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+
+
+class _Selector(View):
+    raw_selector: str = ""
+
+
+class _Resource(View):
+    namespace: str = ""
+    verb: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    field_selector: _Selector = _Selector()
+    label_selector: _Selector = _Selector()
+
+
+class _Path(View):
+    path: str = ""
+    verb: str = ""
+
+
+class _Question(View):
+    resource_attributes: _Resource | None = None
+    non_resource_attributes: _Path | None = None
+    user: str = ""
+    groups: tuple[str, ...] | None = None
+    uid: str = ""
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+async def access_review(call: ActionCall) -> Result[Encoded]:
+    """May somebody do something? (SubjectAccessReview and its kin)"""
+    warnings, kind = call.normalise_body(), call.request.version.resource.kind
+    if kind == _LOCAL:
+        metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
+    question = msgspec.convert(call.body.get("spec") or {}, _Question)
+    _validate(question, kind, call.namespace)
+    user = call.request.context.user if kind == _SELF else _user_of(question)
+    verdict = await call.backend.authorizer.authorize(_request(user, question))
+    return answered(call, _status(verdict), warnings)
+
+
+async def rules_review(call: ActionCall) -> Result[Encoded]:
+    """What may I do? (SelfSubjectRulesReview)"""
+    warnings = call.normalise_body()
+    namespace = (call.body.get("spec") or {}).get("namespace") or ""
+    if not namespace:
+        raise BadRequest("no namespace on request")
+    found = call.backend.authorizer.rules_for(call.request.context.user, namespace)
+    status: Obj = {
+        "resourceRules": [_resource_rule(rule) for rule in found.rules if rule.resources],
+        "nonResourceRules": [_path_rule(rule) for rule in found.rules if rule.urls],
+        "incomplete": not found.is_complete,
+    }
+    return answered(call, status | ({"evaluationError": found.error} if found.error else {}), warnings)
+
+
+def _validate(question: _Question, kind: str, namespace: str) -> None:
+    errors = Errors()
+    resource, path = question.resource_attributes, question.non_resource_attributes
+    if resource is not None and path is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        errors.invalid("spec.nonResourceAttributes", msgspec.to_builtins(path), text)
+    elif resource is None and path is None:
+        errors.invalid("spec.resourceAttributes", None, _EITHER)
+    if kind != _SELF and not question.user and not question.groups:
+        errors.invalid("spec.user", "", "at least one of user or group must be specified")
+    if kind == _LOCAL:
+        if path is not None:
+            text = "disallowed on this kind of request"
+            errors.invalid("spec.nonResourceAttributes", msgspec.to_builtins(path), text)
+        elif resource is not None and resource.namespace != namespace:
+            errors.invalid("spec.resourceAttributes.namespace", resource.namespace, "must match metadata.namespace")
+    errors.raise_invalid("", "", _GROUP)
+
+
+def _user_of(question: _Question) -> User:
+    extra = {key.lower(): values for key, values in (question.extra or {}).items()}
+    return User(question.user, question.groups or (), question.uid, tuple(sorted(extra.items())))
+
+
+def _request(user: User, question: _Question) -> AccessRequest:
+    if (path := question.non_resource_attributes) is not None:
+        return AccessRequest(user, path.verb, path=path.path)
+    asked = question.resource_attributes
+    assert asked is not None
+    return AccessRequest(
+        user,
+        asked.verb,
+        asked.group,
+        asked.version,
+        asked.resource,
+        asked.subresource,
+        asked.namespace,
+        asked.name,
+        "",
+        asked.field_selector.raw_selector,
+        asked.label_selector.raw_selector,
+    )
+
+
+def _status(verdict: Verdict) -> Obj:
+    status: Obj = {"allowed": verdict.is_allowed}
+    if verdict.decision is Decision.DENY:
+        status["denied"] = True
+    if verdict.reason:
+        status["reason"] = verdict.reason
+    if verdict.error:
+        status["evaluationError"] = verdict.error
+    return status
+
+
+def _resource_rule(rule: PolicyRule) -> Obj:
+    shown: Obj = {"verbs": list(rule.verbs), "apiGroups": list(rule.api_groups or ())}
+    shown["resources"] = list(rule.resources or ())
+    return shown | ({"resourceNames": list(rule.resource_names)} if rule.resource_names else {})
+
+
+def _path_rule(rule: PolicyRule) -> Obj:
+    return {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls or ())}
