@@ -317,8 +317,12 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     running.ca = ca.decode()
     for path in {own_kubeconfig, running.kubeconfig}:
         _give_access(path, settings.context, running.address, ca, token)
-    documents = Documents(running.registry.catalogue, running.address.removeprefix("https://"))
-    application = Application(running.registry, documents, tokens.TokenAuthenticator(token), running.progress)
+    accounts = running.registry.account_tokens
+    accounts.sign_with(tokens.ensure_account_key(credentials))
+    documents = Documents(running.registry, running.address.removeprefix("https://"))
+    authenticate = tokens.TokenAuthenticator(token, accounts)
+    running.registry.verify_token = authenticate.verify
+    application = Application(running.registry, documents, authenticate, running.progress)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)

@@ -43,7 +43,7 @@ async def _in_process(registry: Registry) -> AsyncIterator[Api]:
 async def _http(registry: Registry) -> AsyncIterator[Api]:
     sock = bind(0)
     host, port = sock.getsockname()[:2]
-    application = Application(registry, Documents(registry.catalogue, f"{host}:{port}"), anybody)
+    application = Application(registry, Documents(registry, f"{host}:{port}"), anybody)
     async with serving(application, sock), HttpApi(Access(f"http://{host}:{port}")) as api:
         yield api
 

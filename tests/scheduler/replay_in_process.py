@@ -108,7 +108,7 @@ async def control_plane(configuration: Obj | None) -> AsyncIterator[tuple[InProc
     parts = (server.run(), informers.run(), scheduler.run(), recorder.run())
     tasks = [asyncio.create_task(part) for part in parts]
     try:
-        documents = Documents(server.registry.catalogue, "in-process")
+        documents = Documents(server.registry, "in-process")
         yield InProcess(Application(server.registry, documents, tokens.anybody)), scores
     finally:
         for task in tasks:

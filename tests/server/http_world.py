@@ -72,10 +72,10 @@ class Server:
             server.serve_nodes(self._agents)
         self.registry = server.registry
         following = asyncio.create_task(server.run())
-        documents = Documents(self.registry.catalogue, "127.0.0.1:1")
+        documents = Documents(self.registry, "127.0.0.1:1")
         async with AsyncExitStack() as stack:
             ports = []
-            for authenticate in (anybody, TokenAuthenticator(TOKEN)):
+            for authenticate in (anybody, TokenAuthenticator(TOKEN, self.registry.account_tokens)):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
                 application = Application(self.registry, documents, authenticate, self.progress)

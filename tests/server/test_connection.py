@@ -346,7 +346,7 @@ def watching(version: bytes, test: Callable[[World, RecordingHost], Coroutine[An
     request = b"GET " + path + b" HTTP/" + version + b"\r\nHost: localhost\r\n\r\n"
 
     async def main(world: World) -> None:
-        documents = Documents(world.registry.catalogue, "127.0.0.1:1")
+        documents = Documents(world.registry, "127.0.0.1:1")
         host = RecordingHost(ApiServer(world.registry, documents, anybody))
         await host.receives(request)
         await test(world, host)

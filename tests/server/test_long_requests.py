@@ -193,7 +193,7 @@ def test_the_loop_turns_while_a_large_request_is_worked_on(
         server = Server(MemoryStore())
         await server.open(["ServiceAccount"])
         serving = asyncio.create_task(server.run())
-        documents = Documents(server.registry.catalogue, "127.0.0.1:1")
+        documents = Documents(server.registry, "127.0.0.1:1")
         try:
             return await scenario(Client(Application(server.registry, documents, anybody)))
         finally:
@@ -210,7 +210,7 @@ def test_a_small_request_is_worked_on_where_it_came() -> None:
     async def main() -> tuple[int, int]:
         server = Server(MemoryStore())
         await server.open(["ServiceAccount"])
-        documents = Documents(server.registry.catalogue, "127.0.0.1:1")
+        documents = Documents(server.registry, "127.0.0.1:1")
         client = Client(Application(server.registry, documents, anybody))
         return await client.ask("POST", MAPS, encoded(config_map("s", 10)))
 

@@ -265,7 +265,7 @@ def test_a_stranger_gets_json_even_where_it_cannot_be_found_out_who_it_is() -> N
         headers = [(b"host", b"localhost"), (b"accept", b"application/yaml")]
         scope: dict[str, Any] = {"method": "GET", "raw_path": b"/api", "query_string": b"", "headers": headers}
         scope |= {"http_version": "1.1", TRANSPORT: asyncio.Transport(), WRITABLE: asyncio.Event()}
-        application = Application(server.registry, Documents(server.registry.catalogue, "127.0.0.1:1"), broken)
+        application = Application(server.registry, Documents(server.registry, "127.0.0.1:1"), broken)
         await application(scope, receive, send)
 
     run_virtual(main())
@@ -274,7 +274,14 @@ def test_a_stranger_gets_json_even_where_it_cannot_be_found_out_who_it_is() -> N
 
 
 def test_the_steps_of_a_request_are_one_list() -> None:
-    assert [step.__name__ for step in CHAIN] == ["recover", "bound", "authenticate", "dispatch"]
+    assert [step.__name__ for step in CHAIN] == [
+        "recover",
+        "bound",
+        "authenticate",
+        "impersonate",
+        "authorize",
+        "dispatch",
+    ]
 
 
 @pytest.mark.parametrize(

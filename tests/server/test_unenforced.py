@@ -17,12 +17,6 @@ MATCHES = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operati
 
 #: Path, what the object says, and what of it is not done.
 OBJECTS = [
-    ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", {"rules": []}, "AUTHORIZATION"),
-    (
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}},
-        "AUTHORIZATION",
-    ),
     (
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
         {"spec": {"matchConstraints": MATCHES, "validations": [{"expression": "false"}]}},
@@ -37,14 +31,6 @@ OBJECTS = [
         "/api/v1/namespaces",
         {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},
         "POD_SECURITY",
-    ),
-    (
-        "/api/v1/namespaces/default/secrets",
-        {
-            "type": "kubernetes.io/service-account-token",
-            "metadata": {"annotations": {"kubernetes.io/service-account.name": "default"}},
-        },
-        "TOKENS",
     ),
 ]
 

@@ -22,7 +22,6 @@ SIGNING: Final = "certificate signing requests are not signed, nor approved by a
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 FAIRNESS: Final = "API priority and fairness is not enforced"
 CLAIMS: Final = "dynamic resources are not allocated"
-TOKENS: Final = "service account tokens are not issued"
 CEL: Final = "CEL rules (x-kubernetes-validations) are not evaluated"
 CONVERSION: Final = "conversion webhooks are not called"
 
@@ -52,10 +51,6 @@ def _of_namespace(obj: Obj) -> list[str]:
     return [POD_SECURITY] if any(key.startswith(_POD_SECURITY) for key in metadata(obj).get("labels") or ()) else []
 
 
-def _of_secret(obj: Obj) -> list[str]:
-    return [TOKENS] if obj.get("type") == "kubernetes.io/service-account-token" else []
-
-
 def _of_api_service(obj: Obj) -> list[str]:
     return [AGGREGATION] if obj["spec"].get("service") else []
 
@@ -70,7 +65,6 @@ def _of_definition(obj: Obj) -> list[str]:
 #: Kinds of which some objects are not enforced.
 _BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
     ("", "Namespace"): _of_namespace,
-    ("", "Secret"): _of_secret,
     ("apiregistration.k8s.io", "APIService"): _of_api_service,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _of_definition,
 }

@@ -59,10 +59,10 @@ def ensure(folder: Path) -> Pki:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ca_key, ca = _authority()
         key, certificate = _server(ca_key, ca)
-        write_private(folder / "ca.key", _pem(ca_key))
+        write_private(folder / "ca.key", pem(ca_key))
         write_private(pki.ca_certificate, ca.public_bytes(serialization.Encoding.PEM))
         write_private(pki.server_certificate, certificate.public_bytes(serialization.Encoding.PEM))
-        write_private(pki.server_key, _pem(key))  # last: its presence means that all of it is there
+        write_private(pki.server_key, pem(key))  # last: its presence means that all of it is there
     return pki
 
 
@@ -142,7 +142,8 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The key as it is kept in a file."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,17 +1,23 @@
-"""Bearer tokens: the one credential that `fairlead up` gives out, in a kubeconfig that only its owner can read."""
+"""Bearer tokens: the administrator's, in a kubeconfig that only its owner can read, and those of service accounts."""
 
 from __future__ import annotations
 
 import hmac
 import logging
 import secrets
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from fairlead.api.users import User
-from fairlead.server.auth.authenticator import Credentials
-from fairlead.server.auth.certificates import write_private
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+from fairlead.api.users import AUTHENTICATED, User
+from fairlead.server.account_tokens import ISSUER, AccountTokens, InvalidToken, Verified
+from fairlead.server.auth.authenticator import Credentials
+from fairlead.server.auth.certificates import pem, write_private
+
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"), "kubernetes-admin")
 #: Whoever comes in through the plain loopback listener, which asks for nothing.
 ANYBODY = User("system:admin", ("system:masters", "system:authenticated"))
 
@@ -33,19 +39,43 @@ def ensure_token(folder: Path) -> str:
     return token
 
 
-class TokenAuthenticator:
-    """Lets in whoever shows the administrator's token, and nobody else."""
+def ensure_account_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    """The key in that folder by which service account tokens are signed, made now if there is none.
 
-    def __init__(self, token: str) -> None:
+    ValueError: what is there is no such key.
+    """
+    path = folder / "sa.key"
+    if not path.exists():
+        write_private(path, pem(ec.generate_private_key(ec.SECP256R1())))
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path}: the key of service account tokens must be an ECDSA key on P-256")
+    return key
+
+
+class TokenAuthenticator:
+    """Lets in whoever shows the administrator's token, or one of a service account."""
+
+    def __init__(self, token: str, accounts: AccountTokens) -> None:
         if not token.strip():
             raise ValueError("an empty token would let everybody in")
-        self._token = token.encode()
+        self._token, self._accounts = token.encode(), accounts
 
     async def __call__(self, credentials: Credentials) -> User | None:
         shown = credentials.headers.get(b"authorization", b"")
         if shown[: len(_SCHEME)].lower() != _SCHEME:
             return None
-        return ADMIN if hmac.compare_digest(shown[len(_SCHEME) :].strip(), self._token) else None
+        try:
+            user = self.verify(shown[len(_SCHEME) :].strip().decode("latin-1")).user
+        except InvalidToken:
+            return None
+        return user if AUTHENTICATED in user.groups else replace(user, groups=(*user.groups, AUTHENTICATED))
+
+    def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Verified:
+        """Whose token it is; `InvalidToken` if nobody's."""
+        if hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
+            return Verified(ADMIN, tuple(audiences))
+        return self._accounts.verify(token, audiences)
 
 
 async def anybody(credentials: Credentials) -> User | None:

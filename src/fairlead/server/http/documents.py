@@ -15,14 +15,15 @@ from fairlead.server.http.answers import Answer, indented
 from fairlead.server.http.negotiate import wanted_types, wants_aggregated_discovery
 from fairlead.server.http.request import Request
 from fairlead.server.openapi.documents import Kinds
-from fairlead.server.storage.catalogue import Catalogue
+from fairlead.server.registry.registry import Registry
 
 
 class Documents:
     """Answers requests for everything that is not a resource. Documents are made when first asked for."""
 
-    def __init__(self, catalogue: Catalogue, address: str) -> None:
-        self._catalogue = catalogue
+    def __init__(self, registry: Registry, address: str) -> None:
+        self._catalogue = registry.catalogue
+        self._accounts = registry.account_tokens
         self._address = address
         self._made: dict[tuple[str, ...], bytes] = {}
         self._generation = -1
@@ -54,6 +55,10 @@ class Documents:
                 return self._of(request, lambda: discovery.group(self._catalogue.rows(), group))
             case ("apis", group, version):
                 return self._of(request, lambda: discovery.resource_list(self._catalogue.rows(), group, version))
+            case (".well-known", "openid-configuration"):
+                return Answer(200, encode(self._accounts.discovery()))
+            case ("openid", "v1", "jwks"):
+                return Answer(200, encode(self._accounts.key_set()), "application/jwk-set+json")
             case ("metrics",):
                 from fairlead.runtime import metrics  # only here: its library is slow to import
 
@@ -94,6 +99,7 @@ class Documents:
         roots = {row.root for row in self._catalogue.rows()}
         groups = {f"/apis/{row.group}" for row in self._catalogue.rows() if row.group}
         fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3"}
+        fixed |= {"/.well-known/openid-configuration", "/openid/v1/jwks"}
         return sorted(roots | groups | fixed)
 
 

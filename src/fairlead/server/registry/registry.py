@@ -35,6 +35,7 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.server.access import AccessRequest, Authorizer, check, selected_name
+from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
@@ -82,6 +83,9 @@ class Registry:
         #: Kinds of which nothing is stored, by their qualified names.
         self.measured: dict[str, MeasuredKind] = {}
         self.agents: NodeAgents | None = None
+        self.account_tokens = AccountTokens(self)
+        #: Whose any token is; where clients come in, there are others than those of service accounts.
+        self.verify_token: TokenVerifier = self.account_tokens.verify
         self._endpoints, self._actions = endpoints, actions
         self._objects = ObjectStore(store)
 

@@ -12,6 +12,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions
 from fairlead.server.access import Authorizer
+from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission, Reader, Writer
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
@@ -24,6 +25,8 @@ class Backend(Reader, Writer, Protocol):
     catalogue: Catalogue
     admission: Admission
     authorizer: Authorizer
+    account_tokens: AccountTokens
+    verify_token: TokenVerifier
 
     async def delete(
         self, context: RequestContext, resource: Resource, name: str, namespace: str, options: DeleteOptions

@@ -14,8 +14,3 @@ async def subject_review(call: ActionCall) -> Result[Encoded]:
     info: Obj = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     info["extra"] = {key: list(values) for key, values in user.extra}
     return answered(call, {"userInfo": {key: value for key, value in info.items() if value}}, call.normalise_body())
-
-
-async def token_review(call: ActionCall) -> Result[Encoded]:
-    """Whose token is this? (TokenReview) Nobody's: no tokens but the administrator's are given out."""
-    return answered(call, {"user": {}, "error": "unknown token"}, call.normalise_body())

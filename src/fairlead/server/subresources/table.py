@@ -20,8 +20,9 @@ from fairlead.server.subresources.access_reviews import access_review, rules_rev
 from fairlead.server.subresources.action import Action
 from fairlead.server.subresources.endpoint import STATUS, Endpoint
 from fairlead.server.subresources.pods import bind, evict_pod
-from fairlead.server.subresources.reviews import subject_review, token_review
+from fairlead.server.subresources.reviews import subject_review
 from fairlead.server.subresources.scale import ScaleEndpoint
+from fairlead.server.subresources.tokens import request_token, token_review
 
 
 class FinalizeEndpoint(Endpoint):
@@ -76,6 +77,7 @@ ACTIONS: Mapping[tuple[str, str], Action] = {
     ("pods", "binding"): bind,
     ("bindings", ""): bind,
     ("pods", "eviction"): evict_pod,
+    ("serviceaccounts", "token"): request_token,
     ("selfsubjectreviews.authentication.k8s.io", ""): subject_review,
     ("tokenreviews.authentication.k8s.io", ""): token_review,
     ("localsubjectaccessreviews.authorization.k8s.io", ""): access_review,
