@@ -27,11 +27,6 @@ OBJECTS = [
         {"webhooks": [WEBHOOK | {"clientConfig": {"url": "https://example.com/"}}]},
         "WEBHOOKS",
     ),
-    (
-        "/api/v1/namespaces",
-        {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},
-        "POD_SECURITY",
-    ),
 ]
 
 

@@ -43,6 +43,8 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     subresource: str = ""
     dry_run: bool = False
     user: User = INTERNAL_USER
+    #: Whether the object is so large that whoever looks at all of it does so beside the loop (`runtime/offload.py`).
+    is_long: bool = False
     warnings: list[str] = []
     #: Undo actions, run if admission refuses or the write fails after it (a quota gives back what it charged).
     on_failure: list[Callable[[], Awaitable[None]]] = []

@@ -18,6 +18,7 @@ from fairlead.server.admission.limit_ranger import LimitRanger
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
 from fairlead.server.admission.node_taints import TaintNodesByCondition
 from fairlead.server.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
+from fairlead.server.admission.pod_security import PodSecurity
 from fairlead.server.admission.pod_topology import PodTopologyLabels
 from fairlead.server.admission.priority import Priority
 from fairlead.server.admission.resource_quota import ResourceQuotaAdmission
@@ -46,7 +47,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("TaintNodesByCondition", TaintNodesByCondition),
     ("AlwaysPullImages", _OFF_BY_DEFAULT),
     ("ImagePolicyWebhook", _OFF_BY_DEFAULT),
-    ("PodSecurity", _NOTHING_TO_DO),
+    ("PodSecurity", PodSecurity),
     ("PodNodeSelector", _OFF_BY_DEFAULT),
     ("Priority", Priority),
     ("DefaultTolerationSeconds", DefaultTolerationSeconds),

@@ -10,14 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.encoded import encode, key_bytes
-from fairlead.api.objects import Obj, metadata
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-
-_POD_SECURITY: Final = "pod-security.kubernetes.io/"
 
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
 WEBHOOKS: Final = "admission webhooks are not called"
-POD_SECURITY: Final = f"Pod Security admission is not enforced: labels {_POD_SECURITY}* have no effect"
 SIGNING: Final = "certificate signing requests are not signed, nor approved by anybody but users"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 FAIRNESS: Final = "API priority and fairness is not enforced"
@@ -47,10 +44,6 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def _of_namespace(obj: Obj) -> list[str]:
-    return [POD_SECURITY] if any(key.startswith(_POD_SECURITY) for key in metadata(obj).get("labels") or ()) else []
-
-
 def _of_api_service(obj: Obj) -> list[str]:
     return [AGGREGATION] if obj["spec"].get("service") else []
 
@@ -64,7 +57,6 @@ def _of_definition(obj: Obj) -> list[str]:
 
 #: Kinds of which some objects are not enforced.
 _BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
-    ("", "Namespace"): _of_namespace,
     ("apiregistration.k8s.io", "APIService"): _of_api_service,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _of_definition,
 }

@@ -111,6 +111,7 @@ class WriteAttempt:
             request.subresource,
             request.options.dry_run,
             request.context.user,
+            self.is_long,
             self.warnings,
         )
         await self._admission.admit(attributes)

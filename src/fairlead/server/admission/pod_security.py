@@ -1,0 +1,209 @@
+"""PodSecurity: a namespace's labels say which level of the Pod Security Standards its pods must keep to.
+
+`enforce` refuses pods; `warn` warns, also of workloads, whose pods would be refused only later and where nobody looks.
+A namespace that enforces more than before gets a warning for its pods that would not be allowed any more: they stay.
+Without labels everything is allowed. The rules themselves are in `kinds/pod_security/`.
+Source: k8s.io/pod-security-admission/admission.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from fairlead.api.builtin import PODS
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import InternalError
+from fairlead.api.fields import Errors
+from fairlead.api.meta import Object, View
+from fairlead.api.objects import Obj, metadata, name_of
+from fairlead.golang.quoting import go_quote
+from fairlead.kinds.pod_security.checked_pod import CheckedPod
+from fairlead.kinds.pod_security.checks import in_detail, in_short, violations
+from fairlead.kinds.pod_security.policy import LevelVersion, Policy, policy_of
+from fairlead.runtime import clock
+from fairlead.runtime.offload import offload
+from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation
+from fairlead.server.context import takes_long
+
+_NAMESPACES, _PODS = "namespaces", "pods"
+
+#: Workloads, and where the template of their pods is.
+_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "podtemplates": ("template",),
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(
+        [
+            "replicationcontrollers",
+            "daemonsets.apps",
+            "deployments.apps",
+            "replicasets.apps",
+            "statefulsets.apps",
+            "jobs.batch",
+        ],
+        ("spec", "template"),
+    ),
+}
+
+#: Subresources of pods that do not change what a pod asks for. Every other one is looked at, also one of the future.
+_HARMLESS: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+
+#: How many pods of a namespace are looked at when it enforces more, and for how many seconds.
+_MOST_PODS: Final = 3000
+_MOST_SECONDS: Final = 1.0
+#: How many of them between two turns of others; and how many where only their owners are looked at.
+_A_TURN, _OWNERS_A_TURN = 50, 1000
+
+
+class _NamespaceMeta(View):
+    labels: dict[str, str] = {}
+
+
+class _Namespace(View):
+    metadata: _NamespaceMeta = _NamespaceMeta()
+
+
+class PodSecurity(AdmissionPlugin):
+    name = "PodSecurity"
+    #: What holds where a namespace says nothing.
+    defaults: Final = Policy()
+
+    def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
+        if operation not in CREATE_AND_UPDATE:
+            return False
+        if resource == _PODS:
+            return subresource not in _HARMLESS
+        return not subresource and (resource == _NAMESPACES or resource in _TEMPLATES)
+
+    async def validate(self, attributes: Attributes) -> None:
+        match attributes.resource.qualified:
+            case "namespaces":
+                await self._judge_namespace(attributes)
+            case "pods":
+                await self._judge_pod(attributes)
+            case workload:
+                await self._judge_template(attributes, _TEMPLATES[workload])
+
+    async def _judge_pod(self, attributes: Attributes) -> None:
+        policy = self._policy(attributes.namespace)
+        if policy.enforce.allows_everything and policy.warn.allows_everything:
+            return
+        if attributes.old is not None and not _has_new_images(attributes):
+            return
+        pod = CheckedPod(attributes.obj)
+        if text := await _violations(policy.enforce, pod, attributes):
+            raise attributes.forbidden(f'violates PodSecurity "{policy.enforce}": {text}')
+        if policy.warn != policy.enforce:
+            await _warn(policy.warn, pod, attributes)
+
+    async def _judge_template(self, attributes: Attributes, path: Iterable[str]) -> None:
+        warn = self._policy(attributes.namespace).warn
+        if warn.allows_everything:
+            return
+        template = attributes.obj
+        for step in path:
+            template = template.get(step) or {}
+        if template:  # a ReplicationController may have none
+            await _warn(warn, CheckedPod(template), attributes)
+
+    def _policy(self, namespace: str) -> Policy:
+        """What the labels ask for; what is wrong with them was told to whoever wrote them."""
+        found = self._reader.find(_NAMESPACES, namespace)
+        if found is None:
+            raise InternalError(f"Internal error occurred: failed to lookup namespace {go_quote(namespace)}")
+        return policy_of(found.kept_view(_Namespace).metadata.labels, self.defaults)[0]
+
+    async def _judge_namespace(self, attributes: Attributes) -> None:
+        """Labels that cannot be read are refused, unless they were there before."""
+        policy, errors = policy_of(_labels(attributes.obj), self.defaults)
+        before, old_errors = policy, Errors()
+        if attributes.old is not None:
+            before, old_errors = policy_of(_labels(attributes.old), self.defaults)
+        if errors != old_errors:
+            errors.raise_invalid("Namespace", attributes.name)
+        if policy.enforce.demands_more_than(before.enforce):
+            pods = list(self._reader.each(_PODS, attributes.name))
+            attributes.warnings += await _offending_pods(pods, attributes.name, policy.enforce)
+
+
+def _labels(namespace: Obj) -> Mapping[str, str]:
+    return metadata(namespace).get("labels") or {}
+
+
+async def _violations(asked: LevelVersion, pod: CheckedPod, attributes: Attributes) -> str:
+    return await offload(lambda: in_detail(violations(asked, pod)), is_long=attributes.is_long)
+
+
+async def _warn(asked: LevelVersion, pod: CheckedPod, attributes: Attributes) -> None:
+    if text := await _violations(asked, pod, attributes):
+        attributes.warnings.append(f'would violate PodSecurity "{asked}": {text}')
+
+
+def _has_new_images(attributes: Attributes) -> bool:
+    """Of all that the standards look at only containers can change, and if they do they are other images."""
+    new, old = attributes.spec, (attributes.old or {}).get("spec") or {}
+    if any(_images(new, kind) != _images(old, kind) for kind in ("containers", "initContainers")):
+        return True
+    return not set(_images(new, "ephemeralContainers")) <= set(_images(old, "ephemeralContainers"))
+
+
+def _images(spec: Obj, kind: str) -> list[tuple[str, str]]:
+    return [(container.get("name", ""), container.get("image", "")) for container in spec.get(kind) or ()]
+
+
+async def _offending_pods(pods: Sequence[Encoded], namespace: str, asked: LevelVersion) -> list[str]:
+    """What there is to be warned of: which pods violate that level, by what they violate."""
+    deadline = clock.monotonic() + _MOST_SECONDS
+    offenders: dict[str, list[str]] = {}
+    number = 0
+    for number, pod in enumerate((await _one_of_each_first(pods))[:_MOST_PODS], 1):
+        if number % _A_TURN == 0:
+            await asyncio.sleep(0)
+        name, reasons = await offload(partial(_offence, pod, asked), is_long=takes_long(PODS, len(pod.raw)))
+        if reasons:
+            offenders.setdefault(reasons, []).append(name)
+        if clock.monotonic() > deadline:
+            break
+    told = []
+    if number < len(pods):
+        seen = f"the first {number} of {len(pods)} existing pods"
+        told.append(f"new PodSecurity enforce level only checked against {seen}")
+    if offenders:
+        level = f'the new PodSecurity enforce level "{asked}"'
+        told.append(f"existing pods in namespace {go_quote(namespace)} violate {level}")
+    return told + sorted(f"{_together(names)}: {reasons}" for reasons, names in offenders.items())
+
+
+async def _one_of_each_first(pods: Iterable[Encoded]) -> list[Encoded]:
+    """All of them; those with the same controller look alike, so of each the first comes before all others."""
+    first, others, controllers = [], [], set()
+    for number, pod in enumerate(pods, 1):
+        if number % _OWNERS_A_TURN == 0:
+            await asyncio.sleep(0)
+        controller = pod.view(Object).metadata.controller
+        if controller is not None and controller.uid in controllers:
+            others.append(pod)
+            continue
+        first.append(pod)
+        if controller is not None:
+            controllers.add(controller.uid)
+    return first + others
+
+
+def _offence(pod: Encoded, asked: LevelVersion) -> tuple[str, str]:
+    """A pod's name, and in short what it violates."""
+    obj = pod.obj()
+    return name_of(obj), in_short(violations(asked, CheckedPod(obj)))
+
+
+def _together(names: Sequence[str]) -> str:
+    match len(names) - 1:
+        case 0:
+            others = ""
+        case 1:
+            others = " (and 1 other pod)"
+        case count:
+            others = f" (and {count} other pods)"
+    return min(names) + others
