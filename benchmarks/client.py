@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fairlead.client import http
 from fairlead.client.kubeconfig import Access, load
 
 
@@ -74,12 +75,7 @@ class Connection:
 @cache
 def tls_of(access: Access) -> ssl.SSLContext | None:
     """The context of all connections of that access: to make one takes 30 ms."""
-    if not access.server.startswith("https"):
-        return None
-    context = ssl.create_default_context()
-    if access.ca:
-        context.load_verify_locations(cadata=access.ca.decode())
-    return context
+    return http.tls_of(access) if access.server.startswith("https") else None
 
 
 async def connect(access: Access) -> Connection:

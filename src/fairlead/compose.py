@@ -29,10 +29,12 @@ from fairlead.arbitrator_wiring.admission import ArbitratorAdmission
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
-from fairlead.client.kubeconfig import load, read, render
+from fairlead.client.kubeconfig import Access, load, read, render
+from fairlead.controllers.certificates.signer import CertificateSigner
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
@@ -40,6 +42,7 @@ from fairlead.scheduler.loop import Scheduler
 from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
+from fairlead.server.auth.authenticator import first_of
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
@@ -96,7 +99,7 @@ class Cluster:
     http_address: str = ""
     kubeconfig: Path | None = None
     progress: Progress = field(default_factory=lambda: Progress(is_ready=False))
-    ca: str = ""  # the certificates of its authority; none where nobody listens
+    authority: Authority | None = None  # none where nobody listens
     failure: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
     @property
@@ -192,8 +195,10 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
         controllers = CONTROLLERS if heartbeats else without_heartbeats()
-        if running.ca:
-            controllers = (partial(RootCertificates, running.ca), *controllers)
+        if running.authority is not None:
+            ca = running.authority.certificate_pem.decode()
+            signer = partial(CertificateSigner, running.authority)
+            controllers = (partial(RootCertificates, ca), signer, *controllers)
         parts.append(ControllerManager(as_user(CONTROLLERS_USER), informers, controllers).run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
@@ -290,19 +295,21 @@ async def _store(data_dir: Path | None, unless_ready: ExitStack) -> AsyncIterato
             await store.close()
 
 
-def _give_access(path: Path, context: str, address: str, ca: bytes, token: str) -> None:
+def _give_access(path: Path, context: str, access: Access, token: str) -> None:
     """Add the way in to the kubeconfig and make it the current one; what else is in the file stays as it is.
 
-    A file that leads here already is not touched. Raises ValueError for a file that is no kubeconfig.
+    A file that leads here already, by the certificate or the token, is not touched. Raises ValueError for a file that
+    is no kubeconfig.
     """
     try:
         known = load(path)
-        if (known.server, known.ca, known.token) == (address, ca, token):
+        is_admin = known.token == token or known.client_certificate == access.client_certificate
+        if (known.server, known.ca) == (access.server, access.ca) and is_admin:
             return
     except (OSError, ValueError):
         pass  # there is none, or it leads nowhere yet
     existing = read(path) if path.exists() else None
-    write_private(path.resolve(), render(address, ca, token, existing, context).encode())
+    write_private(path.resolve(), render(access, existing, context).encode())
 
 
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
@@ -310,18 +317,21 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
     credentials, own_kubeconfig = directory.credentials_in(folder), directory.kubeconfig_in(folder)
     pki, token = certificates.ensure(credentials), tokens.ensure_token(credentials)
+    running.authority = pki.authority
     sock = bind(settings.port)
     running.address = f"https://{LOOPBACK_ADDRESS}:{sock.getsockname()[1]}"
     running.kubeconfig = settings.kubeconfig or own_kubeconfig
     ca = pki.ca_certificate.read_bytes()
-    running.ca = ca.decode()
+    admin = pki.admin
+    access = Access(running.address, ca, client_certificate=admin.certificate, client_key=admin.key)
     for path in {own_kubeconfig, running.kubeconfig}:
-        _give_access(path, settings.context, running.address, ca, token)
+        _give_access(path, settings.context, access, token)
     accounts = running.registry.account_tokens
     accounts.sign_with(tokens.ensure_account_key(credentials))
     documents = Documents(running.registry, running.address.removeprefix("https://"))
-    authenticate = tokens.TokenAuthenticator(token, accounts)
-    running.registry.verify_token = authenticate.verify
+    bearer = tokens.TokenAuthenticator(token, accounts)
+    running.registry.verify_token = bearer.verify
+    authenticate = first_of(certificates.CertificateAuthenticator(), bearer)
     application = Application(running.registry, documents, authenticate, running.progress)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:

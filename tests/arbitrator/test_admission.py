@@ -11,10 +11,10 @@ from fairlead.api import builtin
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.resources import Resource
-from fairlead.api.users import MASTERS, User
+from fairlead.api.users import ADMIN, MASTERS, User
 from fairlead.api.verbs import Api
 from fairlead.arbitrator.objects import ALLOCATIONS, CONSUMER_GROUPS, CONSUMERS, THE_NAME
-from fairlead.server.auth.tokens import ADMIN, ANYBODY
+from fairlead.server.auth.tokens import ANYBODY
 from fairlead.server.context import RequestContext, Result
 from fairlead.server.registry.registry import UserApi
 from tests.arbitrator.world import World, scene

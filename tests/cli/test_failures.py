@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from fairlead.cli.failures import Failure, explained
 from fairlead.cli.main import main
-from fairlead.client.kubeconfig import render
+from fairlead.client.kubeconfig import Access, render
 from fairlead.sim.manifests import read
 from fairlead.store.directory import DataDirInUse
 
@@ -153,7 +153,7 @@ def test_a_server_that_is_not_there_is_named_at_once(command: list[str], tmp_pat
         sock.bind(("127.0.0.1", 0))  # nobody listens there
         server = f"http://127.0.0.1:{sock.getsockname()[1]}"
         config = tmp_path / "config"
-        config.write_text(render(server, b"", "token"))
+        config.write_text(render(Access(server, token="token")))
         found = invoke(*command, "--kubeconfig", str(config))
     assert (found.exit_code, f"cannot reach {server}: " in found.output) == (1, True), found.output
     assert "Does it run (fairlead up)?" in found.output

@@ -21,6 +21,8 @@ from fairlead.client.kubeconfig import Access, load
 from fairlead.client.leader import Election, LostLeadership, Terms
 from fairlead.compose import Settings, cluster
 from fairlead.runtime.loops import run
+from fairlead.server.auth.certificates import Pki
+from fairlead.store.directory import credentials_in
 
 Obj = dict[str, Any]
 SERVER = Settings(port=0, components=frozenset({"api"}), disabled_admission=("ServiceAccount",))
@@ -129,7 +131,7 @@ def test_a_token_that_was_replaced_is_noticed(tmp_path: Path, monkeypatch: pytes
             async with HttpApi(Access(known.server, known.ca, "wrong", token_file=file)) as api:
                 with pytest.raises(Unauthorized):
                     await api.list(builtin.PODS)
-                file.write_text(known.token)
+                file.write_text(Pki(credentials_in(running.kubeconfig.parent)).admin_token.read_text())
                 await api.list(builtin.PODS)
 
     run(scene())

@@ -40,8 +40,9 @@ def two_contexts(tmp_path: Path) -> Path:
 
 def test_what_is_rendered_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "config"
-    path.write_text(render("https://127.0.0.1:6443", b"CA", "secret"))
-    assert load(path) == Access("https://127.0.0.1:6443", b"CA", "secret")
+    access = Access("https://127.0.0.1:6443", b"CA", "secret", b"certificate", b"key", "team")
+    path.write_text(render(access))
+    assert load(path) == access
 
 
 def test_files_are_found_beside_the_kubeconfig(two_contexts: Path) -> None:
@@ -75,11 +76,11 @@ def test_what_is_no_kubeconfig_is_refused_in_words(tmp_path: Path, text: str, sa
 def test_what_else_is_in_a_kubeconfig_stays() -> None:
     prod = {"name": "prod", "cluster": {"server": "https://prod.example"}}
     existing = {"apiVersion": "v1", "kind": "Config", "clusters": [prod, None], "current-context": "prod"}
-    first = yaml.safe_load(render("https://127.0.0.1:1", b"CA", "secret", existing))
+    first = yaml.safe_load(render(Access("https://127.0.0.1:1", b"CA", "secret"), existing))
     assert prod in first["clusters"]
     assert first["current-context"] == "fairlead"
     first["contexts"][0]["context"]["namespace"] = "team"
-    again = yaml.safe_load(render("https://127.0.0.1:2", b"CA", "secret", first))
+    again = yaml.safe_load(render(Access("https://127.0.0.1:2", b"CA", "secret"), first))
     assert [one and one["name"] for one in again["clusters"]] == ["prod", None, "fairlead"]
     assert again["contexts"][0]["context"]["namespace"] == "team"
 

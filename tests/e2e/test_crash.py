@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import ssl
 import threading
 import time
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import Access, load
 from tests.processes import Up, fairlead_up
 
@@ -28,11 +28,8 @@ class Client:
     """One connection with the credentials of a kubeconfig."""
 
     def __init__(self, access: Access) -> None:
-        assert access.ca is not None
-        self._token = access.token
-        context = ssl.create_default_context(cadata=access.ca.decode())
         server = urlsplit(access.server)
-        self._connection = HTTPSConnection(server.hostname or "", server.port, context=context, timeout=20)
+        self._connection = HTTPSConnection(server.hostname or "", server.port, context=tls_of(access), timeout=20)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         response = self.open(path, method, body)
@@ -40,7 +37,7 @@ class Client:
 
     def open(self, path: str, method: str = "GET", body: Any = None) -> HTTPResponse:
         """The answer, not read yet."""
-        headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
+        headers = {"content-type": "application/json"}
         self._connection.request(method, path, json.dumps(body) if body else None, headers)
         return self._connection.getresponse()
 

@@ -8,10 +8,11 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 
+from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import load
 from tests.processes import Up, fairlead_up
 
@@ -34,8 +35,7 @@ def port_of(up: Up) -> int:
 
 def ask(up: Up, path: str) -> bytes:
     access = load(up.kubeconfig)
-    request = Request(access.server + path, headers={"authorization": f"Bearer {access.token}"})
-    with urlopen(request, timeout=60, context=tls(up)) as answer:
+    with urlopen(access.server + path, timeout=60, context=tls_of(access)) as answer:
         body: bytes = answer.read()
         return body
 

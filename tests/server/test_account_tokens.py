@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from fairlead.api.builtin import NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from fairlead.api.errors import BadRequest, Conflict, Invalid, NotFound
 from fairlead.api.objects import Obj
+from fairlead.api.users import ADMIN
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.account_tokens import ISSUER, AccountTokens, InvalidToken
 from fairlead.server.assembly import Server
-from fairlead.server.auth.tokens import ADMIN, TokenAuthenticator, ensure_account_key
+from fairlead.server.auth.tokens import TokenAuthenticator, ensure_account_key
 from fairlead.store.memory import MemoryStore
 from tests.server import http_world
 from tests.server.http_world import JSON, TOKEN, check_status, serving_in_a_thread

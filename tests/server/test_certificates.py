@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from itertools import count
@@ -14,10 +15,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fairlead.api.objects import Obj
+from fairlead.api.users import User
+from fairlead.runtime.authority import Authority, new_key
+from fairlead.runtime.loops import run_virtual
+from fairlead.server.auth.authenticator import Credentials
+from fairlead.server.auth.certificates import CertificateAuthenticator
 from tests.server.http_world import TOKEN, Reply, Server, check_status, serving_in_a_thread
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MERGE = {"content-type": "application/merge-patch+json"}
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 _NUMBERS = count()
 
 
@@ -71,7 +78,8 @@ def test_the_server_writes_down_who_asks(server: Server) -> None:
     spec = server.ask("POST", REQUESTS, lie, headers, server.guarded_port).obj["spec"]
     assert spec["username"] == "kubernetes-admin"
     assert spec["groups"] == ["system:masters", "system:authenticated"]
-    assert "uid" not in spec and "extra" not in spec
+    assert spec["uid"] == "kubernetes-admin"
+    assert "extra" not in spec
 
 
 def test_what_was_asked_for_stays_as_it_is(server: Server) -> None:
@@ -141,3 +149,47 @@ def test_a_request_is_signed_with_its_own_key(server: Server) -> None:
     forged = f"{lines[0]}\n{body}\n{lines[-1]}\n".encode()
     reply = server.ask("POST", REQUESTS, _csr(request=base64.b64encode(forged).decode()))
     assert "spec.request: Invalid value" in check_status(reply, 422, "Invalid")
+
+
+class _Tls:
+    """A TLS connection of a client that has shown a certificate."""
+
+    def __init__(self, certificate: bytes) -> None:
+        self._certificate = x509.load_pem_x509_certificate(certificate).public_bytes(serialization.Encoding.DER)
+
+    def getpeercert(self, binary_form: bool) -> bytes:
+        assert binary_form
+        return self._certificate
+
+
+class _Transport(asyncio.BaseTransport):
+    def __init__(self, certificate: bytes) -> None:
+        super().__init__({"ssl_object": _Tls(certificate)})
+
+
+def test_a_connection_that_outlasts_its_certificate_is_nobodys() -> None:
+    async def scene() -> None:
+        authority, authenticate = Authority.make("ca"), CertificateAuthenticator()
+        made = authority.identify(User("jane", ("ops",), "42"), 600)
+        shown = Credentials({}, _Transport(made.certificate))
+        assert await authenticate(shown) == User("jane", ("ops", "system:authenticated"), "42")
+        await asyncio.sleep(599)
+        assert await authenticate(shown) is not None
+        await asyncio.sleep(2)
+        assert await authenticate(shown) is None
+
+    run_virtual(scene())
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [[], [(NameOID.ORGANIZATION_NAME, "system:masters")], [(NameOID.COMMON_NAME, "a"), (UID, "1"), (UID, "2")]],
+    ids=["empty", "no name", "two uids"],
+)
+def test_a_certificate_without_a_user_is_nobodys(subject: list[tuple[x509.ObjectIdentifier, str]]) -> None:
+    async def scene() -> None:
+        name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
+        certificate = Authority.make("ca").sign(name, new_key().public_key(), ["client auth"], 600)
+        assert await CertificateAuthenticator()(Credentials({}, _Transport(certificate))) is None
+
+    run_virtual(scene())

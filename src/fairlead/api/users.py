@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead.api import names
@@ -32,6 +32,11 @@ class User:
         """The one value of that key; "" if it has none or several."""
         values = next((values for name, values in self.extra if name == key), ())
         return values[0] if len(values) == 1 else ""
+
+
+def authenticated(user: User) -> User:
+    """The same user in the group of everybody who is known."""
+    return user if AUTHENTICATED in user.groups else replace(user, groups=(*user.groups, AUTHENTICATED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,8 @@ def node_of(user_name: str) -> str:
 
 
 _MASTERS: Final = (MASTERS,)
+#: The administrator of a cluster, as its kubeconfig makes them known.
+ADMIN: Final = User("kubernetes-admin", _MASTERS, "kubernetes-admin")
 #: Fairlead itself, for whatever has no component of its own; nobody comes in through a listener as this.
 INTERNAL_USER: Final = User("system:admin", _MASTERS)
 #: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.

@@ -18,6 +18,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "status": "whether a cluster of this machine runs, and how to reach it",
     "down": "stop a cluster of this machine",
     "kubectl": "the kubectl of your PATH, pointed at a cluster of this machine",
+    "kubeconfig": "the way in for somebody else: a user with a client certificate",
     "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "node": "what a node makes of its configuration, before anybody has it",

@@ -14,6 +14,7 @@ from fairlead.golang import yaml as goyaml
 
 #: Where a pod finds its service account.
 POD_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_DEFAULT_NAMESPACE: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +26,31 @@ class Access:
     token: str = ""
     client_certificate: bytes | None = None
     client_key: bytes | None = None
-    namespace: str = "default"
+    namespace: str = _DEFAULT_NAMESPACE
     insecure: bool = False
     #: Where the token is kept up to date: that of a pod is a new one every hour.
     token_file: Path | None = None
 
 
 def render(
-    server: str, ca: bytes | None, token: str, existing: Mapping[str, Any] | None = None, name: str = "fairlead"
+    access: Access, existing: Mapping[str, Any] | None = None, name: str = "fairlead", user_name: str = ""
 ) -> str:
-    """A kubeconfig whose current context leads to the server; the other entries of an existing one stay."""
-    cluster: dict[str, Any] = {"server": server}
-    if ca:
-        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    """A kubeconfig whose current context is this access; the other entries of an existing one stay.
+
+    The user is named like the context unless it has a name of its own.
+    """
+    user_name = user_name or name
+    cluster: dict[str, Any] = {"server": access.server} | _encoded("certificate-authority", access.ca)
+    user = _encoded("client-certificate", access.client_certificate) | _encoded("client-key", access.client_key)
+    if access.token:
+        user["token"] = access.token
+    context = {"cluster": name, "user": user_name}
+    if access.namespace != _DEFAULT_NAMESPACE:
+        context["namespace"] = access.namespace
     config = {"apiVersion": "v1", "kind": "Config", **(existing or {})}
     _put(config, "clusters", name, "cluster", cluster)
-    _put(config, "users", name, "user", {"token": token} if token else {})
-    _put(config, "contexts", name, "context", {"cluster": name, "user": name}, keeps_more=True)
+    _put(config, "users", user_name, "user", user)
+    _put(config, "contexts", name, "context", context, keeps_more=True)
     config["current-context"] = name
     return dump(config)
 
@@ -103,7 +112,7 @@ def load(path: Path, context: str = "") -> Access:
         token=token,
         client_certificate=_pem(user, "client-certificate", path),
         client_key=_pem(user, "client-key", path),
-        namespace=chosen.get("namespace", "default"),
+        namespace=chosen.get("namespace", _DEFAULT_NAMESPACE),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         token_file=token_file,
     )
@@ -139,6 +148,11 @@ def _named(config: dict[str, Any], section: str, name: str) -> dict[str, Any]:
 
 def _name(entry: object) -> object:
     return entry.get("name") if isinstance(entry, dict) else None
+
+
+def _encoded(key: str, pem: bytes | None) -> dict[str, Any]:
+    """A certificate or key as an entry holds it inline."""
+    return {f"{key}-data": base64.b64encode(pem).decode()} if pem else {}
 
 
 def _pem(entry: dict[str, Any], key: str, path: Path) -> bytes | None:

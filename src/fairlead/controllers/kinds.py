@@ -7,6 +7,7 @@ from typing import Final
 from fairlead.api import builtin
 from fairlead.api.autoscaling import HorizontalPodAutoscaler
 from fairlead.api.budgets import PodDisruptionBudget
+from fairlead.api.certificates import CertificateSigningRequest
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
 from fairlead.api.configmaps import ConfigMap
 from fairlead.api.jobs import CronJob, Job
@@ -28,6 +29,8 @@ from fairlead.api.workloads import (
 )
 from fairlead.controllers.actions import Kind
 
+ACCESS_REVIEWS: Final = Kind(builtin.SUBJECT_ACCESS_REVIEWS, Object)
+CERTIFICATE_REQUESTS: Final = Kind(builtin.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 CLAIMS: Final = Kind(builtin.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
 CLUSTER_ROLES: Final = Kind(builtin.CLUSTER_ROLES, ClusterRole)
 CONFIG_MAPS: Final = Kind(builtin.CONFIG_MAPS, ConfigMap)

@@ -12,6 +12,8 @@ from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.controllers.aggregation import AggregatedRoles
 from fairlead.controllers.base import Controller, World
+from fairlead.controllers.certificates.approver import KubeletApprover
+from fairlead.controllers.certificates.cleaner import OldRequests
 from fairlead.controllers.cronjob import CronJobs
 from fairlead.controllers.daemonset import DaemonSets
 from fairlead.controllers.deployment import Deployments
@@ -59,6 +61,8 @@ CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
     StaleDisruptions,
     DefaultServiceAccounts,
     TokenSecrets,
+    KubeletApprover,
+    OldRequests,
     AggregatedRoles,
     ResourceQuotas,
     Namespaces,

@@ -194,6 +194,7 @@ def _refusal(request: str) -> str:
     try:
         found = x509.load_pem_x509_csr(pem)
         is_signed = found.is_signature_valid
+        _ = found.subject, found.extensions, found.public_key()  # what nobody can read is refused here and now
     except (ValueError, UnsupportedAlgorithm):
         return "x509: malformed certificate request"
     return "" if is_signed else "x509: the signature of the certificate request is not valid"

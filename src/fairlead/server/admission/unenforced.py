@@ -15,7 +15,6 @@ from fairlead.api.resources import Resource
 
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
 WEBHOOKS: Final = "admission webhooks are not called"
-SIGNING: Final = "certificate signing requests are not signed, nor approved by anybody but users"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 FAIRNESS: Final = "API priority and fairness is not enforced"
 CLAIMS: Final = "dynamic resources are not allocated"
@@ -36,7 +35,6 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
-    ("certificates.k8s.io", "CertificateSigningRequest"): SIGNING,
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): FAIRNESS,
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): FAIRNESS,
     ("resource.k8s.io", "ResourceClaim"): CLAIMS,

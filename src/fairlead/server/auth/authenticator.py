@@ -20,3 +20,15 @@ class Credentials:
 
 #: Who it is; None: nobody we know.
 Authenticator = Callable[[Credentials], Awaitable[User | None]]
+
+
+def first_of(*ways: Authenticator) -> Authenticator:
+    """Several ways to be known, asked in order; a way that knows the client ends it."""
+
+    async def authenticate(credentials: Credentials) -> User | None:
+        for way in ways:
+            if (user := await way(credentials)) is not None:
+                return user
+        return None
+
+    return authenticate

@@ -1,35 +1,35 @@
-"""A certificate authority of our own, made at first start, so that nothing ever travels in the clear by default.
-
-The authority signs one server certificate for the loopback names. Keys are P-256: making them takes a millisecond
-(RSA would eat most of the start-up budget) and every client understands them.
-"""
+"""The files of a cluster's certificate authority, made at first start, so that nothing ever travels in the clear by
+default; and the users whom a client certificate of that authority lets in."""
 
 from __future__ import annotations
 
-import datetime
 import ipaddress
 import os
 import ssl
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
+from fairlead.api.users import ADMIN, User
+from fairlead.caches import LruCache
+from fairlead.runtime.authority import LIFETIME_SECONDS, Authority, Identity, key_pem, new_key, user_of
 from fairlead.runtime.clock import now
 from fairlead.runtime.tls import server_context
+from fairlead.server.auth.authenticator import Credentials
 
-LIFETIME_DAYS = 3650
-SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SERVER_ADDRESSES = ("127.0.0.1", "::1")
+SERVER_NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+SERVER_ADDRESSES: Final = ("127.0.0.1", "::1")
+_SERVER_USAGES: Final = ("digital signature", "server auth")
+#: How many client certificates are remembered.
+_MOST_REMEMBERED: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """Where the files of the authority and the server lie."""
+    """Where the files of the authority, the server and the administrator lie."""
 
     folder: Path
 
@@ -45,25 +45,50 @@ class Pki:
     def server_key(self) -> Path:
         return self.folder / "apiserver.key"
 
+    @property
+    def admin(self) -> Identity:
+        """The administrator's client certificate and key."""
+        return Identity((self.folder / "admin.crt").read_bytes(), (self.folder / "admin.key").read_bytes())
+
+    @property
+    def admin_token(self) -> Path:
+        return self.folder / "admin.token"
+
+    @property
+    def authority(self) -> Authority:
+        """The authority with its key; OSError and ValueError if it is not what we have made."""
+        return Authority.load(self.ca_certificate.read_bytes(), (self.folder / "ca.key").read_bytes())
+
     def context(self) -> ssl.SSLContext:
-        """How the server speaks TLS."""
+        """How the server speaks TLS. A client may show a certificate of our authority; any other ends the handshake."""
         context = server_context()
         context.load_cert_chain(self.server_certificate, self.server_key)
+        context.load_verify_locations(self.ca_certificate)
+        context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
 def ensure(folder: Path) -> Pki:
-    """The authority and server certificate in that folder, made now if they are not there."""
+    """The authority, and certificates of the server and the administrator, in that folder; made if they are not there.
+
+    The key of each is written last: its presence means that all of it is there.
+    """
     pki = Pki(folder)
     if not pki.server_key.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ca_key, ca = _authority()
-        key, certificate = _server(ca_key, ca)
-        write_private(folder / "ca.key", pem(ca_key))
-        write_private(pki.ca_certificate, ca.public_bytes(serialization.Encoding.PEM))
-        write_private(pki.server_certificate, certificate.public_bytes(serialization.Encoding.PEM))
-        write_private(pki.server_key, pem(key))  # last: its presence means that all of it is there
+        authority = Authority.make("fairlead-ca")
+        write_private(folder / "ca.key", key_pem(authority.key))
+        write_private(pki.ca_certificate, authority.certificate_pem)
+        _write_identity(pki.server_certificate, pki.server_key, _server(authority))
+    admin_key = folder / "admin.key"
+    if not admin_key.exists():
+        _write_identity(folder / "admin.crt", admin_key, pki.authority.identify(ADMIN))
     return pki
+
+
+def _write_identity(certificate: Path, key: Path, identity: Identity) -> None:
+    write_private(certificate, identity.certificate)
+    write_private(key, identity.key)
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -80,70 +105,47 @@ def write_private(path: Path, data: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name("fairlead-ca")
-    builder = (
-        _begin(name, name, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    return key, builder.sign(key, hashes.SHA256())
-
-
-def _server(
-    ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    names: Iterable[x509.GeneralName] = [
+def _server(authority: Authority) -> Identity:
+    key = new_key()
+    names = [
         *(x509.DNSName(name) for name in SERVER_NAMES),
         *(x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES),
     ]
-    builder = (
-        _begin(_name("kube-apiserver"), ca.subject, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-    )
-    return key, builder.sign(ca_key, hashes.SHA256())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+    return Identity(authority.sign(subject, key.public_key(), _SERVER_USAGES, LIFETIME_SECONDS, names), key_pem(key))
 
 
-def _begin(subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    moment = datetime.datetime.fromtimestamp(now(), datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public_key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(moment - datetime.timedelta(minutes=5))
-        .not_valid_after(moment + datetime.timedelta(days=LIFETIME_DAYS))
-    )
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    user: User | None
+    #: Seconds since 1970.
+    begins: float
+    ends: float
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+class CertificateAuthenticator:
+    """Lets in whoever has shown a client certificate. TLS has verified it against our authority; but a connection may
+    outlast a certificate, so its time is looked at for every request."""
+
+    def __init__(self) -> None:
+        self._holders: LruCache[bytes, _Holder] = LruCache(_MOST_REMEMBERED)
+
+    async def __call__(self, credentials: Credentials) -> User | None:
+        tls = credentials.transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if certificate is None:
+            return None
+        holder = self._holders.get(certificate)
+        if holder is None:
+            holder = _holder_of(certificate)
+            self._holders.put(certificate, holder)
+        return holder.user if holder.begins <= now() <= holder.ends else None
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The key as it is kept in a file."""
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _holder_of(certificate: bytes) -> _Holder:
+    try:
+        found = x509.load_der_x509_certificate(certificate)
+        times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+        return _Holder(user_of(found.subject), *times)
+    except ValueError:  # a subject that TLS does not look at
+        return _Holder(None, 0, 0)

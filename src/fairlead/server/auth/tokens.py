@@ -6,20 +6,19 @@ import hmac
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fairlead.api.users import AUTHENTICATED, User
+from fairlead.api.users import ADMIN, MASTERS, User, authenticated
+from fairlead.runtime.authority import key_pem, new_key
 from fairlead.server.account_tokens import ISSUER, AccountTokens, InvalidToken, Verified
 from fairlead.server.auth.authenticator import Credentials
-from fairlead.server.auth.certificates import pem, write_private
+from fairlead.server.auth.certificates import Pki, write_private
 
-ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"), "kubernetes-admin")
 #: Whoever comes in through the plain loopback listener, which asks for nothing.
-ANYBODY = User("system:admin", ("system:masters", "system:authenticated"))
+ANYBODY = authenticated(User("system:admin", (MASTERS,)))
 
 _SCHEME = b"bearer "
 
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 
 def ensure_token(folder: Path) -> str:
     """The administrator's token in that folder, made now if there is none."""
-    path = folder / "admin.token"
+    path = Pki(folder).admin_token
     token = path.read_text().strip() if path.exists() else ""
     if not token:
         if path.exists():
@@ -46,7 +45,7 @@ def ensure_account_key(folder: Path) -> ec.EllipticCurvePrivateKey:
     """
     path = folder / "sa.key"
     if not path.exists():
-        write_private(path, pem(ec.generate_private_key(ec.SECP256R1())))
+        write_private(path, key_pem(new_key()))
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ValueError(f"{path}: the key of service account tokens must be an ECDSA key on P-256")
@@ -66,10 +65,9 @@ class TokenAuthenticator:
         if shown[: len(_SCHEME)].lower() != _SCHEME:
             return None
         try:
-            user = self.verify(shown[len(_SCHEME) :].strip().decode("latin-1")).user
+            return authenticated(self.verify(shown[len(_SCHEME) :].strip().decode("latin-1")).user)
         except InvalidToken:
             return None
-        return user if AUTHENTICATED in user.groups else replace(user, groups=(*user.groups, AUTHENTICATED))
 
     def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Verified:
         """Whose token it is; `InvalidToken` if nobody's."""

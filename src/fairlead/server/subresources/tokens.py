@@ -15,7 +15,7 @@ from fairlead.api.errors import BadRequest, Conflict, NotFound
 from fairlead.api.fields import Errors
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.users import AUTHENTICATED, AccountName
+from fairlead.api.users import AccountName, authenticated
 from fairlead.runtime.clock import timestamp
 from fairlead.server.account_tokens import ISSUER, InvalidToken, Subject
 from fairlead.server.admission.base import Attributes, Operation
@@ -97,9 +97,8 @@ async def token_review(call: ActionCall) -> Result[Encoded]:
         told = str(error)
         status: Obj = {"user": {}, "error": told if told == _UNKNOWN else f"[{_UNKNOWN}, {told}]"}
         return answered(call, status, warnings)
-    user = found.user
+    user = authenticated(found.user)
     info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
-    info["groups"] = info["groups"] if AUTHENTICATED in user.groups else [*user.groups, AUTHENTICATED]
     info["extra"] = {key: list(values) for key, values in user.extra}
     shown = {key: value for key, value in info.items() if value}
     return answered(call, {"authenticated": True, "user": shown, "audiences": list(found.audiences)}, warnings)

@@ -1,0 +1,1 @@
+"""What becomes of certificate signing requests: approved, signed, removed."""

@@ -1,0 +1,145 @@
+"""Users of a cluster: certificates, tokens, and what each may do (issue 16, S0-25 to S0-34), with the real kubectl."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from fairlead.api.users import User
+from fairlead.client.kubeconfig import load
+from fairlead.runtime.authority import Authority, key_pem, new_key
+from fairlead.runtime.loops import run
+from tests.e2e.helpers.terminal import Terminal
+from tests.processes import Up
+
+FAIRLEAD = f"{sys.executable} -m fairlead"
+
+
+def user_file(terminal: Terminal, cluster: Up, options: str) -> Path:
+    path = terminal.home / f"{len(list(terminal.home.iterdir()))}.kubeconfig"
+    terminal.output(f"{FAIRLEAD} kubeconfig --data-dir {cluster.data_dir} {options} > {path}")
+    return path
+
+
+def test_the_administrator_comes_with_a_certificate_or_with_a_token(terminal: Terminal, cluster: Up) -> None:
+    access = load(cluster.kubeconfig)
+    assert access.client_certificate
+    assert not access.token
+    token = user_file(terminal, cluster, "--token")
+    assert load(token).token
+    assert load(token).client_certificate is None
+    for path in (cluster.kubeconfig, token):
+        shown = terminal.output(f"kubectl --kubeconfig {path} auth whoami")
+        assert "kubernetes-admin" in shown
+        assert "[system:masters system:authenticated]" in shown
+
+
+def test_dev_may_nothing_in_production(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    """S0-34."""
+    dev = user_file(terminal, cluster, f"--user dev --group ops --namespace {namespace}")
+    shown = terminal.output(f"kubectl --kubeconfig {dev} auth whoami")
+    assert [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:]] == ["dev", "[ops system:authenticated]"]
+    terminal.output(f"kubectl create rolebinding dev --clusterrole=edit --user=dev -n {namespace}")
+    terminal.output(f"kubectl --kubeconfig {dev} run web --image=web")
+    refused = terminal.run(f"kubectl --kubeconfig {dev} run web --image=web -n default")
+    assert refused.code == 1
+    assert (
+        'Error from server (Forbidden): pods is forbidden: User "dev" cannot create resource "pods" in API group "" '
+        'in the namespace "default"'
+    ) in refused.err
+    assert terminal.run(f"kubectl --kubeconfig {dev} auth can-i get nodes").out.strip() == "no"
+
+
+def test_a_signed_request_lets_its_owner_in(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    key = new_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    encoded = base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
+    terminal.output(
+        "kubectl create -f -",
+        f"""apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {{name: {namespace}}}
+spec: {{request: {encoded}, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}
+""",
+    )
+    terminal.output(f"kubectl certificate approve {namespace}")
+    terminal.output(f"kubectl wait csr/{namespace} --for=jsonpath='{{.status.certificate}}' --timeout=20s")
+    assert "Approved,Issued" in terminal.output(f"kubectl get csr {namespace}")
+    certificate = terminal.output(f"kubectl get csr {namespace} -o jsonpath='{{.status.certificate}}'")
+    folder = terminal.home
+    (folder / "jane.crt").write_bytes(base64.b64decode(certificate))
+    (folder / "jane.key").write_bytes(key_pem(key))
+    shown = terminal.output(
+        f"kubectl --kubeconfig {_without_user(terminal, cluster)} auth whoami "
+        f"--client-certificate={folder}/jane.crt --client-key={folder}/jane.key"
+    )
+    assert "jane" in shown
+
+
+def _without_user(terminal: Terminal, cluster: Up) -> Path:
+    """A kubeconfig that leads to the server, as nobody."""
+    path = user_file(terminal, cluster, "--token")
+    terminal.output(f"kubectl --kubeconfig {path} config unset users")
+    return path
+
+
+def test_a_token_of_an_account_lets_its_bearer_in(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    terminal.output("kubectl create serviceaccount bot")
+    nobody = _without_user(terminal, cluster)
+    shown = terminal.output(f"kubectl --kubeconfig {nobody} auth whoami --token=$(kubectl create token bot)")
+    assert f"system:serviceaccount:{namespace}:bot" in shown
+    refused = terminal.run(f"kubectl --kubeconfig {nobody} get pods --token=wrong")
+    assert "error: You must be logged in to the server" in refused.err
+
+
+def test_a_certificate_of_another_authority_lets_nobody_in(cluster: Up, tmp_path: Path) -> None:
+    async def stranger() -> bytes:
+        made = Authority.make("fairlead-ca").identify(User("kubernetes-admin", ("system:masters",)))
+        return made.certificate + made.key
+
+    (tmp_path / "stranger.pem").write_bytes(run(stranger()))
+    access = load(cluster.kubeconfig)
+    context = ssl.create_default_context(cadata=(access.ca or b"").decode())
+    context.load_cert_chain(tmp_path / "stranger.pem")
+    url = urlsplit(access.server)
+    with (
+        pytest.raises((ssl.SSLError, ConnectionError)),
+        socket.create_connection((url.hostname, url.port), 20) as sock,
+        context.wrap_socket(sock, server_hostname=url.hostname) as secured,
+    ):
+        secured.sendall(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert not secured.recv(100)
+        raise ConnectionError("closed without an answer")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--group ops", "--group says something about a --user"),
+        ("--user dev --token", "--token is the administrator's"),
+        ("--user dev --duration soon", "--duration"),
+        ("--user dev --duration 1m", "from 10m to 87600h"),
+        ("--user dev --namespace Not/One", "--namespace"),
+        (f"--user {'x' * 80}", "length"),
+    ],
+)
+def test_wrong_options_are_told_in_a_sentence(terminal: Terminal, cluster: Up, options: str, said: str) -> None:
+    answer = terminal.run(f"{FAIRLEAD} kubeconfig --data-dir {cluster.data_dir} {options}")
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_there_is_no_way_into_a_cluster_that_is_not_there(terminal: Terminal, tmp_path: Path) -> None:
+    answer = terminal.run(f"{FAIRLEAD} kubeconfig --data-dir {tmp_path / 'nowhere'}")
+    assert (answer.code, "there is no cluster" in answer.err) == (2, True)
