@@ -13,7 +13,7 @@ import yaml
 from fairlead.api.builtin import RESOURCES
 from fairlead.arbitrator.definitions import definitions
 from fairlead.cli.main import main
-from fairlead.server.admission.chain import PLUGINS
+from fairlead.server.admission.chain import OFF_BY_DEFAULT, PLUGINS
 
 REFERENCE = Path(__file__).parent / "reference.md"
 CRDS = Path(__file__).parents[1] / "deploy" / "arbitrator" / "crds.yaml"
@@ -57,12 +57,14 @@ def _plugins() -> list[str]:
     lines = [
         "## Admission plugins",
         "",
-        "In the order in which they run. `--disable-admission-plugins` takes these names.",
+        "In the order in which they run. `--enable-admission-plugins` and `--disable-admission-plugins` take these",
+        "names; what each does is in [Admission](admission.md).",
         "",
         "| plugin | state |",
         "|---|---|",
     ]
-    lines += [f"| {name} | {make if isinstance(make, str) else 'on'} |" for name, make in PLUGINS]
+    for name, make in PLUGINS:
+        lines.append(f"| {name} | {make if isinstance(make, str) else 'off' if name in OFF_BY_DEFAULT else 'on'} |")
     return [*lines, ""]
 
 

@@ -83,6 +83,7 @@ class Settings:
     imported: tuple[Obj, ...] = ()
     on_restored: Callable[[Restored], None] | None = None  # told what came of what is imported
     components: frozenset[str] = frozenset(COMPONENTS)
+    enabled_admission: tuple[str, ...] = ()  # beyond those that are on by default
     disabled_admission: tuple[str, ...] = ()
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
@@ -139,7 +140,8 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
 async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store)
-    await server.open(settings.disabled_admission, _further_admission(server.registry, settings))
+    further = _further_admission(server.registry, settings)
+    await server.open(settings.disabled_admission, further, settings.enabled_admission)
     own = definitions() if settings.arbitrator else []  # what is imported may be of them
     if "nodes" in settings.components:
         own = [*own, usage_profile_definition()]

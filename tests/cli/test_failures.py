@@ -44,7 +44,8 @@ def test_impossible_options_are_wrong_usage(options: list[str], message: str) ->
     [
         (["--components", ""], "--components names none"),
         (["--components", "api,sheduler"], "unknown component sheduler"),
-        (["--disable-admission-plugins", "Nonsense"], "unknown admission plugin Nonsense"),
+        (["--disable-admission-plugins", "Nonsense"], 'disable-admission-plugins plugin "Nonsense" is unknown'),
+        (["--enable-admission-plugins", "A, AlwaysAdmit,B"], 'enable-admission-plugins plugin "A" is unknown, enable'),
         (["--port", "7777", "--http-port", "7777"], "--port and --http-port are both 7777"),
     ],
 )

@@ -31,8 +31,26 @@ def test_a_disabled_plugin_does_not_run() -> None:
 
 
 def test_an_unknown_plugin_is_named() -> None:
-    with pytest.raises(ValueError, match="unknown admission plugin: LimitRangr; known are AlwaysAdmit, "):
+    with pytest.raises(ValueError, match='disable-admission-plugins plugin "LimitRangr" is unknown'):
         chain.build(World().dependencies, ["LimitRangr", "LimitRanger"])
+
+
+def test_everything_that_is_wrong_with_a_choice_is_told() -> None:
+    with pytest.raises(ValueError, match="unknown") as refused:
+        chain.check_choice(["NoSuch", "PodSecurity", "Priority", "ImagePolicyWebhook"], ["Priority", "PodSecurity"])
+    assert str(refused.value) == (
+        '[enable-admission-plugins plugin "NoSuch" is unknown, '
+        "[PodSecurity Priority] in enable-admission-plugins and disable-admission-plugins overlapped, "
+        'enable-admission-plugins plugin "ImagePolicyWebhook" is not there]'
+    )
+
+
+def test_what_is_off_by_default_works_when_it_is_asked_for() -> None:
+    ordinary = {plugin.name for plugin in chain.build(World().dependencies).plugins}
+    assert not ordinary & chain.OFF_BY_DEFAULT
+    makeable = [name for name, make in chain.PLUGINS if not isinstance(make, str) and name in chain.OFF_BY_DEFAULT]
+    asked = chain.build(World().dependencies, enabled=makeable)
+    assert {plugin.name for plugin in asked.plugins} == ordinary | set(makeable)
 
 
 def test_only_plugins_that_concern_a_kind_see_it() -> None:

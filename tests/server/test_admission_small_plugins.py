@@ -13,6 +13,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
+from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
 from fairlead.server.admission.node_taints import TaintNodesByCondition
 from fairlead.server.admission.pod_topology import PodTopologyLabels
@@ -341,3 +342,40 @@ def test_refusals_name_an_unnamed_object_by_its_generate_name() -> None:
     attributes = Attributes(Operation.CREATE, PODS, "ns", "", unnamed)
     assert attributes.forbidden("no").message == 'pods "web-" is forbidden: no'
     assert Attributes(Operation.CREATE, PODS, "ns", "", {}).forbidden("no").message == 'pods "Unknown" is forbidden: no'
+
+
+# -- DefaultIngressClass
+
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+
+
+def ingress_class(name: str, made: str, is_default: str = "true") -> Obj:
+    annotations = {"ingressclass.kubernetes.io/is-default-class": is_default}
+    return {"metadata": {"name": name, "creationTimestamp": made, "annotations": annotations}}
+
+
+def class_of(ingress: Obj, *classes: Obj) -> str | None:
+    world = World()
+    for found in classes:
+        world.put("ingressclasses.networking.k8s.io", found)
+    made: str | None = admit(DefaultIngressClass(world.dependencies), creation(ingress, INGRESSES))["spec"].get(
+        "ingressClassName"
+    )
+    return made
+
+
+def test_an_ingress_without_class_gets_the_youngest_default() -> None:
+    old, young = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+    plain = {"metadata": {"name": "i", "namespace": "ns"}, "spec": {}}
+    named = plain | {"spec": {"ingressClassName": "mine"}}
+    of_old = plain | {"metadata": {"name": "i", "annotations": {"kubernetes.io/ingress.class": "mine"}}}
+    classes = [
+        ingress_class("a", old),
+        ingress_class("c", young),
+        ingress_class("b", young),
+        ingress_class("d", "2026-03-01T00:00:00Z", "false"),
+    ]
+    assert class_of(plain | {"spec": {}}, *classes) == "b"
+    assert class_of(plain | {"spec": {}}, classes[3]) is None
+    assert class_of(named, *classes) == "mine"
+    assert class_of(of_old | {"spec": {}}, *classes) is None

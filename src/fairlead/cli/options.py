@@ -67,10 +67,15 @@ def overuse_strategies(text: str, *, has_arbitrator: bool) -> frozenset[str]:
 
 def chosen_names(what: str, text: str, known: Collection[str]) -> tuple[str, ...]:
     """The names in a list with commas."""
-    chosen = tuple(filter(None, map(str.strip, text.split(","))))
+    chosen = names_in(text)
     if unknown := sorted(set(chosen) - set(known)):
         raise WrongUsage(f"unknown {what} {', '.join(unknown)}; known are {', '.join(known)}")
     return chosen
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, whatever they are."""
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def cluster_options(command: Command) -> Command:

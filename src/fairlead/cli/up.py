@@ -20,14 +20,14 @@ from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
-from fairlead.cli.options import chosen_names, cluster_options, overuse_strategies
+from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
-from fairlead.server.admission.chain import PLUGINS
+from fairlead.server.admission.chain import check_choice
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
@@ -68,6 +68,12 @@ _IMPORTED = time.perf_counter()
     help="Which parts to run. The API server always runs.",
 )
 @click.option(
+    "--enable-admission-plugins",
+    default="",
+    metavar="A,B",
+    help="Admission plugins to switch on, beside those that are on by default, by kube-apiserver's names.",
+)
+@click.option(
     "--disable-admission-plugins",
     default="",
     metavar="A,B",
@@ -94,6 +100,7 @@ def up(
     arbitrator: bool,
     overused_namespaces: str,
     components: str,
+    enable_admission_plugins: str,
     disable_admission_plugins: str,
     quiet: bool,
 ) -> None:
@@ -132,9 +139,8 @@ def up(
             arbitrator=arbitrator,
             overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
-            disabled_admission=chosen_names(
-                "admission plugin", disable_admission_plugins, [name for name, _ in PLUGINS]
-            ),
+            enabled_admission=names_in(enable_admission_plugins),
+            disabled_admission=names_in(disable_admission_plugins),
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)
@@ -150,6 +156,7 @@ def _check_memory(memory: bool, detach: bool, name: str | None) -> None:
 
 def _check(settings: Settings) -> None:
     """Raises for settings that cannot work, before anything starts."""
+    check_choice(settings.enabled_admission, settings.disabled_admission)
     if not settings.components:
         raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
     if settings.port and settings.port == settings.http_port:

@@ -200,6 +200,12 @@ def _refusal(request: str) -> str:
     return "" if is_signed else "x509: the signature of the certificate request is not valid"
 
 
+def organizations(request: Obj) -> list[str]:
+    """The groups that a valid certificate request asks for: the organizations of its subject."""
+    found = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
+    return [str(part.value) for part in found.subject.get_attributes_for_oid(x509.NameOID.ORGANIZATION_NAME)]
+
+
 def _validate_signer(name: str, path: str, errors: Errors) -> None:
     """`example.com/signer-name`."""
     if not name:

@@ -55,7 +55,10 @@ class Server:
         self.is_new = False
 
     async def open(
-        self, disabled_admission: Iterable[str] = (), further_admission: Iterable[AdmissionPlugin] = ()
+        self,
+        disabled_admission: Iterable[str] = (),
+        further_admission: Iterable[AdmissionPlugin] = (),
+        enabled_admission: Iterable[str] = (),
     ) -> None:
         """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin.
 
@@ -65,7 +68,9 @@ class Server:
         registry = self.registry
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
-            chain.build(Dependencies(registry, registry, self.authorizers), disabled_admission, further)
+            chain.build(
+                Dependencies(registry, registry, self.authorizers), disabled_admission, further, enabled_admission
+            )
         )
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()

@@ -9,11 +9,18 @@ something to do.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Final, TypeAlias
 
+from fairlead.golang.quoting import go_quote
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
+from fairlead.server.admission.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
+from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.limit_ranger import LimitRanger
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
 from fairlead.server.admission.node_taints import TaintNodesByCondition
@@ -31,52 +38,73 @@ from fairlead.server.admission.storage import (
 )
 
 #: Why a name that kube-apiserver knows has no plugin here.
-_OFF_BY_DEFAULT = "off by default in kube-apiserver"
-_NOTHING_TO_DO = "on by default in kube-apiserver, nothing to do here yet"
+_NOT_MADE = "not there"
+_NOT_YET = "not there yet"
+_GATED = "not there: it does something only behind a feature gate that is off by default"
 
 #: Every plugin of kube-apiserver in its order: its class, or why it is not made.
 PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
-    ("AlwaysAdmit", _OFF_BY_DEFAULT),
-    ("NamespaceAutoProvision", _OFF_BY_DEFAULT),
+    ("AlwaysAdmit", _NOT_MADE),
+    ("NamespaceAutoProvision", _NOT_MADE),
     ("NamespaceLifecycle", NamespaceLifecycle),
-    ("NamespaceExists", _OFF_BY_DEFAULT),
-    ("LimitPodHardAntiAffinityTopology", _OFF_BY_DEFAULT),
+    ("NamespaceExists", _NOT_MADE),
+    ("LimitPodHardAntiAffinityTopology", _NOT_MADE),
     ("LimitRanger", LimitRanger),
     ("ServiceAccount", ServiceAccount),
-    ("NodeRestriction", _OFF_BY_DEFAULT),
+    ("NodeRestriction", _NOT_MADE),
     ("TaintNodesByCondition", TaintNodesByCondition),
-    ("AlwaysPullImages", _OFF_BY_DEFAULT),
-    ("ImagePolicyWebhook", _OFF_BY_DEFAULT),
+    ("AlwaysPullImages", _NOT_MADE),
+    ("ImagePolicyWebhook", _NOT_MADE),
     ("PodSecurity", PodSecurity),
-    ("PodNodeSelector", _OFF_BY_DEFAULT),
+    ("PodNodeSelector", _NOT_MADE),
     ("Priority", Priority),
     ("DefaultTolerationSeconds", DefaultTolerationSeconds),
-    ("PodTolerationRestriction", _OFF_BY_DEFAULT),
-    ("EventRateLimit", _OFF_BY_DEFAULT),
-    ("ExtendedResourceToleration", _OFF_BY_DEFAULT),
+    ("PodTolerationRestriction", _NOT_MADE),
+    ("EventRateLimit", _NOT_MADE),
+    ("ExtendedResourceToleration", _NOT_MADE),
     ("DefaultStorageClass", DefaultStorageClass),
     ("StorageObjectInUseProtection", StorageObjectInUseProtection),
-    ("PodGroupProtection", _NOTHING_TO_DO),
-    ("OwnerReferencesPermissionEnforcement", _OFF_BY_DEFAULT),
+    ("PodGroupProtection", _GATED),
+    ("OwnerReferencesPermissionEnforcement", _NOT_MADE),
     ("PersistentVolumeClaimResize", PersistentVolumeClaimResize),
     ("RuntimeClass", RuntimeClass),
-    ("CertificateApproval", _NOTHING_TO_DO),
-    ("CertificateSigning", _NOTHING_TO_DO),
-    ("ClusterTrustBundleAttest", _NOTHING_TO_DO),
-    ("CertificateSubjectRestriction", _NOTHING_TO_DO),
-    ("DefaultIngressClass", _NOTHING_TO_DO),
-    ("DenyServiceExternalIPs", _OFF_BY_DEFAULT),
+    ("CertificateApproval", CertificateApproval),
+    ("CertificateSigning", CertificateSigning),
+    ("ClusterTrustBundleAttest", _GATED),
+    ("CertificateSubjectRestriction", CertificateSubjectRestriction),
+    ("DefaultIngressClass", DefaultIngressClass),
+    ("DenyServiceExternalIPs", _NOT_MADE),
     ("PodTopologyLabels", PodTopologyLabels),
-    ("PodGroupWorkloadExists", _NOTHING_TO_DO),
+    ("PodGroupWorkloadExists", _GATED),
     ("NodeDeclaredFeatureValidator", NodeDeclaredFeatureValidator),
-    ("JobValidation", _NOTHING_TO_DO),
+    ("JobValidation", _GATED),
     ("PodResizeValidator", PodResizeValidator),
-    ("MutatingAdmissionPolicy", _NOTHING_TO_DO),
-    ("MutatingAdmissionWebhook", _NOTHING_TO_DO),
-    ("ValidatingAdmissionPolicy", _NOTHING_TO_DO),
-    ("ValidatingAdmissionWebhook", _NOTHING_TO_DO),
+    ("MutatingAdmissionPolicy", _NOT_YET),
+    ("MutatingAdmissionWebhook", _NOT_YET),
+    ("ValidatingAdmissionPolicy", _NOT_YET),
+    ("ValidatingAdmissionWebhook", _NOT_YET),
     ("ResourceQuota", ResourceQuotaAdmission),
-    ("AlwaysDeny", _OFF_BY_DEFAULT),
+    ("AlwaysDeny", _NOT_MADE),
+)
+
+#: Those that work only if `--enable-admission-plugins` names them.
+OFF_BY_DEFAULT: Final = frozenset(
+    [
+        "AlwaysAdmit",
+        "AlwaysDeny",
+        "AlwaysPullImages",
+        "DenyServiceExternalIPs",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "ImagePolicyWebhook",
+        "LimitPodHardAntiAffinityTopology",
+        "NamespaceAutoProvision",
+        "NamespaceExists",
+        "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+    ]
 )
 
 _Phase: TypeAlias = Callable[[Attributes], Awaitable[None]]
@@ -116,14 +144,41 @@ class Chain:
         )
 
 
-def build(dependencies: Dependencies, disabled: Iterable[str] = (), further: Iterable[AdmissionPlugin] = ()) -> Chain:
-    """The chain without the plugins named in `--disable-admission-plugins`.
+def build(
+    dependencies: Dependencies,
+    disabled: Iterable[str] = (),
+    further: Iterable[AdmissionPlugin] = (),
+    enabled: Iterable[str] = (),
+) -> Chain:
+    """The chain of `--enable-admission-plugins` and `--disable-admission-plugins`. ValueError if they cannot be.
 
     `further` are steps of the server's own and of its companions, which nobody can switch off; they come last.
     """
-    off = set(disabled)
-    if unknown := sorted(off - {name for name, _ in PLUGINS}):
-        known = ", ".join(sorted(name for name, _ in PLUGINS))
-        raise ValueError(f"unknown admission plugin: {', '.join(unknown)}; known are {known}")
-    chosen = [make(dependencies) for name, make in PLUGINS if name not in off and not isinstance(make, str)]
+    on, off = set(enabled), set(disabled)
+    check_choice(on, off)
+    chosen = [
+        make(dependencies)
+        for name, make in PLUGINS
+        if not isinstance(make, str) and (name in on or name not in off | OFF_BY_DEFAULT)
+    ]
     return Chain([*chosen, *further])
+
+
+def check_choice(enabled: Collection[str], disabled: Collection[str]) -> None:
+    """ValueError, in kube-apiserver's words, if plugins cannot be switched on and off so."""
+    known = dict(PLUGINS)
+    wrong = [
+        f"{option}-admission-plugins plugin {go_quote(name)} is unknown"
+        for option, names in (("enable", enabled), ("disable", disabled))
+        for name in names
+        if name not in known
+    ]
+    if both := sorted(set(enabled) & set(disabled)):
+        wrong.append(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")
+    wrong += [
+        f"enable-admission-plugins plugin {go_quote(name)} is {why}"
+        for name in enabled
+        if isinstance(why := known.get(name), str)
+    ]
+    if wrong:
+        raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
