@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
+from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -33,7 +34,7 @@ class World:
 
     @property
     def dependencies(self) -> Dependencies:
-        return Dependencies(self, self, Authorizers())
+        return Dependencies(self, self, Authorizers(), self)
 
     def put(self, resource: str, obj: Obj) -> World:
         meta = metadata(obj)
@@ -57,6 +58,14 @@ class World:
             for key in sorted(self._stored)
             if key[0] == resource and (not namespace or key[1] == namespace)
         ]
+
+    def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
+        wanted = (group, version, kind)
+        return next((row for row in RESOURCES if (row.group, row.version, row.kind) == wanted), None)
+
+    async def create(self, resource: Resource, obj: Obj) -> Encoded:
+        self.put(resource.qualified, obj)
+        return encoded(obj)
 
     async def guaranteed_update(
         self,

@@ -18,12 +18,13 @@ from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
 from fairlead.server.admission.node_taints import TaintNodesByCondition
 from fairlead.server.admission.pod_topology import PodTopologyLabels
 from fairlead.server.admission.priority import Priority
-from fairlead.server.admission.runtime_class import RuntimeClass, merged_tolerations
+from fairlead.server.admission.runtime_class import RuntimeClass
 from fairlead.server.admission.storage import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
+from fairlead.server.admission.toleration_sets import all_allowed, merged_tolerations
 from tests.server.admission_world import (
     CLAIMS,
     NAMESPACES,
@@ -295,6 +296,12 @@ _TOLERATIONS = st.lists(
 @given(_TOLERATIONS)
 def test_tolerations_are_merged_as_if_each_was_compared_with_each(tolerations: list[Obj]) -> None:
     assert merged_tolerations(tolerations) == slowly_merged(tolerations)
+
+
+@given(_TOLERATIONS, _TOLERATIONS)
+def test_tolerations_are_allowed_if_each_is_covered_by_one_that_is(tolerations: list[Obj], allowed: list[Obj]) -> None:
+    slowly = all(any(covers(candidate, toleration) for candidate in allowed) for toleration in tolerations)
+    assert all_allowed(tolerations, allowed) == slowly
 
 
 # -- storage

@@ -69,7 +69,10 @@ class Server:
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
             chain.build(
-                Dependencies(registry, registry, self.authorizers), disabled_admission, further, enabled_admission
+                Dependencies(registry, registry, self.authorizers, self.api),
+                disabled_admission,
+                further,
+                enabled_admission,
             )
         )
         self.is_new = registry.revision == 0

@@ -19,15 +19,15 @@ _OPERATORS = ("Equal", "Exists")
 
 #: An annotation in which pods kept their tolerations before there was a field for them.
 OLD_TOLERATIONS = "scheduler.alpha.kubernetes.io/tolerations"
-#: Go's internal type, which has no JSON names (so their case does not matter): field, Go's name and type of it, ours.
-_OLD_FIELDS: dict[str, tuple[str, str, type]] = {
+#: Field → Go's name and type of it, ours. The case of a name does not matter.
+_FIELDS: dict[str, tuple[str, str, type]] = {
     "key": ("Key", "string", str),
     "operator": ("Operator", "core.TolerationOperator", str),
     "value": ("Value", "string", str),
     "effect": ("Effect", "core.TaintEffect", str),
     "tolerationSeconds": ("TolerationSeconds", "int64", int),
 }
-_FIELD_OF = {field.lower(): field for field in _OLD_FIELDS}
+_FIELD_OF = {field.lower(): field for field in _FIELDS}
 
 
 def validate_tolerations(tolerations: Iterable[Obj], path: str, errors: Errors) -> None:
@@ -69,32 +69,39 @@ def _validate_operator(operator: str, value: str, path: str, errors: Errors) -> 
 def validate_old_tolerations(text: str, path: str, errors: Errors) -> None:
     """The annotation means nothing any more, but is still read (`path` is that of all annotations)."""
     try:
-        tolerations = _read_old_tolerations(gojson.parse(text.encode()))
+        tolerations = read_tolerations(text, "core")
     except ValueError as error:
         return errors.invalid(path, OLD_TOLERATIONS, str(error))
     return validate_tolerations(tolerations, f"{path}.{OLD_TOLERATIONS}", errors)
 
 
-def _read_old_tolerations(value: Any) -> list[Obj]:
+def read_tolerations(text: str, package: str) -> list[Obj]:
+    """Tolerations in an annotation, as Go reads them into `[]core.Toleration` or `[]v1.Toleration`.
+
+    ValueError in Go's words; the fields of `core` have no JSON names, so the words name Go's.
+    """
+    value = gojson.parse(text.encode())
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(unmarshal_error(value, "[]core.Toleration"))
-    return [_read_old_toleration(item) for item in value]
+        raise ValueError(unmarshal_error(value, f"[]{package}.Toleration"))
+    return [_read_toleration(item, package) for item in value]
 
 
-def _read_old_toleration(value: Any) -> Obj:
+def _read_toleration(value: Any, package: str) -> Obj:
     toleration: Obj = {}
     if value is None:
         return toleration
     if not isinstance(value, dict):
-        raise ValueError(unmarshal_error(value, "core.Toleration"))
+        raise ValueError(unmarshal_error(value, f"{package}.Toleration"))
     for key, field_value in value.items():
         field = _FIELD_OF.get(key.lower())
         if field is None or field_value is None:
             continue
-        name, go, kind = _OLD_FIELDS[field]
+        name, go, kind = _FIELDS[field]
         if type(field_value) is not kind:
-            raise ValueError(unmarshal_error(field_value, go).replace("Go value", f"Go struct field Toleration.{name}"))
+            text = unmarshal_error(field_value, go.replace("core.", f"{package}."))
+            name = name if package == "core" else field
+            raise ValueError(text.replace("Go value", f"Go struct field Toleration.{name}"))
         toleration[field] = field_value
     return toleration

@@ -75,6 +75,10 @@ class Reader(Protocol):
         """All objects of a namespace (or of the cluster), sorted by key."""
         ...
 
+    def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
+        """The kind that references by that apiVersion and kind are to; None if it is not served."""
+        ...
+
 
 class Writer(Protocol):
     """The few writes that admission and subresources themselves perform."""
@@ -96,6 +100,12 @@ class Writer(Protocol):
         ...
 
 
+class Creator(Protocol):
+    """The server as one of its own clients: what it makes passes admission as well (`UserApi`)."""
+
+    async def create(self, resource: Resource, obj: Obj) -> Encoded: ...
+
+
 CREATE_ONLY = frozenset({Operation.CREATE})
 CREATE_AND_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 UPDATE_ONLY = frozenset({Operation.UPDATE})
@@ -108,13 +118,14 @@ class Dependencies:
     reader: Reader
     writer: Writer
     authorizer: Authorizer
+    creator: Creator
 
 
 class AdmissionPlugin:
     """A plugin that does nothing; subclasses override either method and say which requests concern them."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self._reader, self._writer = dependencies.reader, dependencies.writer
+        self._reader, self._writer, self._creator = dependencies.reader, dependencies.writer, dependencies.creator
 
     name: ClassVar[str] = ""
     #: `Resource.qualified` of the kinds it looks at; None for every kind.

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
 from fairlead.golang.quoting import go_quote
+from fairlead.server.admission.always import AlwaysAdmit, AlwaysDeny
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.certificates import (
     CertificateApproval,
@@ -20,10 +21,19 @@ from fairlead.server.admission.certificates import (
     CertificateSubjectRestriction,
 )
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
+from fairlead.server.admission.external_ips import DenyServiceExternalIPs
 from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.limit_ranger import LimitRanger
+from fairlead.server.admission.namespace_defaults import PodNodeSelector, PodTolerationRestriction
+from fairlead.server.admission.namespace_existence import NamespaceAutoProvision, NamespaceExists
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
 from fairlead.server.admission.node_taints import TaintNodesByCondition
+from fairlead.server.admission.owner_references import OwnerReferencesPermissionEnforcement
+from fairlead.server.admission.pod_policies import (
+    AlwaysPullImages,
+    ExtendedResourceToleration,
+    LimitPodHardAntiAffinityTopology,
+)
 from fairlead.server.admission.pod_resize import NodeDeclaredFeatureValidator, PodResizeValidator
 from fairlead.server.admission.pod_security import PodSecurity
 from fairlead.server.admission.pod_topology import PodTopologyLabels
@@ -44,28 +54,28 @@ _GATED = "not there: it does something only behind a feature gate that is off by
 
 #: Every plugin of kube-apiserver in its order: its class, or why it is not made.
 PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
-    ("AlwaysAdmit", _NOT_MADE),
-    ("NamespaceAutoProvision", _NOT_MADE),
+    ("AlwaysAdmit", AlwaysAdmit),
+    ("NamespaceAutoProvision", NamespaceAutoProvision),
     ("NamespaceLifecycle", NamespaceLifecycle),
-    ("NamespaceExists", _NOT_MADE),
-    ("LimitPodHardAntiAffinityTopology", _NOT_MADE),
+    ("NamespaceExists", NamespaceExists),
+    ("LimitPodHardAntiAffinityTopology", LimitPodHardAntiAffinityTopology),
     ("LimitRanger", LimitRanger),
     ("ServiceAccount", ServiceAccount),
     ("NodeRestriction", _NOT_MADE),
     ("TaintNodesByCondition", TaintNodesByCondition),
-    ("AlwaysPullImages", _NOT_MADE),
+    ("AlwaysPullImages", AlwaysPullImages),
     ("ImagePolicyWebhook", _NOT_MADE),
     ("PodSecurity", PodSecurity),
-    ("PodNodeSelector", _NOT_MADE),
+    ("PodNodeSelector", PodNodeSelector),
     ("Priority", Priority),
     ("DefaultTolerationSeconds", DefaultTolerationSeconds),
-    ("PodTolerationRestriction", _NOT_MADE),
+    ("PodTolerationRestriction", PodTolerationRestriction),
     ("EventRateLimit", _NOT_MADE),
-    ("ExtendedResourceToleration", _NOT_MADE),
+    ("ExtendedResourceToleration", ExtendedResourceToleration),
     ("DefaultStorageClass", DefaultStorageClass),
     ("StorageObjectInUseProtection", StorageObjectInUseProtection),
     ("PodGroupProtection", _GATED),
-    ("OwnerReferencesPermissionEnforcement", _NOT_MADE),
+    ("OwnerReferencesPermissionEnforcement", OwnerReferencesPermissionEnforcement),
     ("PersistentVolumeClaimResize", PersistentVolumeClaimResize),
     ("RuntimeClass", RuntimeClass),
     ("CertificateApproval", CertificateApproval),
@@ -73,7 +83,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("ClusterTrustBundleAttest", _GATED),
     ("CertificateSubjectRestriction", CertificateSubjectRestriction),
     ("DefaultIngressClass", DefaultIngressClass),
-    ("DenyServiceExternalIPs", _NOT_MADE),
+    ("DenyServiceExternalIPs", DenyServiceExternalIPs),
     ("PodTopologyLabels", PodTopologyLabels),
     ("PodGroupWorkloadExists", _GATED),
     ("NodeDeclaredFeatureValidator", NodeDeclaredFeatureValidator),
@@ -84,7 +94,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("ValidatingAdmissionPolicy", _NOT_YET),
     ("ValidatingAdmissionWebhook", _NOT_YET),
     ("ResourceQuota", ResourceQuotaAdmission),
-    ("AlwaysDeny", _NOT_MADE),
+    ("AlwaysDeny", AlwaysDeny),
 )
 
 #: Those that work only if `--enable-admission-plugins` names them.

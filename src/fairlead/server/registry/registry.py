@@ -136,6 +136,10 @@ class Registry:
         served = self.catalogue.stored(resource)
         return served.cache.entries(namespace) if served else ()
 
+    def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
+        found = self.catalogue.of_kind(group, version, kind)
+        return found[1].resource if found else None
+
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         served, version = self._served(resource, "get", subresource)
         if measured := self.measured.get(version.resource.qualified):
