@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fairlead.api.encoded import encode, key_bytes
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
@@ -18,10 +17,7 @@ WEBHOOKS: Final = "admission webhooks are not called"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 FAIRNESS: Final = "API priority and fairness is not enforced"
 CLAIMS: Final = "dynamic resources are not allocated"
-CEL: Final = "CEL rules (x-kubernetes-validations) are not evaluated"
 CONVERSION: Final = "conversion webhooks are not called"
-
-_RULES: Final = key_bytes("x-kubernetes-validations")
 
 #: Kinds of which no object is enforced, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
@@ -49,8 +45,7 @@ def _of_api_service(obj: Obj) -> list[str]:
 def _of_definition(obj: Obj) -> list[str]:
     spec = obj["spec"]
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
-    has_rules = _RULES in encode(spec["versions"])
-    return [text for text, applies in ((CEL, has_rules), (CONVERSION, converts)) if applies]
+    return [CONVERSION] if converts else []
 
 
 #: Kinds of which some objects are not enforced.

@@ -26,12 +26,13 @@ from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
+from fairlead.server.crds.cel_rules import ask, compile_rules
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
 from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
 from fairlead.server.crds.pruning import drop_nulls, fill_defaults, prune
 from fairlead.server.crds.scale import ScalePaths
-from fairlead.server.crds.schema import ABSENT, compile_schema, each_schema
+from fairlead.server.crds.schema import ABSENT, compile_schema
 from fairlead.server.crds.uniqueness import check_unique
 from fairlead.server.crds.values import Problems, ValueCheck, number_text, validate
 
@@ -102,7 +103,7 @@ class VersionSchema:
         self.check = ValueCheck(schema)
         self.status_check = ValueCheck((schema.get("properties") or {}).get("status") or {})
         self.has_embedded = has_embedded(self.node)
-        self.has_rules = any(node.get("x-kubernetes-validations") for node in each_schema(schema))
+        self.rules = compile_rules(schema)
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None
@@ -150,7 +151,7 @@ class VersionSchema:
         if self.has_embedded:
             check_embedded(obj, self.node, found, rules=check_metadata)
         self._check_unique(obj, old, found)
-        self._check_rules(found)
+        self._check_rules(obj, old, found)
         return found
 
     def status_problems(self, obj: Obj, old: Obj) -> Problems:
@@ -161,7 +162,7 @@ class VersionSchema:
         if self.scale is not None:
             self.scale.check_status(obj, found)
         self._check_unique(obj, old, found)
-        self._check_rules(found)
+        self._check_rules(obj, old, found)
         return found
 
     def _check_unique(self, obj: Obj, old: Obj | None, found: Problems) -> None:
@@ -175,10 +176,16 @@ class VersionSchema:
                 return
         found.merge(repeated)
 
-    def _check_rules(self, found: Problems) -> None:
-        """Rules in CEL (`x-kubernetes-validations`) are asked here, last, and only about a sound object."""
-        if self.has_rules and any(cause.reason in _BLOCKING for cause in found):
+    def _check_rules(self, obj: Obj, old: Obj | None, found: Problems) -> None:
+        """Rules in CEL (`x-kubernetes-validations`) are asked last, and only about a sound object."""
+        if self.rules is None:
+            return
+        if any(cause.reason in _BLOCKING for cause in found):
             found.append(Cause("FieldValueInvalid", _NOT_ASKED, "<nil>"))
+            return
+        asked = Problems()
+        ask(self.rules, obj, ABSENT if old is None else old, asked)
+        found.merge(asked)
 
 
 class CustomStrategy(Strategy):

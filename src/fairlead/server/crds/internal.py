@@ -7,6 +7,7 @@ both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api.objects import Obj
@@ -112,6 +113,11 @@ def spelled_schema(schema: Obj) -> Obj:
     return {go: _spelled_value(go, schema.get(json, zero)) for go, json, zero in _SCHEMA_FIELDS}
 
 
+def spelled_rule(rule: Mapping[str, Any]) -> Obj:
+    """A validation rule as errors show it."""
+    return _spelled(rule, _RULE_FIELDS)
+
+
 def set_keywords(schema: Obj) -> list[str]:
     """The fields that a schema sets, in the order of the struct: zero counts where a pointer holds it."""
     return [go for go, json, zero in _SCHEMA_FIELDS if schema.get(json, zero) not in (None, zero)]
@@ -138,7 +144,7 @@ def _spelled_subresources(subresources: Obj) -> Obj:
     return {"Status": subresources.get("status"), "Scale": scale and _spelled(scale, _SCALE_FIELDS)}
 
 
-def _spelled(obj: Obj, fields: tuple[tuple[str, str, Any], ...]) -> Obj:
+def _spelled(obj: Mapping[str, Any], fields: tuple[tuple[str, str, Any], ...]) -> Obj:
     return {go: obj.get(json, zero) for go, json, zero in fields}
 
 

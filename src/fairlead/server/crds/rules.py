@@ -12,6 +12,7 @@ from fairlead.api import names
 from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, name_of
 from fairlead.server.crds import approval, internal
+from fairlead.server.crds.cel_rules import MOST_CHARACTERS, are_too_long, check_rules
 from fairlead.server.crds.conversion import check_conversion
 from fairlead.server.crds.paths import PathError, field_at
 from fairlead.server.crds.patterns import fit_together
@@ -191,6 +192,9 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
     if not fit_together(node["pattern"] for node in each_schema(schema) if node.get("pattern")):
         errors.invalid(path, "", "patterns are too large together")
         return
+    if are_too_long([schema]):
+        errors.invalid(path, "", f"expressions of rules have more than {MOST_CHARACTERS} characters together")
+        return
     unsupported = unsupported_in(schema)
     if not unsupported:
         structural = check_structural(schema, path)
@@ -198,6 +202,8 @@ def _check_schema(schema: Obj, path: str, has_status: bool, errors: Errors) -> N
         if not structural:
             check_defaults(schema, path, found)
     check_schema(schema, path, unsupported, found)
+    if not unsupported and not found:
+        check_rules(schema, path, found)
     if unsupported and not found:  # nothing else looks at it
         found.invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")
     errors.extend(found)

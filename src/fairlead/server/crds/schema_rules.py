@@ -1,7 +1,7 @@
 """What a CRD's schema may say at all, structural or not: supported keywords, list types, rules.
 
 Texts: `ValidateCustomResourceDefinitionOpenAPISchema` in apiextensions-apiserver/pkg/apis/apiextensions/validation.
-CEL rules are only checked for their form here, not compiled.
+CEL rules are only checked for their form here; `cel_rules.py` compiles them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What functions there are, by library. `table.py` joins them."""

@@ -1,0 +1,228 @@
+"""Macros: what walks over the elements of a list or the keys of a map, and what names a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead.cel.errors import CelError, TooCostlyError
+from fairlead.cel.scope import METER, Compiled, Frame, Run
+from fairlead.cel.syntax import Macro
+from fairlead.cel.types import BOOL, DYN, INT, Type, list_of, map_of, optional_of
+from fairlead.cel.values import NONE, OptionalValue, from_map_key, keys_of, map_key, some, type_name
+
+if TYPE_CHECKING:
+    from fairlead.cel.compiling import Compiler
+
+_TESTS: Final = ("all", "exists", "exists_one", "existsOne", "filter")
+
+
+def compiled(compiler: Compiler, node: Macro) -> Compiled:
+    """The closure of a macro."""
+    target = compiler.compile(node.target)
+    if node.name == "bind":
+        return _bound(compiler, node, target)
+    if node.name in ("optMap", "optFlatMap"):
+        return _opt_mapped(compiler, node, target)
+    types = _element_types(compiler, node, target)
+    declared = [compiler.scope.declare(name, type_) for name, type_ in zip(node.variables, types, strict=True)]
+    bodies = [compiler.compile(body) for body in node.bodies]
+    for name, (_, before) in reversed(list(zip(node.variables, declared, strict=True))):
+        compiler.scope.restore(name, before)
+    conditions = bodies if node.name in _TESTS else bodies[:-1]
+    for body, source in zip(conditions, node.bodies, strict=False):
+        compiler.expect(body, BOOL, source.at)
+    places = [place for place, _ in declared]
+    weight = 1 + sum(body.weight for body in bodies)
+    walk = _walk(target.run, places, weight)
+    runs = [body.run for body in bodies]
+    result, run = _MACROS[node.name](target.type, types, bodies, walk, runs, places)
+    return Compiled(result, run, target.weight + 1)
+
+
+def _element_types(compiler: Compiler, node: Macro, target: Compiled) -> list[Type]:
+    """The types of the variables: an element or key; an index or key and its value."""
+    type_ = target.type
+    if type_.name == "list":
+        return [type_.of[0]] if len(node.variables) == 1 else [INT, type_.of[0]]
+    if type_.name == "map":
+        return [type_.of[0]] if len(node.variables) == 1 else list(type_.of)
+    if type_ != DYN:
+        text = f"expression of type '{type_}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        compiler.findings.add(node.target.at, text)
+    return [DYN] * len(node.variables)
+
+
+_Walk = Callable[[Frame], Iterator[None]]
+
+
+def _walk(target: Run, places: list[int], weight: int) -> _Walk:
+    """Sets the variables to one element after the other; every step costs what the bodies weigh."""
+
+    def elements(frame: Frame) -> Iterator[None]:
+        values, meter = target(frame), frame[METER]
+        if isinstance(values, list):
+            pairs: Iterable[tuple[Any, Any]] = enumerate(values)
+            first = 1
+        elif isinstance(values, dict):
+            pairs = zip(keys_of(values), values.values(), strict=True)
+            first = 0
+        else:
+            raise CelError(f"no such overload: comprehension over {type_name(values)}")
+        for pair in pairs:
+            meter.take(weight)
+            if len(places) == 1:
+                frame[places[0]] = pair[first]
+            else:
+                frame[places[0]], frame[places[1]] = pair
+            yield
+
+    return elements
+
+
+def _is_so(value: Any) -> bool:
+    if type(value) is bool:
+        return value
+    raise CelError("no such overload")
+
+
+_Made = tuple[Type, Run]
+
+
+def _decided(decisive: bool) -> Callable[..., _Made]:
+    """`all` and `exists`: one element that decides is enough, whatever others fail."""
+
+    def make(target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], _: Any) -> _Made:
+        (test,) = runs
+
+        def run(frame: Frame) -> bool:
+            failed: CelError | None = None
+            for _ in walk(frame):
+                try:
+                    if _is_so(test(frame)) is decisive:
+                        return decisive
+                except TooCostlyError:
+                    raise
+                except CelError as error:
+                    failed = failed or error
+            if failed is not None:
+                raise failed
+            return not decisive
+
+        return BOOL, run
+
+    return make
+
+
+def _exactly_one(
+    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], _: Any
+) -> _Made:
+    (test,) = runs
+    return BOOL, lambda frame: sum(_is_so(test(frame)) for _ in walk(frame)) == 1
+
+
+def _filtered(
+    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
+) -> _Made:
+    (test,), (place,) = runs, places
+    return list_of(types[0]), lambda frame: [frame[place] for _ in walk(frame) if _is_so(test(frame))]
+
+
+def _listed(
+    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
+) -> _Made:
+    """`map` and `transformList`, with or without a condition."""
+    result = list_of(bodies[-1].type)
+    if len(runs) == 1:
+        (make,) = runs
+        return result, lambda frame: [make(frame) for _ in walk(frame)]
+    test, make = runs
+    return result, lambda frame: [make(frame) for _ in walk(frame) if _is_so(test(frame))]
+
+
+def _mapped(
+    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
+) -> _Made:
+    """`transformMap`: the keys stay, or are the indexes of a list."""
+    place, make = places[0], runs[-1]
+    test = runs[0] if len(runs) == 2 else None
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        return {map_key(frame[place]): make(frame) for _ in walk(frame) if test is None or _is_so(test(frame))}
+
+    return map_of(types[0], bodies[-1].type), run
+
+
+def _entries(
+    target: Type, types: list[Type], bodies: list[Compiled], walk: _Walk, runs: list[Run], places: list[int]
+) -> _Made:
+    """`transformMapEntry`: each body is a map, and the result has all their entries."""
+    make, test = runs[-1], runs[0] if len(runs) == 2 else None
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for _ in walk(frame):
+            if test is not None and not _is_so(test(frame)):
+                continue
+            entries = make(frame)
+            if not isinstance(entries, dict):
+                raise CelError("no such overload")
+            for key, value in entries.items():
+                if key in made:
+                    raise CelError(f"insert failed: key {from_map_key(key)} already exists")
+                made[key] = value
+        return made
+
+    last = bodies[-1].type
+    return last if last.name == "map" else map_of(DYN, DYN), run
+
+
+_MACROS: Final[dict[str, Callable[..., _Made]]] = {
+    "all": _decided(False),
+    "exists": _decided(True),
+    "exists_one": _exactly_one,
+    "existsOne": _exactly_one,
+    "filter": _filtered,
+    "map": _listed,
+    "transformList": _listed,
+    "transformMap": _mapped,
+    "transformMapEntry": _entries,
+}
+
+
+def _bound(compiler: Compiler, node: Macro, value: Compiled) -> Compiled:
+    (name,), (source,) = node.variables, node.bodies
+    place, before = compiler.scope.declare(name, value.type)
+    body = compiler.compile(source)
+    compiler.scope.restore(name, before)
+    give, use = value.run, body.run
+
+    def run(frame: Frame) -> Any:
+        frame[place] = give(frame)
+        return use(frame)
+
+    return Compiled(body.type, run, value.weight + body.weight + 1)
+
+
+def _opt_mapped(compiler: Compiler, node: Macro, target: Compiled) -> Compiled:
+    (name,), (source,) = node.variables, node.bodies
+    compiler.expect(target, optional_of(DYN), node.target.at)
+    place, before = compiler.scope.declare(name, target.type.of[0] if target.type.of else DYN)
+    body = compiler.compile(source)
+    compiler.scope.restore(name, before)
+    is_flat = node.name == "optFlatMap"
+    if is_flat:
+        compiler.expect(body, optional_of(DYN), source.at)
+    give, use = target.run, body.run
+
+    def run(frame: Frame) -> OptionalValue:
+        value = give(frame)
+        if not isinstance(value, OptionalValue):
+            raise CelError("no such overload")
+        if not value.is_present:
+            return NONE
+        frame[place] = value.value
+        made = use(frame)
+        return made if is_flat else some(made)
+
+    return Compiled(body.type if is_flat else optional_of(body.type), run, target.weight + body.weight + 1)

@@ -1,0 +1,129 @@
+"""The abstract syntax of an expression. `at` is the offset in the source that an error about the node points to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+#: How deep expressions may be nested (cel-go's default).
+MOST_DEEP: Final = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Any
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`operand.field`; `operand.?field` if it is optional; within `has()` a test."""
+
+    operand: Node
+    field: str
+    at: int
+    is_optional: bool = False
+    is_test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of arguments, or of a target and arguments. Operators are functions with names such as `_+_`."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    at: int
+    target: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`a && b && …`, or `a || b || …`."""
+
+    is_and: bool
+    operands: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    elements: tuple[Node, ...]
+    optionals: frozenset[int]  # which of them are written `?element`
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`key: value` of a map, `field: value` of an object; left out if the value is `?` and none."""
+
+    key: Node
+    value: Node
+    is_optional: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral:
+    entries: tuple[Entry, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLiteral:
+    """`Type{field: value}`. Keys are identifiers."""
+
+    type_name: str
+    entries: tuple[Entry, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two; `bind` has a value."""
+
+    name: str
+    target: Node
+    variables: tuple[str, ...]
+    bodies: tuple[Node, ...]
+    at: int
+
+
+Node: TypeAlias = Literal | Ident | Select | Call | Logic | ListLiteral | MapLiteral | ObjectLiteral | Macro
+
+
+def idents(node: Node) -> set[str]:
+    """The names that stand for values anywhere in a tree."""
+    found: set[str] = set()
+    waiting: list[Node] = [node]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ident):
+            found.add(current.name)
+        waiting.extend(parts(current))
+    return found
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below a node."""
+    match node:
+        case Select():
+            return (node.operand,)
+        case Call():
+            return node.arguments if node.target is None else (node.target, *node.arguments)
+        case Logic():
+            return node.operands
+        case ListLiteral():
+            return node.elements
+        case MapLiteral():
+            return tuple(part for entry in node.entries for part in (entry.key, entry.value))
+        case ObjectLiteral():
+            return tuple(entry.value for entry in node.entries)
+        case Macro():
+            return (node.target, *node.bodies)
+    return ()

@@ -1,0 +1,260 @@
+"""Rules of custom resources in CEL (`x-kubernetes-validations`), as kube-apiserver asks them (issue 16)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fairlead.api.errors import Invalid
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.server.assembly import Server
+from fairlead.store.memory import MemoryStore
+
+GROUP = "example.com"
+
+
+def crd(spec: Obj, **root: Any) -> Obj:
+    schema = {"type": "object", "properties": {"spec": spec}, **root}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "metadata": {"name": f"widgets.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version | {"subresources": {"status": {}}}],
+        },
+    }
+
+
+def widget(spec: Any, name: str = "w") -> Obj:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+def rules(*found: Obj | str) -> list[Obj]:
+    return [{"rule": rule} if isinstance(rule, str) else rule for rule in found]
+
+
+def obj(properties: Obj, *found: Obj | str) -> Obj:
+    schema: Obj = {"type": "object", "properties": properties}
+    return schema | ({"x-kubernetes-validations": rules(*found)} if found else {})
+
+
+INT, TEXT = {"type": "integer"}, {"type": "string"}
+
+
+class World:
+    """A server with the kind `Widget`."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.api = server, server.api
+
+    def row(self, kind: str) -> Resource:
+        return next(row for row in self.server.registry.catalogue.rows() if row.kind == kind)
+
+    async def define(self, spec: Obj, **root: Any) -> None:
+        await self.api.create(self.row("CustomResourceDefinition"), crd(spec, **root))
+        async for _ in self.api.watch(self.row("CustomResourceDefinition")):
+            if any(row.kind == "Widget" for row in self.server.registry.catalogue.rows()):
+                return
+
+    async def create(self, spec: Any, name: str = "w") -> Obj:
+        return (await self.api.create(self.row("Widget"), widget(spec, name), "default")).obj()
+
+    async def change(self, patch: Obj) -> Obj:
+        return (await self.api.patch(self.row("Widget"), "w", "default", patch)).obj()
+
+    async def refused(self, made: Awaitable[Any]) -> list[tuple[str, str, str]]:
+        with pytest.raises(Invalid) as caught:
+            await made
+        return [(cause.reason, cause.field, cause.message) for cause in caught.value.causes]
+
+
+def within(steps: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        server = Server(MemoryStore())
+        await server.open(["ServiceAccount"])
+        following = asyncio.create_task(server.run())
+        try:
+            await steps(World(server))
+        finally:
+            following.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_rule_says_what_is_wrong_in_its_words() -> None:
+    async def steps(world: World) -> None:
+        await world.define(
+            obj(
+                {"min": INT, "max": INT, "name": TEXT},
+                {"rule": "self.min <= self.max", "message": "min must not exceed max"},
+                {"rule": "self.max < 100", "messageExpression": "'at most 99, not ' + string(self.max)"},
+                {"rule": "!has(self.name) || self.name != 'x'", "reason": "FieldValueForbidden", "fieldPath": ".name"},
+            )
+        )
+        await world.create({"min": 1, "max": 2})
+        assert await world.refused(world.create({"min": 500, "max": 200, "name": "x"}, "bad")) == [
+            ("FieldValueInvalid", "spec", "Invalid value: min must not exceed max"),
+            ("FieldValueInvalid", "spec", "Invalid value: at most 99, not 200"),
+            ("FieldValueForbidden", "spec.name", "Forbidden: failed rule: !has(self.name) || self.name != 'x'"),
+        ]
+
+    within(steps)
+
+
+def test_rules_stand_in_lists_and_maps_and_at_the_root() -> None:
+    async def steps(world: World) -> None:
+        item = obj({"size": INT}, "self.size > 0")
+        spec = obj(
+            {
+                "items": {"type": "array", "items": item},
+                "named": {
+                    "type": "object",
+                    "additionalProperties": INT | {"x-kubernetes-validations": rules("self > 0")},
+                },
+                "when": {"type": "string", "format": "date-time"},
+                "any": {"x-kubernetes-int-or-string": True},
+            },
+            "!has(self.when) || self.when > timestamp('2026-01-01T00:00:00Z')",
+            "!has(self.any) || type(self.any) == string || self.any > 0",
+        )
+        await world.define(spec, **{"x-kubernetes-validations": rules("self.metadata.name.startsWith('w')")})
+        sound = {"items": [{"size": 1}], "named": {"a": 1}, "when": "2026-05-01T00:00:00Z", "any": "50%"}
+        await world.create(sound)
+        wrong = {"items": [{"size": 1}, {"size": 0}], "named": {"a": 0}, "when": "2025-05-01T00:00:00Z", "any": 0}
+        found = await world.refused(world.create(wrong, "x"))
+        assert [field for _, field, _ in found] == ["<nil>", "spec", "spec", "spec.items[1]", "spec.named[a]"]
+
+    within(steps)
+
+
+def test_a_transition_rule_is_asked_of_changes_alone() -> None:
+    async def steps(world: World) -> None:
+        count = INT | {"x-kubernetes-validations": rules({"rule": "self >= oldSelf", "message": "never less"})}
+        kept = TEXT | {
+            "x-kubernetes-validations": [
+                {"rule": "!oldSelf.hasValue() || self == oldSelf.value()", "optionalOldSelf": True, "message": "fixed"}
+            ]
+        }
+        await world.define(obj({"count": count, "kept": kept}))
+        await world.create({"count": 5, "kept": "a"})
+        await world.change({"spec": {"count": 6}})
+        found = await world.refused(world.change({"spec": {"count": 5, "kept": "b"}}))
+        assert found == [
+            ("FieldValueInvalid", "spec.count", "Invalid value: never less"),
+            ("FieldValueInvalid", "spec.kept", "Invalid value: fixed"),
+        ]
+
+    within(steps)
+
+
+def test_items_of_a_list_map_are_compared_with_their_namesakes() -> None:
+    async def steps(world: World) -> None:
+        item = obj({"name": TEXT, "port": INT}, {"rule": "self.port == oldSelf.port", "message": "fixed port"})
+        ports = {
+            "type": "array",
+            "items": item | {"required": ["name"]},
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        }
+        await world.define(obj({"ports": ports}))
+        await world.create({"ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]})
+        await world.change({"spec": {"ports": [{"name": "b", "port": 2}, {"name": "c", "port": 3}]}})
+        found = await world.refused(
+            world.change({"spec": {"ports": [{"name": "c", "port": 3}, {"name": "b", "port": 9}]}})
+        )
+        assert [field for _, field, _ in found] == ["spec.ports[1]"]
+
+    within(steps)
+
+
+def test_what_was_wrong_before_may_stay_as_it_is() -> None:
+    """KEP-4008."""
+
+    async def steps(world: World) -> None:
+        await world.define(obj({"a": obj({"n": INT}), "b": INT}))
+        await world.create({"a": {"n": -1}, "b": 1})
+        definition = await world.api.get(world.row("CustomResourceDefinition"), f"widgets.{GROUP}")
+        stored = definition.obj()
+        schema = stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["properties"]["a"] = obj({"n": INT}, "self.n > 0")
+        await world.api.update(world.row("CustomResourceDefinition"), stored)
+        await asyncio.sleep(0.1)
+        await world.change({"spec": {"b": 2}})
+        assert [field for _, field, _ in await world.refused(world.change({"spec": {"a": {"n": -2}}}))] == ["spec.a"]
+
+    within(steps)
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "text"),
+    [
+        ({"rule": "self.nope > 1"}, "rule", "compilation failed: ERROR: <input>:1:5: undefined field 'nope'"),
+        ({"rule": "self.n"}, "rule", "cel expression must evaluate to a bool"),
+        (
+            {"rule": "true", "messageExpression": "1"},
+            "messageExpression",
+            "messageExpression must evaluate to a string",
+        ),
+        ({"rule": "self.n >"}, "rule", "compilation failed: ERROR: <input>:1:9: Syntax error"),
+        ({"rule": "true", "optionalOldSelf": True}, "optionalOldSelf", "may not be set if oldSelf is not used in rule"),
+    ],
+)
+def test_a_rule_that_does_not_compile_is_refused(rule: Obj, field: str, text: str) -> None:
+    async def steps(world: World) -> None:
+        (cause,) = await world.refused(world.define(obj({"n": INT}, rule)))
+        where = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]"
+        assert cause[1] == f"{where}.{field}"
+        assert text in cause[2]
+
+    within(steps)
+
+
+def test_what_cannot_be_compared_with_what_it_was_cannot_ask_about_it() -> None:
+    async def steps(world: World) -> None:
+        items = {"type": "array", "items": INT | {"x-kubernetes-validations": rules("self >= oldSelf")}}
+        (cause,) = await world.refused(world.define(obj({"items": items})))
+        assert "oldSelf cannot be used on the uncorrelatable portion of the schema within" in cause[2]
+
+    within(steps)
+
+
+def test_a_rule_that_cannot_be_asked_says_why() -> None:
+    async def steps(world: World) -> None:
+        await world.define(
+            obj({"n": INT, "m": {"type": "object", "additionalProperties": INT}}, "self.m.key > 10 / self.n")
+        )
+        (cause,) = await world.refused(world.create({"n": 0, "m": {"key": 1}}))
+        assert cause[2] == "Invalid value: division by zero evaluating rule: self.m.key > 10 / self.n"
+        (cause,) = await world.refused(world.create({"n": 1, "m": {}}))
+        assert cause[2] == "Invalid value: no such key: key evaluating rule: self.m.key > 10 / self.n"
+
+    within(steps)
+
+
+def test_rules_of_an_object_share_what_they_may_cost() -> None:
+    async def steps(world: World) -> None:
+        rule = "self.items.all(a, self.items.all(b, self.items.all(c, a + b + c >= 0)))"
+        await world.define(obj({"items": {"type": "array", "items": INT}}, rule, "self.items.size() > 0"))
+        await world.create({"items": list(range(10))})
+        found = await world.refused(world.create({"items": list(range(1000))}, "w2"))
+        assert [text for _, _, text in found] == [
+            "Invalid value: 'operation cancelled: actual cost limit exceeded': no further validation rules will be run "
+            f"due to call cost exceeds limit for rule: {rule}"
+        ]
+
+    within(steps)
+
+
+def test_a_definition_with_too_much_to_compile_is_refused() -> None:
+    async def steps(world: World) -> None:
+        long = "self.n > 0" + " || self.n > 0" * 1000
+        (cause,) = await world.refused(world.define(obj({"n": INT}, *[long] * 4)))
+        assert "expressions of rules have more than 50000 characters together" in cause[2]
+
+    within(steps)
