@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.scheduler.arguments import ConfigurationError
+from fairlead.api.strict import ConfigurationError
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.profile import Profile, Weighted, WeightedRelationPlugin
 from tests.scheduler.scheduler_world import Cluster, node, pod

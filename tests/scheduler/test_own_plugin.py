@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from fairlead.api.scheduling import Pod
+from fairlead.api.strict import ConfigurationError
 from fairlead.scheduler import plugins
-from fairlead.scheduler.arguments import ConfigurationError
 from fairlead.scheduler.configuration import load
 from fairlead.scheduler.framework import Plugin
 from fairlead.scheduler.profile import Profile, Weighted

@@ -1,22 +1,8 @@
-"""Arguments of plugins and the rest of a KubeSchedulerConfiguration: read strictly, so that a typo is not a default."""
+"""Arguments of plugins, as a KubeSchedulerConfiguration gives them."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final, TypeVar, dataclass_transform
-
-import msgspec
-
-T = TypeVar("T")
-
-
-class ConfigurationError(ValueError):
-    """What is wrong with a configuration, and where in it."""
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Strict(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """Base of everything that is read from a configuration. Subclasses inherit all of these options but `kw_only`."""
+from fairlead.api.strict import Strict
 
 
 class Arguments(Strict):
@@ -24,28 +10,3 @@ class Arguments(Strict):
 
     api_version: str = ""
     kind: str = ""
-
-
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?$")
-_AT: Final = re.compile(r"(.+) - at `\$(.*)`$")
-
-
-def read(value: Any, type_: type[T], path: str) -> T:
-    """The value as that type. Raises ConfigurationError with the path of what does not belong there."""
-    try:
-        return msgspec.convert(value, type_)
-    except msgspec.ValidationError as error:
-        text = str(error)
-    if unknown := _UNKNOWN.match(text):
-        where = f"{path}{unknown[2] or ''}.{unknown[1]}".lstrip(".")
-        raise ConfigurationError(f'strict decoding error: unknown field "{where}"')
-    if at := _AT.match(text):
-        raise ConfigurationError(f"{f'{path}{at[2]}'.lstrip('.')}: {at[1]}")
-    raise ConfigurationError(f"{path.lstrip('.')}: {text}" if path else text)
-
-
-def check(is_right: bool, path: str, value: Any, why: str) -> None:
-    """Refuse a value in the words of field validation."""
-    if not is_right:
-        written = f'"{value}"' if isinstance(value, str) else value
-        raise ConfigurationError(f"{path}: Invalid value: {written}: {why}")

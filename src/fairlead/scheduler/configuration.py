@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.api.podresources import is_native
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.scheduler.arguments import ConfigurationError, Strict, check, read
+from fairlead.api.strict import ConfigurationError, Strict, check, read
 from fairlead.scheduler.framework import AnyPlugin, Plugin, PodRelationPlugin
 from fairlead.scheduler.plugins import DEFAULT_ORDER, NAMES_ALONE, find
 from fairlead.scheduler.plugins.resources.fit import NodeResourcesFit

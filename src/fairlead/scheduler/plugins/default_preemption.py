@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.arguments import Arguments, check
+from fairlead.api.strict import check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.framework import Nominate, NoRoom, Plugin
 from fairlead.scheduler.scheduling_request import SchedulingRequest
 

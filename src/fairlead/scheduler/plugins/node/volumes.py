@@ -15,7 +15,8 @@ import numpy as np
 
 from fairlead.api.claims import PersistentVolume, PersistentVolumeClaim
 from fairlead.api.scheduling import Pod
-from fairlead.scheduler.arguments import Arguments, check
+from fairlead.api.strict import check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Handle, Narrowed, Plugin, Refusals, Refused
 from fairlead.scheduler.plugins.node.volume_binder import VolumeBinder

@@ -13,7 +13,8 @@ from typing import Self
 import numpy as np
 
 from fairlead.api.scheduling import Node
-from fairlead.scheduler.arguments import Arguments, check
+from fairlead.api.strict import check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Codes, Ints, Mask, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
 from fairlead.scheduler.pod_index import AffinityKind

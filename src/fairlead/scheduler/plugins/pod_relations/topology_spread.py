@@ -16,7 +16,8 @@ import numpy as np
 
 from fairlead.api.labels import LabelSelector
 from fairlead.api.scheduling import Node, TopologySpreadConstraint
-from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
+from fairlead.api.strict import ConfigurationError, check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows, distinct_of
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ClusterEvent, EventKind, PodRelationPlugin, Refusals
 from fairlead.scheduler.owners import DefaultSelector

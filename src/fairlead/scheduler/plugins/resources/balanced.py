@@ -13,7 +13,8 @@ from typing import Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fairlead.scheduler.arguments import Arguments, ConfigurationError, check
+from fairlead.api.strict import ConfigurationError, check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Rows
 from fairlead.scheduler.framework import MAX_NODE_SCORE, Plugin, Reads
 from fairlead.scheduler.plugins.resources.scoring import CPU_AND_MEMORY, FULL, ONE, ZERO, ResourceSpec, Weights, weights

@@ -11,7 +11,8 @@ from typing import Self
 import numpy as np
 
 from fairlead.api.scheduling import Node
-from fairlead.scheduler.arguments import Arguments, ConfigurationError, Strict, check
+from fairlead.api.strict import ConfigurationError, Strict, check
+from fairlead.scheduler.arguments import Arguments
 from fairlead.scheduler.columns import Ints, Mask, Rows
 from fairlead.scheduler.framework import ClusterEvent, EventKind, Plugin, Reads, Refusals
 from fairlead.scheduler.plugins.resources.scoring import (

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from fairlead.scheduler.arguments import Strict, check
+from fairlead.api.strict import Strict, check
 from fairlead.scheduler.columns import Ints
 from fairlead.scheduler.framework import MAX_NODE_SCORE
 
