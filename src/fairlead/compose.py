@@ -40,6 +40,7 @@ from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
 from fairlead.server.admission.base import AdmissionPlugin
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.authenticator import first_of
@@ -85,6 +86,7 @@ class Settings:
     components: frozenset[str] = frozenset(COMPONENTS)
     enabled_admission: tuple[str, ...] = ()  # beyond those that are on by default
     disabled_admission: tuple[str, ...] = ()
+    admission_configuration: AdmissionConfiguration = UNCONFIGURED
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
@@ -141,7 +143,9 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store)
     further = _further_admission(server.registry, settings)
-    await server.open(settings.disabled_admission, further, settings.enabled_admission)
+    await server.open(
+        settings.disabled_admission, further, settings.enabled_admission, settings.admission_configuration
+    )
     own = definitions() if settings.arbitrator else []  # what is imported may be of them
     if "nodes" in settings.components:
         own = [*own, usage_profile_definition()]

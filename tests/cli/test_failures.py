@@ -46,6 +46,8 @@ def test_impossible_options_are_wrong_usage(options: list[str], message: str) ->
         (["--components", "api,sheduler"], "unknown component sheduler"),
         (["--disable-admission-plugins", "Nonsense"], 'disable-admission-plugins plugin "Nonsense" is unknown'),
         (["--enable-admission-plugins", "A, AlwaysAdmit,B"], 'enable-admission-plugins plugin "A" is unknown, enable'),
+        (["--enable-admission-plugins", "EventRateLimit"], 'couldn\'t init admission plugin "EventRateLimit": limits'),
+        (["--admission-control-config-file", "pyproject.toml"], "pyproject.toml: "),
         (["--port", "7777", "--http-port", "7777"], "--port and --http-port are both 7777"),
     ],
 )

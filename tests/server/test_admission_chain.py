@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
+from fairlead.server.admission.configuration import AdmissionConfiguration, EventLimit
 from tests.server.admission_world import NODES, World, creation, pod, run
 
 
@@ -49,7 +52,8 @@ def test_what_is_off_by_default_works_when_it_is_asked_for() -> None:
     ordinary = {plugin.name for plugin in chain.build(World().dependencies).plugins}
     assert not ordinary & chain.OFF_BY_DEFAULT
     makeable = [name for name, make in chain.PLUGINS if not isinstance(make, str) and name in chain.OFF_BY_DEFAULT]
-    asked = chain.build(World().dependencies, enabled=makeable)
+    limits = AdmissionConfiguration(event_limits=(EventLimit(type="Server", qps=1, burst=1),))
+    asked = chain.build(replace(World().dependencies, configuration=limits), enabled=makeable)
     assert {plugin.name for plugin in asked.plugins} == ordinary | set(makeable)
 
 

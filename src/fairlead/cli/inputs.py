@@ -12,6 +12,9 @@ from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
 from fairlead.golang import yaml as goyaml
 from fairlead.scheduler.configuration import Configuration, load
+from fairlead.server.admission.chain import PLUGIN_NAMES
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
+from fairlead.server.admission.configuration import load as load_admission_configuration
 from fairlead.server.assembly import builtin_catalogue
 from fairlead.server.registry.restore import Restored, Unrestorable, check
 from fairlead.sim import manifests, openb
@@ -106,6 +109,11 @@ def _check_names(path: Path, nodes: Iterable[Obj]) -> None:
         if name in known:
             raise ValueError(f"{path} holds two nodes of the name {name!r}")
         known.add(name)
+
+
+def admission_configuration(file: Path | None) -> AdmissionConfiguration:
+    """Reads an AdmissionConfiguration and the files that it names. Raises ValueError if one is invalid."""
+    return UNCONFIGURED if file is None else load_admission_configuration(file, PLUGIN_NAMES)
 
 
 def scheduling(file: Path | None) -> Configuration | None:

@@ -18,7 +18,7 @@ from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli import background
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
-from fairlead.cli.inputs import import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
 from fairlead.cli.wording import counted
@@ -79,6 +79,11 @@ _IMPORTED = time.perf_counter()
     metavar="A,B",
     help="Admission plugins to switch off, by kube-apiserver's names.",
 )
+@click.option(
+    "--admission-control-config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An AdmissionConfiguration: what PodSecurity, EventRateLimit and others are to do (docs/admission.md).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path | None,
@@ -102,6 +107,7 @@ def up(
     components: str,
     enable_admission_plugins: str,
     disable_admission_plugins: str,
+    admission_control_config_file: Path | None,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -141,6 +147,7 @@ def up(
             configurations=node_configurations(node_config, node_pods),
             enabled_admission=names_in(enable_admission_plugins),
             disabled_admission=names_in(disable_admission_plugins),
+            admission_configuration=admission_configuration(admission_control_config_file),
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)
@@ -156,7 +163,7 @@ def _check_memory(memory: bool, detach: bool, name: str | None) -> None:
 
 def _check(settings: Settings) -> None:
     """Raises for settings that cannot work, before anything starts."""
-    check_choice(settings.enabled_admission, settings.disabled_admission)
+    check_choice(settings.enabled_admission, settings.disabled_admission, settings.admission_configuration)
     if not settings.components:
         raise WrongUsage(f"--components names none; known are {', '.join(COMPONENTS)}")
     if settings.port and settings.port == settings.http_port:

@@ -13,6 +13,7 @@ from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.auth.authorizer import Authorizers
 from fairlead.server.auth.rbac.authorizer import RbacAuthorizer
@@ -59,6 +60,7 @@ class Server:
         disabled_admission: Iterable[str] = (),
         further_admission: Iterable[AdmissionPlugin] = (),
         enabled_admission: Iterable[str] = (),
+        admission_configuration: AdmissionConfiguration = UNCONFIGURED,
     ) -> None:
         """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin.
 
@@ -69,7 +71,7 @@ class Server:
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
             chain.build(
-                Dependencies(registry, registry, self.authorizers, self.api),
+                Dependencies(registry, registry, self.authorizers, self.api, admission_configuration),
                 disabled_admission,
                 further,
                 enabled_admission,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from fairlead.api.fields import Errors
 from fairlead.golang.numbers import known_int
+from fairlead.golang.quoting import go_quote
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 
@@ -63,6 +64,13 @@ class Policy(NamedTuple):
     audit: LevelVersion = ANYTHING
     warn: LevelVersion = ANYTHING
 
+    @property
+    def allows_everything(self) -> bool:
+        return all(mode.allows_everything for mode in self)
+
+
+#: What namespaces ask for that say nothing, unless a configuration says otherwise.
+NOTHING_ASKED: Final = Policy()
 
 _ENFORCE, _WARN = f"{PREFIX}enforce", f"{PREFIX}warn"
 _LABELS: Final = frozenset(f"{PREFIX}{mode}{suffix}" for mode in Policy._fields for suffix in ("", "-version"))
@@ -77,25 +85,52 @@ def policy_of(labels: Mapping[str, str], defaults: Policy) -> tuple[Policy, Erro
     errors = Errors()
     if labels.keys().isdisjoint(_LABELS):
         return defaults, errors
-    enforce = _asked(labels, "enforce", defaults.enforce, Level.RESTRICTED, errors)
-    audit = _asked(labels, "audit", defaults.audit, Level.PRIVILEGED, errors)
-    warn = _asked(labels, "warn", defaults.warn, Level.PRIVILEGED, errors)
+    policy = _asked(labels, PREFIX, "metadata.labels[{}]", defaults, errors)
     # Whoever says what is refused, and not what is warned of, is warned of what will be refused: workloads only warn.
-    if _WARN not in labels and labels.get(_ENFORCE) in _LEVELS and enforce.level > warn.level:
-        warn = LevelVersion(enforce.level, warn.minor if f"{_WARN}-version" in labels else enforce.minor)
-    return Policy(enforce, audit, warn), errors
+    level = policy.enforce.level
+    if _WARN not in labels and labels.get(_ENFORCE) in _LEVELS and level > policy.warn.level:
+        minor = policy.warn.minor if f"{_WARN}-version" in labels else policy.enforce.minor
+        policy = policy._replace(warn=LevelVersion(level, minor))
+    return policy, errors
 
 
-def _asked(
-    labels: Mapping[str, str], mode: str, default: LevelVersion, if_unreadable: Level, errors: Errors
-) -> LevelVersion:
-    level, minor = default
-    if (text := labels.get(label := f"{PREFIX}{mode}")) is not None:
-        level = _LEVELS.get(text, if_unreadable)
-        if text not in _LEVELS:
-            errors.invalid(f"metadata.labels[{label}]", text, f"must be one of {', '.join(_LEVELS)}")
-    if (text := labels.get(label := f"{PREFIX}{mode}-version")) is not None:
-        minor = known_int(match[1]) if (match := _VERSION.fullmatch(text)) else None
-        if minor is None and text != _LATEST:
-            errors.invalid(f"metadata.labels[{label}]", text, f'must be "{_LATEST}" or "v1.x"')
-    return LevelVersion(level, minor)
+def default_policy(values: Mapping[str, str], errors: Errors) -> Policy:
+    """What a configuration file asks of namespaces that say nothing; an empty value says nothing."""
+    return _asked({key: value for key, value in values.items() if value}, "", "defaults.{}", NOTHING_ASKED, errors)
+
+
+def _asked(values: Mapping[str, str], prefix: str, path: str, defaults: Policy, errors: Errors) -> Policy:
+    """Level and version of each mode; `path` is where a value is, by its key."""
+    modes = []
+    for mode, (level, minor), if_unreadable in zip(Policy._fields, defaults, _IF_UNREADABLE, strict=True):
+        if (text := values.get(key := f"{prefix}{mode}")) is not None:
+            level = _LEVELS.get(text, if_unreadable)
+            if text not in _LEVELS:
+                errors.invalid(path.format(key), text, f"must be one of {', '.join(_LEVELS)}")
+        if (text := values.get(key := f"{prefix}{mode}-version")) is not None:
+            minor = known_int(match[1]) if (match := _VERSION.fullmatch(text)) else None
+            if minor is None and text != _LATEST:
+                errors.invalid(path.format(key), text, f'must be "{_LATEST}" or "v1.x"')
+        modes.append(LevelVersion(level, minor))
+    return Policy(*modes)
+
+
+#: What an unreadable level of each mode counts for.
+_IF_UNREADABLE: Final = (Level.RESTRICTED, Level.PRIVILEGED, Level.PRIVILEGED)
+
+
+def ignored_warning(namespace: str, labels: Mapping[str, str], policy: Policy, defaults: Policy) -> str:
+    """What is said of labels of a namespace that is exempt; empty if they ask for nothing."""
+    if policy.allows_everything or all(map(_is_equivalent, policy, defaults)):
+        return ""
+    ignored = [
+        f"{mode}={asked}"
+        for mode, asked in zip(Policy._fields, policy, strict=True)
+        if not asked.allows_everything and not labels.keys().isdisjoint((f"{PREFIX}{mode}", f"{PREFIX}{mode}-version"))
+    ]
+    what = f"the policy ({', '.join(ignored)}) will be ignored"
+    return f"namespace {go_quote(namespace)} is exempt from Pod Security, and {what}"
+
+
+def _is_equivalent(one: LevelVersion, other: LevelVersion) -> bool:
+    return one == other or (one.allows_everything and other.allows_everything)

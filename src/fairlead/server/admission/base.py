@@ -20,6 +20,7 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.server.access import Authorizer
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 
 
 class Operation(StrEnum):
@@ -119,6 +120,7 @@ class Dependencies:
     writer: Writer
     authorizer: Authorizer
     creator: Creator
+    configuration: AdmissionConfiguration = UNCONFIGURED
 
 
 class AdmissionPlugin:

@@ -20,7 +20,9 @@ from fairlead.server.admission.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
+from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.default_tolerations import DefaultTolerationSeconds
+from fairlead.server.admission.event_rates import EventRateLimit
 from fairlead.server.admission.external_ips import DenyServiceExternalIPs
 from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.limit_ranger import LimitRanger
@@ -70,7 +72,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("Priority", Priority),
     ("DefaultTolerationSeconds", DefaultTolerationSeconds),
     ("PodTolerationRestriction", PodTolerationRestriction),
-    ("EventRateLimit", _NOT_MADE),
+    ("EventRateLimit", EventRateLimit),
     ("ExtendedResourceToleration", ExtendedResourceToleration),
     ("DefaultStorageClass", DefaultStorageClass),
     ("StorageObjectInUseProtection", StorageObjectInUseProtection),
@@ -116,6 +118,8 @@ OFF_BY_DEFAULT: Final = frozenset(
         "PodTolerationRestriction",
     ]
 )
+
+PLUGIN_NAMES: Final = frozenset(name for name, _ in PLUGINS)
 
 _Phase: TypeAlias = Callable[[Attributes], Awaitable[None]]
 #: All `admit`s and all `validate`s of one kind of request.
@@ -164,17 +168,21 @@ def build(
 
     `further` are steps of the server's own and of its companions, which nobody can switch off; they come last.
     """
-    on, off = set(enabled), set(disabled)
-    check_choice(on, off)
+    on, off = tuple(enabled), tuple(disabled)
+    check_choice(on, off, dependencies.configuration)
     chosen = [
         make(dependencies)
         for name, make in PLUGINS
-        if not isinstance(make, str) and (name in on or name not in off | OFF_BY_DEFAULT)
+        if not isinstance(make, str) and (name in on or name not in OFF_BY_DEFAULT.union(off))
     ]
     return Chain([*chosen, *further])
 
 
-def check_choice(enabled: Collection[str], disabled: Collection[str]) -> None:
+def check_choice(
+    enabled: Collection[str],
+    disabled: Collection[str],
+    configuration: AdmissionConfiguration = UNCONFIGURED,
+) -> None:
     """ValueError, in kube-apiserver's words, if plugins cannot be switched on and off so."""
     known = dict(PLUGINS)
     wrong = [
@@ -190,5 +198,8 @@ def check_choice(enabled: Collection[str], disabled: Collection[str]) -> None:
         for name in enabled
         if isinstance(why := known.get(name), str)
     ]
+    if EventRateLimit.name in enabled and not configuration.event_limits:
+        why = "limits: Invalid value: null: must not be empty"
+        wrong.append(f"couldn't init admission plugin {go_quote(EventRateLimit.name)}: {why}")
     if wrong:
         raise ValueError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")

@@ -5,7 +5,7 @@ Both are off by default. Sources: plugin/pkg/admission/{podnodeselector,podtoler
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairlead.api import names
@@ -17,11 +17,13 @@ from fairlead.api.taints import NO_SCHEDULE
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed
 from fairlead.kinds.podspec.tolerations import read_tolerations
-from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes, Operation, Reader
+from fairlead.server.admission.base import CREATE_ONLY, AdmissionPlugin, Attributes, Dependencies, Operation, Reader
 from fairlead.server.admission.toleration_sets import all_allowed, merged_tolerations
 
 _PODS: Final = frozenset({"pods"})
 _NODE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
+#: What the configuration says of namespaces without that annotation.
+_CLUSTER_DEFAULT: Final = "clusterDefaultNodeSelector"
 _DEFAULT_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
 _ALLOWED_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 _MEMORY_PRESSURE: Final[Obj] = {
@@ -38,6 +40,10 @@ class PodNodeSelector(AdmissionPlugin):
     resources = _PODS
     operations = CREATE_ONLY
 
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._configured = dependencies.configuration.node_selectors
+
     async def admit(self, attributes: Attributes) -> None:
         wanted = self._wanted(attributes)
         if wanted:
@@ -45,10 +51,15 @@ class PodNodeSelector(AdmissionPlugin):
 
     async def validate(self, attributes: Attributes) -> None:
         self._wanted(attributes)
+        allowed = _labels_in(self._configured.get(attributes.namespace, ""))
+        if allowed and not (attributes.spec.get("nodeSelector") or {}).items() <= allowed.items():
+            why = "pod node label selector labels conflict with its namespace whitelist"
+            raise Forbidden.of("pods", name_of(attributes.obj), why)
 
     def _wanted(self, attributes: Attributes) -> Mapping[str, str]:
         """What the namespace selects; refuses a pod that selects something else."""
-        wanted = _labels_in(_annotations(self._reader, attributes.namespace).get(_NODE_SELECTOR, ""))
+        annotations = _annotations(self._reader, attributes.namespace)
+        wanted = _labels_in(annotations.get(_NODE_SELECTOR, self._configured.get(_CLUSTER_DEFAULT, "")))
         selected = attributes.spec.get("nodeSelector") or {}
         if any(selected.get(key, value) != value for key, value in wanted.items()):
             why = "pod node label selector conflicts with its namespace node label selector"
@@ -65,10 +76,15 @@ class PodTolerationRestriction(AdmissionPlugin):
     name = "PodTolerationRestriction"
     resources = _PODS
 
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._configured = dependencies.configuration.pod_tolerations
+
     async def admit(self, attributes: Attributes) -> None:
         added: list[Obj] = []
         if attributes.operation is Operation.CREATE:
-            added += _tolerations_in(_annotations(self._reader, attributes.namespace), _DEFAULT_TOLERATIONS)
+            own = self._of_namespace(attributes, _DEFAULT_TOLERATIONS)
+            added += self._configured.default if own is None else own
         if qos_class(attributes.spec) != BEST_EFFORT:
             added.append(_MEMORY_PRESSURE)
         if added:
@@ -82,10 +98,19 @@ class PodTolerationRestriction(AdmissionPlugin):
         tolerations = attributes.spec.get("tolerations")
         if not tolerations:
             return
-        allowed = _tolerations_in(_annotations(self._reader, attributes.namespace), _ALLOWED_TOLERATIONS)
+        own = self._of_namespace(attributes, _ALLOWED_TOLERATIONS)
+        scope, allowed = ("cluster", self._configured.whitelist) if own is None else ("namespace", own)
         if allowed and not all_allowed(tolerations, allowed):
             what = "pod tolerations (possibly merged with namespace default tolerations)"
-            raise Unknown(f"{what} conflict with its namespace whitelist")
+            raise Unknown(f"{what} conflict with its {scope} whitelist")
+
+    def _of_namespace(self, attributes: Attributes, key: str) -> Sequence[Obj] | None:
+        """What the namespace says itself: an empty annotation says that there are none."""
+        text = _annotations(self._reader, attributes.namespace).get(key)
+        try:
+            return read_tolerations(text, "v1") if text else None if text is None else ()
+        except ValueError as error:
+            raise Unknown(str(error)) from None
 
 
 def _annotations(reader: Reader, namespace: str) -> Mapping[str, str]:
@@ -93,14 +118,6 @@ def _annotations(reader: Reader, namespace: str) -> Mapping[str, str]:
     if found is None:
         raise NotFound.of("namespaces", namespace)
     return found.kept_view(Object).metadata.annotations
-
-
-def _tolerations_in(annotations: Mapping[str, str], key: str) -> list[Obj]:
-    text = annotations.get(key)
-    try:
-        return read_tolerations(text, "v1") if text else []
-    except ValueError as error:
-        raise Unknown(str(error)) from None
 
 
 def _labels_in(text: str) -> dict[str, str]:

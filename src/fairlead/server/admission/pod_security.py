@@ -9,7 +9,7 @@ Source: k8s.io/pod-security-admission/admission.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,10 +22,10 @@ from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.pod_security.checked_pod import CheckedPod
 from fairlead.kinds.pod_security.checks import in_detail, in_short, violations
-from fairlead.kinds.pod_security.policy import LevelVersion, Policy, policy_of
+from fairlead.kinds.pod_security.policy import LevelVersion, Policy, ignored_warning, policy_of
 from fairlead.runtime import clock
 from fairlead.runtime.offload import offload
-from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Operation
+from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.context import takes_long
 
 _NAMESPACES, _PODS = "namespaces", "pods"
@@ -65,10 +65,20 @@ class _Namespace(View):
     metadata: _NamespaceMeta = _NamespaceMeta()
 
 
+class _PodSpec(View):
+    runtime_class_name: str | None = None
+
+
+class _Pod(Object):
+    spec: _PodSpec = _PodSpec()
+
+
 class PodSecurity(AdmissionPlugin):
     name = "PodSecurity"
-    #: What holds where a namespace says nothing.
-    defaults: Final = Policy()
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._configured = dependencies.configuration.pod_security
 
     def concerns(self, operation: Operation, resource: str, subresource: str) -> bool:
         if operation not in CREATE_AND_UPDATE:
@@ -93,6 +103,8 @@ class PodSecurity(AdmissionPlugin):
         if attributes.old is not None and not _has_new_images(attributes):
             return
         pod = CheckedPod(attributes.obj)
+        if self._is_exempt(attributes, pod):
+            return
         if text := await _violations(policy.enforce, pod, attributes):
             raise attributes.forbidden(f'violates PodSecurity "{policy.enforce}": {text}')
         if policy.warn != policy.enforce:
@@ -105,27 +117,41 @@ class PodSecurity(AdmissionPlugin):
         template = attributes.obj
         for step in path:
             template = template.get(step) or {}
-        if template:  # a ReplicationController may have none
-            await _warn(warn, CheckedPod(template), attributes)
+        pod = CheckedPod(template)
+        if template and not self._is_exempt(attributes, pod):  # a ReplicationController may have none
+            await _warn(warn, pod, attributes)
+
+    def _is_exempt(self, attributes: Attributes, pod: CheckedPod) -> bool:
+        return (
+            attributes.namespace in self._configured.namespaces
+            or attributes.user.name in self._configured.usernames
+            or pod.spec.get("runtimeClassName") in self._configured.runtime_classes
+        )
 
     def _policy(self, namespace: str) -> Policy:
         """What the labels ask for; what is wrong with them was told to whoever wrote them."""
         found = self._reader.find(_NAMESPACES, namespace)
         if found is None:
             raise InternalError(f"Internal error occurred: failed to lookup namespace {go_quote(namespace)}")
-        return policy_of(found.kept_view(_Namespace).metadata.labels, self.defaults)[0]
+        return policy_of(found.kept_view(_Namespace).metadata.labels, self._configured.defaults)[0]
 
     async def _judge_namespace(self, attributes: Attributes) -> None:
         """Labels that cannot be read are refused, unless they were there before."""
-        policy, errors = policy_of(_labels(attributes.obj), self.defaults)
+        name, labels, defaults = attributes.name, _labels(attributes.obj), self._configured.defaults
+        policy, errors = policy_of(labels, defaults)
         before, old_errors = policy, Errors()
         if attributes.old is not None:
-            before, old_errors = policy_of(_labels(attributes.old), self.defaults)
+            before, old_errors = policy_of(_labels(attributes.old), defaults)
         if errors != old_errors:
-            errors.raise_invalid("Namespace", attributes.name)
-        if policy.enforce.demands_more_than(before.enforce):
-            pods = list(self._reader.each(_PODS, attributes.name))
-            attributes.warnings += await _offending_pods(pods, attributes.name, policy.enforce)
+            errors.raise_invalid("Namespace", name)
+        demands_more = policy.enforce.demands_more_than(before.enforce)
+        if name in self._configured.namespaces:
+            warning = ignored_warning(name, labels, policy, defaults)
+            if warning and (demands_more or attributes.old is None):
+                attributes.warnings.append(warning)
+        elif demands_more:
+            pods = await _one_of_each_first(list(self._reader.each(_PODS, name)), self._configured.runtime_classes)
+            attributes.warnings += await _offending_pods(pods, name, policy.enforce)
 
 
 def _labels(namespace: Obj) -> Mapping[str, str]:
@@ -154,11 +180,11 @@ def _images(spec: Obj, kind: str) -> list[tuple[str, str]]:
 
 
 async def _offending_pods(pods: Sequence[Encoded], namespace: str, asked: LevelVersion) -> list[str]:
-    """What there is to be warned of: which pods violate that level, by what they violate."""
+    """What there is to be warned of: which of these pods violate that level, by what they violate."""
     deadline = clock.monotonic() + _MOST_SECONDS
     offenders: dict[str, list[str]] = {}
     number = 0
-    for number, pod in enumerate((await _one_of_each_first(pods))[:_MOST_PODS], 1):
+    for number, pod in enumerate(pods[:_MOST_PODS], 1):
         if number % _A_TURN == 0:
             await asyncio.sleep(0)
         name, reasons = await offload(partial(_offence, pod, asked), is_long=takes_long(PODS, len(pod.raw)))
@@ -176,13 +202,16 @@ async def _offending_pods(pods: Sequence[Encoded], namespace: str, asked: LevelV
     return told + sorted(f"{_together(names)}: {reasons}" for reasons, names in offenders.items())
 
 
-async def _one_of_each_first(pods: Iterable[Encoded]) -> list[Encoded]:
-    """All of them; those with the same controller look alike, so of each the first comes before all others."""
+async def _one_of_each_first(pods: Iterable[Encoded], exempt: Collection[str]) -> list[Encoded]:
+    """All but those of exempt runtime classes. Pods of one controller look alike: its first comes before all others."""
     first, others, controllers = [], [], set()
     for number, pod in enumerate(pods, 1):
         if number % _OWNERS_A_TURN == 0:
             await asyncio.sleep(0)
-        controller = pod.view(Object).metadata.controller
+        view = pod.view(_Pod)
+        if view.spec.runtime_class_name in exempt:
+            continue
+        controller = view.metadata.controller
         if controller is not None and controller.uid in controllers:
             others.append(pod)
             continue
