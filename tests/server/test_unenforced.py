@@ -18,8 +18,8 @@ MATCHES = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operati
 #: Path, what the object says, and what of it is not done.
 OBJECTS = [
     (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-        {"spec": {"matchConstraints": MATCHES, "validations": [{"expression": "false"}]}},
+        "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+        {"spec": {"matchConstraints": MATCHES, "reinvocationPolicy": "Never"}},
         "ADMISSION_POLICIES",
     ),
     (

@@ -106,6 +106,8 @@ class Compiler:
         return _UNKNOWN
 
     def _select(self, node: Select) -> Compiled:
+        if isinstance(node.operand, Ident) and self.scope.find(f"{node.operand.name}.{node.field}"):
+            return self._ident(Ident(f"{node.operand.name}.{node.field}", node.at))
         operand = self.compile(node.operand)
         type_, is_chained = operand.type, False
         if type_.name == "optional_type":

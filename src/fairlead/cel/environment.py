@@ -30,7 +30,8 @@ class Program:
         #: What it costs at least.
         self.weight = compiled.weight
         #: The declared variables that it reads.
-        self.names = frozenset(name for name in idents(node) if name in places)
+        read = idents(node)
+        self.names = frozenset(name for name in places if name.partition(".")[0] in read)
         self._run, self._size = compiled.run, size
         self._places = {name: place for name, place in places.items() if name in self.names}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.objects import Obj
+from fairlead.kinds.admission_policies import AdmissionPolicyBindingStrategy, ValidatingAdmissionPolicyStrategy
 from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
 from fairlead.kinds.certificates import CertificateSigningRequestStrategy
 from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
@@ -95,12 +96,8 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "volumeattachments.storage.k8s.io": ReportedStrategy(allows_unconditional_update=False),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
-    "validatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(
-        has_status=True, allows_unconditional_update=False
-    ),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(
-        allows_unconditional_update=False
-    ),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy(),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy(),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
     "resourceclaims.resource.k8s.io": ReportedStrategy(),

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fairlead.cel.functions import addresses, formats, lists, optionals, quantities, regex, standard, strings, times
+from fairlead.cel.functions import (
+    addresses,
+    authorizer,
+    formats,
+    lists,
+    optionals,
+    quantities,
+    regex,
+    standard,
+    strings,
+    times,
+)
 from fairlead.cel.functions.overloads import Overload
 
-_LIBRARIES: Final = (standard, times, strings, lists, optionals, regex, quantities, addresses, formats)
+_LIBRARIES: Final = (standard, times, strings, lists, optionals, regex, quantities, addresses, formats, authorizer)
 
 
 def _by_name() -> dict[str, list[Overload]]:

@@ -48,6 +48,7 @@ from fairlead.server.admission.storage import (
     PersistentVolumeClaimResize,
     StorageObjectInUseProtection,
 )
+from fairlead.server.admission.validating_policy import ValidatingAdmissionPolicy
 
 #: Why a name that kube-apiserver knows has no plugin here.
 _NOT_MADE = "not there"
@@ -93,7 +94,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("PodResizeValidator", PodResizeValidator),
     ("MutatingAdmissionPolicy", _NOT_YET),
     ("MutatingAdmissionWebhook", _NOT_YET),
-    ("ValidatingAdmissionPolicy", _NOT_YET),
+    ("ValidatingAdmissionPolicy", ValidatingAdmissionPolicy),
     ("ValidatingAdmissionWebhook", _NOT_YET),
     ("ResourceQuota", ResourceQuotaAdmission),
     ("AlwaysDeny", AlwaysDeny),

@@ -24,7 +24,7 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
     **dict.fromkeys(
         [
             ("admissionregistration.k8s.io", f"{verb}AdmissionPolicy{part}")
-            for verb in ("Validating", "Mutating")
+            for verb in ("Mutating",)
             for part in ("", "Binding")
         ],
         ADMISSION_POLICIES,

@@ -1,0 +1,327 @@
+"""ValidatingAdmissionPolicy: policies in CEL refuse requests, or warn of them.
+
+A policy does something where a binding says so. Both count as soon as they are committed.
+Source: apiserver/pkg/admission/plugin/policy/validating (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Invalid, Unauthorized
+from fairlead.api.objects import Obj, name_of
+from fairlead.api.resources import Resource
+from fairlead.api.selectors import of_structured
+from fairlead.api.users import AccountName, User
+from fairlead.cel.environment import Program
+from fairlead.cel.errors import CelError
+from fairlead.cel.functions.authorizer import Answer, Authorizer, Question, ResourceCheck
+from fairlead.cel.scope import Meter
+from fairlead.kinds.admission_policies import CompiledPolicy, Validation, compile_policy
+from fairlead.server.access import AccessRequest
+from fairlead.server.access import Authorizer as ServerAuthorizer
+from fairlead.server.admission import matching
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reader
+from fairlead.server.admission.remembered import Remembered
+
+_POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
+_BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
+#: What all expressions of one policy may cost for one request; upstream allows ten times as much.
+REQUEST_BUDGET: Final = 1_000_000
+_LONGEST_MESSAGE: Final = 5_120
+_REFUSALS: Final[Mapping[str, type[ApiError]]] = {
+    "Forbidden": Forbidden,
+    "Unauthorized": Unauthorized,
+    "RequestEntityTooLarge": EntityTooLarge,
+    "Invalid": Invalid,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Something that does not hold."""
+
+    message: str
+    reason: str = "Invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """A policy as it is stored, compiled."""
+
+    name: str
+    spec: Obj
+    expressions: CompiledPolicy
+
+
+def _policy(entry: Encoded) -> _Policy:
+    obj = entry.obj()
+    return _Policy(name_of(obj), obj["spec"], compile_policy(obj["spec"]))
+
+
+class ValidatingAdmissionPolicy(AdmissionPlugin):
+    name = "ValidatingAdmissionPolicy"
+    subresources = None
+    operations = frozenset(Operation)
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._authorizer = dependencies.authorizer
+        self._policies: Remembered[_Policy] = Remembered(_policy)
+        self._bindings: Remembered[Obj] = Remembered(Encoded.obj)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if matching.is_exempt(attributes):
+            return
+        bound: dict[str, list[Obj]] = {}
+        for entry in self._reader.each(_BINDINGS):
+            binding = self._bindings.of(entry)
+            bound.setdefault(binding["spec"]["policyName"], []).append(binding)
+        for name, bindings in bound.items():
+            found = self._reader.find(_POLICIES, name)
+            if found is not None:
+                self._ask(self._policies.of(found), bindings, attributes)
+
+    def _ask(self, policy: _Policy, bindings: list[Obj], attributes: Attributes) -> None:
+        spec = policy.spec
+        if not matching.matches(spec.get("matchConstraints"), attributes, self._reader):
+            return
+        asking: _Asking | None = None
+        for binding in bindings:
+            if not matching.matches(binding["spec"].get("matchResources"), attributes, self._reader):
+                continue
+            asking = asking or _Asking(policy, attributes, self._reader, self._authorizer)
+            for denial in asking.denials(binding["spec"]):
+                self._carry_out(denial, policy.name, binding, attributes)
+
+    def _carry_out(self, denial: Denial, policy: str, binding: Obj, attributes: Attributes) -> None:
+        actions, bound = binding["spec"].get("validationActions") or (), name_of(binding)
+        if "Warn" in actions:
+            attributes.warnings.append(
+                f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {denial.message}"
+            )
+        if "Deny" in actions:
+            message = f"ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {denial.message}"
+            raise _refusal(attributes, message, denial.reason)
+
+
+def _refusal(attributes: Attributes, message: str, reason: str) -> ApiError:
+    forbidden = attributes.forbidden(message)
+    refusal = _REFUSALS.get(reason, Invalid)(forbidden.message, causes=[Cause("", message)])
+    refusal.details = forbidden.details
+    return refusal
+
+
+class _Asking:
+    """One policy asked about one request, by all its bindings."""
+
+    def __init__(self, policy: _Policy, attributes: Attributes, reader: Reader, authorizer: ServerAuthorizer) -> None:
+        self._spec, self._attributes, self._reader = policy.spec, attributes, reader
+        self._policy = policy.expressions
+        self._variables = _activation(attributes, reader, authorizer)
+
+    def denials(self, binding: Obj) -> Iterator[Denial]:
+        """What does not hold, by this binding and its parameters."""
+        try:
+            params = list(_params(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader))
+        except LookupError as error:
+            if self._fails:
+                yield Denial(f"failed to configure binding: {error.args[0]}")
+            return
+        for found in params:
+            yield from self._with_params(found)
+
+    @property
+    def _fails(self) -> bool:
+        return self._spec.get("failurePolicy") != "Ignore"
+
+    def _with_params(self, params: Obj | None) -> Iterator[Denial]:
+        meter = Meter(REQUEST_BUDGET)
+        variables = self._variables | {"params": params}
+        variables["variables"] = _LazyVariables(self._policy.variables, variables, meter)
+        try:
+            if not self._is_meant(variables, meter):
+                return
+        except CelError as error:
+            if self._fails:
+                yield Denial(str(error))
+            return
+        for validation in self._policy.validations:
+            try:
+                holds = validation.program.metered(variables, meter)
+            except CelError as error:
+                if self._fails:
+                    yield Denial(f"expression '{validation.expression}' resulted in error: {error}")
+                continue
+            if holds is not True:
+                yield Denial(_message(validation, variables, meter), validation.reason)
+
+    def _is_meant(self, variables: Mapping[str, Any], meter: Meter) -> bool:
+        """Whether all match conditions hold. One that does not is enough, whatever others fail."""
+        failed: CelError | None = None
+        for condition in self._policy.conditions:
+            try:
+                if condition.program.metered(variables, meter) is not True:
+                    return False
+            except CelError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return True
+
+
+def _message(validation: Validation, variables: Mapping[str, Any], meter: Meter) -> str:
+    """What its expression says, if that is one line; else its message, or the expression itself."""
+    text = ""
+    if validation.message_program is not None:
+        try:
+            text = str(validation.message_program.metered(variables, meter)).strip()
+        except CelError:
+            text = ""
+    if not text or "\n" in text or len(text) > _LONGEST_MESSAGE:
+        text = validation.message
+    return text or f"failed expression: {validation.expression}"
+
+
+class _LazyVariables(dict[str, Any]):
+    """The variables of a policy: each is worked out when it is first asked for."""
+
+    def __init__(self, programs: tuple[tuple[str, Program], ...], variables: Mapping[str, Any], meter: Meter) -> None:
+        super().__init__()
+        self._programs, self._meter = dict(programs), meter
+        self._activation = {**variables, "variables": self}
+
+    def __missing__(self, name: str) -> Any:
+        try:
+            value = self._programs[name].metered(self._activation, self._meter)
+        except CelError as error:
+            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
+        self[name] = value
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._programs
+
+
+# -- what expressions see
+
+
+def _activation(attributes: Attributes, reader: Reader, authorizer: ServerAuthorizer) -> dict[str, Any]:
+    """The variables of expressions about a request."""
+    obj, old = matching.objects(attributes)
+    namespace = None
+    if attributes.namespace and attributes.resource.qualified != "namespaces":
+        found = reader.find("namespaces", attributes.namespace)
+        namespace = found.obj() if found is not None else None
+    asked = Authorizer(lambda question: _answer(question, attributes.user, authorizer))
+    row = attributes.resource
+    about = Question(
+        group=row.group,
+        resource=row.plural,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+    )
+    return {
+        "object": obj,
+        "oldObject": old,
+        "request": _request(attributes, row),
+        "namespaceObject": namespace,
+        "authorizer": asked,
+        "authorizer.requestResource": ResourceCheck(asked.ask, about),
+    }
+
+
+def _request(attributes: Attributes, row: Resource) -> Obj:
+    user = attributes.user
+    kind = {"group": row.group, "version": row.version, "kind": row.kind}
+    resource = {"group": row.group, "version": row.version, "resource": row.plural}
+    return {
+        "kind": kind,
+        "resource": resource,
+        "subResource": attributes.subresource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "requestSubResource": attributes.subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": str(attributes.operation),
+        "userInfo": {
+            "username": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+        },
+        "dryRun": attributes.dry_run,
+        "options": {},
+    }
+
+
+def _answer(question: Question, user: User, authorizer: ServerAuthorizer) -> Answer:
+    if question.account:
+        namespace, _, name = question.account.partition(":")
+        account = AccountName(namespace, name)
+        user = User(account.user_name, account.groups)
+    verdict = authorizer.decide(
+        AccessRequest(
+            user,
+            question.verb,
+            question.group,
+            "*",
+            question.resource,
+            question.subresource,
+            question.namespace,
+            question.name,
+            question.path,
+            question.field_selector,
+            question.label_selector,
+        )
+    )
+    return Answer(verdict.is_allowed, verdict.reason, verdict.error)
+
+
+def _params(
+    kind: Mapping[str, str] | None, reference: Obj | None, attributes: Attributes, reader: Reader
+) -> Iterator[Obj | None]:
+    """The parameters that a binding names, one after the other; LookupError if it names none."""
+    if not kind or not reference:
+        yield None
+        return
+    group, _, version = kind["apiVersion"].rpartition("/")
+    row = reader.resource_of(group, version, kind["kind"])
+    if row is None:
+        raise LookupError(
+            f"failed to find resource referenced by paramKind: '{kind['apiVersion']}, Kind={kind['kind']}'"
+        )
+    namespace = _params_namespace(row, reference, attributes)
+    found = list(_found_params(row, reference, namespace, reader))
+    if not found and reference.get("parameterNotFoundAction") == "Deny":
+        raise LookupError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    yield from found
+
+
+def _params_namespace(row: Resource, reference: Obj, attributes: Attributes) -> str:
+    if not row.namespaced:
+        if reference.get("namespace"):
+            raise LookupError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        return ""
+    namespace: str = reference.get("namespace") or attributes.namespace
+    if not namespace:
+        raise LookupError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+    return namespace
+
+
+def _found_params(row: Resource, reference: Obj, namespace: str, reader: Reader) -> Iterator[Obj]:
+    if name := reference.get("name"):
+        entry = reader.find(row.qualified, name, namespace)
+        if entry is not None:
+            yield entry.obj()
+        return
+    selector = of_structured(reference.get("selector") or {})
+    for entry in reader.each(row.qualified, namespace):
+        obj = entry.obj()
+        if selector.matches(obj["metadata"].get("labels") or {}):
+            yield obj

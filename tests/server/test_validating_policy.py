@@ -1,0 +1,281 @@
+"""ValidatingAdmissionPolicy (issue 16): what a policy refuses, warns of, and may not say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from fairlead.api.errors import ApiError, Forbidden, Invalid
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.users import AUTHENTICATED, User
+from fairlead.server.assembly import Server
+from fairlead.store.memory import MemoryStore
+
+PREFIX = "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
+ANYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+CONFIGS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+
+
+class World:
+    def __init__(self, server: Server) -> None:
+        self.server, self.api = server, server.api
+
+    def row(self, kind: str) -> Resource:
+        return next(row for row in self.server.registry.catalogue.rows() if row.kind == kind)
+
+    async def policy(self, *validations: Any, rule: Obj = CONFIGS, match: Obj | None = None, **spec: Any) -> None:
+        found = [item if isinstance(item, dict) else {"expression": item} for item in validations]
+        spec = {"matchConstraints": {"resourceRules": [rule], **(match or {})}, "validations": found, **spec}
+        await self.api.create(self.row("ValidatingAdmissionPolicy"), {"metadata": {"name": "p"}, "spec": spec})
+
+    async def bind(self, *actions: str, **spec: Any) -> None:
+        spec = {"policyName": "p", "validationActions": list(actions) or ["Deny"], **spec}
+        await self.api.create(self.row("ValidatingAdmissionPolicyBinding"), {"metadata": {"name": "b"}, "spec": spec})
+
+    async def create(self, data: Obj | None = None, name: str = "x", namespace: str = "default", **meta: Any) -> None:
+        obj = {"metadata": {"name": name, **meta}, "data": data or {}}
+        await self.api.create(CONFIG_MAPS, obj, namespace)
+
+    async def refusal(self, made: Awaitable[Any]) -> str:
+        with pytest.raises(ApiError) as caught:
+            await made
+        return str(caught.value)
+
+
+def within(steps: Callable[[World], Awaitable[None]]) -> None:
+    async def run() -> None:
+        server = Server(MemoryStore())
+        await server.open(["ServiceAccount"])
+        await steps(World(server))
+
+    asyncio.run(run())
+
+
+def test_a_policy_does_nothing_until_it_is_bound() -> None:
+    async def steps(world: World) -> None:
+        await world.policy("false")
+        await world.create()
+        await world.bind()
+        assert await world.refusal(world.create(name="y")) == PREFIX.replace('"x"', '"y"') + "failed expression: false"
+        await world.api.delete(world.row("ValidatingAdmissionPolicyBinding"), "b")
+        await world.create(name="z")
+
+    within(steps)
+
+
+@pytest.mark.parametrize(
+    ("validation", "type_", "text"),
+    [
+        ({"expression": "false", "message": "no"}, Invalid, "no"),
+        ({"expression": "false", "reason": "Forbidden", "message": "no"}, Forbidden, "no"),
+        (
+            {"expression": "false", "message": "no", "messageExpression": "'not ' + object.metadata.name"},
+            Invalid,
+            "not x",
+        ),
+        ({"expression": "false", "message": "no", "messageExpression": "object.data.nope"}, Invalid, "no"),
+        ({"expression": "false", "messageExpression": "' '"}, Invalid, "failed expression: false"),
+        ({"expression": "object.nope"}, Invalid, "expression 'object.nope' resulted in error: no such key: nope"),
+    ],
+)
+def test_a_refusal_has_its_reason_and_its_message(validation: Obj, type_: type[ApiError], text: str) -> None:
+    async def steps(world: World) -> None:
+        await world.policy(validation)
+        await world.bind()
+        with pytest.raises(type_) as caught:
+            await world.create()
+        assert str(caught.value) == PREFIX + text
+        assert [cause.message for cause in caught.value.causes] == [PREFIX.partition(": ")[2] + text]
+
+    within(steps)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "request.operation == 'CREATE' && oldObject == null && request.userInfo.username == 'system:admin'",
+        "request.resource.resource == 'configmaps' && request.kind.kind == 'ConfigMap'",
+        "request.namespace == 'default'",
+        "request.name == 'x' && !request.dryRun && request.subResource == ''",
+        "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'default'",
+        "variables.twice == 2 && variables.thrice == 3",
+        "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()",
+        "authorizer.requestResource.check('create').allowed() && authorizer.path('/healthz').check('get').allowed()",
+        "!authorizer.serviceAccount('default', 'default').group('').resource('pods').check('delete').allowed()",
+        "has(object.data) && object.data.exists(k, object.data[k] == 'v')",
+    ],
+)
+def test_what_an_expression_knows(expression: str) -> None:
+    async def steps(world: World) -> None:
+        variables = [{"name": "twice", "expression": "1 + 1"}, {"name": "thrice", "expression": "variables.twice + 1"}]
+        await world.policy(expression, variables=variables)
+        await world.bind()
+        await world.create({"k": "v"})
+
+    within(steps)
+
+
+@pytest.mark.parametrize(
+    ("rule", "match", "is_asked"),
+    [
+        (ANYTHING, {}, True),
+        (CONFIGS | {"resources": ["secrets"]}, {}, False),
+        (CONFIGS | {"resources": ["configmaps/status"]}, {}, False),
+        (CONFIGS | {"resources": ["configmaps/*"]}, {}, True),
+        (CONFIGS | {"resources": ["*/*"]}, {}, True),
+        (CONFIGS | {"operations": ["DELETE"]}, {}, False),
+        (CONFIGS | {"apiGroups": ["apps"]}, {}, False),
+        (CONFIGS | {"apiVersions": ["v2"]}, {}, False),
+        (CONFIGS | {"scope": "Cluster"}, {}, False),
+        (CONFIGS | {"resourceNames": ["x"]}, {}, True),
+        (CONFIGS | {"resourceNames": ["y"]}, {}, False),
+        (CONFIGS, {"excludeResourceRules": [CONFIGS | {"resourceNames": ["x"]}]}, False),
+        (CONFIGS, {"objectSelector": {"matchLabels": {"app": "web"}}}, True),
+        (CONFIGS, {"objectSelector": {"matchLabels": {"app": "db"}}}, False),
+        (CONFIGS, {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}, True),
+        (CONFIGS, {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, False),
+    ],
+)
+def test_which_requests_a_policy_is_about(rule: Obj, match: Obj, is_asked: bool) -> None:
+    async def steps(world: World) -> None:
+        await world.policy("false", rule=rule, match=match)
+        await world.bind()
+        made = world.create(labels={"app": "web"})
+        if is_asked:
+            await world.refusal(made)
+        else:
+            await made
+
+    within(steps)
+
+
+def test_updates_and_deletions_see_what_was_there() -> None:
+    async def steps(world: World) -> None:
+        validations = [
+            "request.operation != 'UPDATE' || oldObject.data.n == object.data.n",
+            "request.operation != 'DELETE' || (object == null && oldObject.data.n == 'free')",
+        ]
+        await world.policy(*validations, rule=CONFIGS | {"operations": ["UPDATE", "DELETE"]})
+        await world.bind()
+        await world.create({"n": "kept"})
+        await world.refusal(world.api.patch(CONFIG_MAPS, "x", "default", {"data": {"n": "other"}}))
+        await world.refusal(world.api.delete(CONFIG_MAPS, "x", "default"))
+        await world.create({"n": "free"}, "y")
+        await world.api.delete(CONFIG_MAPS, "y", "default")
+
+    within(steps)
+
+
+def test_match_conditions_decide_who_is_meant() -> None:
+    async def steps(world: World) -> None:
+        conditions = [{"name": "not-nodes", "expression": "!('system:nodes' in request.userInfo.groups)"}]
+        await world.policy("false", matchConditions=conditions)
+        await world.bind()
+        await world.refusal(world.create())
+        node = User("system:node:n", ("system:nodes", "system:masters", AUTHENTICATED))
+        await world.server.registry.as_user(node).create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
+
+    within(steps)
+
+
+def test_a_failure_is_a_refusal_unless_it_is_to_be_ignored() -> None:
+    async def steps(world: World) -> None:
+        await world.policy("object.nope == 1", failurePolicy="Ignore", matchConditions=[])
+        await world.bind()
+        await world.create()
+
+    within(steps)
+
+
+def test_a_warning_lets_pass() -> None:
+    async def steps(world: World) -> None:
+        await world.policy({"expression": "false", "message": "careful"})
+        await world.bind("Warn")
+        await world.create()
+
+    within(steps)
+
+
+def test_parameters_come_from_the_objects_that_a_binding_names() -> None:
+    async def steps(world: World) -> None:
+        await world.create({"max": "1"}, "limit", labels={"role": "limit"})
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        conditions = [{"name": "others", "expression": "object.metadata.name != 'limit'"}]
+        await world.policy("size(object.data) <= int(params.data.max)", paramKind=kind, matchConditions=conditions)
+        selector = {"matchLabels": {"role": "limit"}}
+        await world.bind(paramRef={"selector": selector, "parameterNotFoundAction": "Deny"})
+        await world.create({"a": "1"})
+        await world.refusal(world.create({"a": "1", "b": "2"}, "y"))
+        await world.api.patch(CONFIG_MAPS, "limit", "default", {"data": {"max": "2"}})
+        await world.create({"a": "1", "b": "2"}, "y")
+        await world.api.delete(CONFIG_MAPS, "limit", "default")
+        text = await world.refusal(world.create({}, "z"))
+        assert text.endswith("no params found for policy binding with `Deny` parameterNotFoundAction")
+
+    within(steps)
+
+
+def test_nobody_is_locked_out_of_the_policies_themselves() -> None:
+    async def steps(world: World) -> None:
+        await world.policy("false", rule=ANYTHING)
+        await world.bind()
+        await world.refusal(world.api.create(NAMESPACES, {"metadata": {"name": "n"}}))
+        await world.api.delete(world.row("ValidatingAdmissionPolicyBinding"), "b")
+        await world.api.create(NAMESPACES, {"metadata": {"name": "n"}})
+
+    within(steps)
+
+
+def test_what_is_refused_of_a_policy() -> None:
+    async def steps(world: World) -> None:
+        cases = [
+            ({"expression": "object."}, "spec.validations[0].expression", "compilation failed: ERROR: <input>:1:8"),
+            ({"expression": "1"}, "spec.validations[0].expression", "must evaluate to bool"),
+            ({"expression": "nope"}, "spec.validations[0].expression", "undeclared reference to 'nope'"),
+            ({"expression": "params.x"}, "spec.validations[0].expression", "undeclared reference to 'params'"),
+            ({"expression": ""}, "spec.validations[0].expression", "expression is not specified"),
+            (
+                {"expression": "true", "messageExpression": "1"},
+                "spec.validations[0].messageExpression",
+                "must evaluate to string",
+            ),
+            ({"expression": "true", "reason": "Because"}, "spec.validations[0].reason", "Unsupported value"),
+            ({"expression": "request.nope == ''"}, "spec.validations[0].expression", "undefined field 'nope'"),
+        ]
+        for validation, field, text in cases:
+            with pytest.raises(Invalid) as caught:
+                await world.policy(validation)
+            assert [(cause.field, text in cause.message) for cause in caught.value.causes] == [(field, True)], (
+                validation
+            )
+        with pytest.raises(Invalid, match="expressions have more than 50000 characters together"):
+            await world.policy(*["true" + " || true" * 1800] * 4)
+
+    within(steps)
+
+
+def test_deployments_of_controllers_are_asked_as_well() -> None:
+    """What a component of this process writes passes admission too."""
+
+    async def steps(world: World) -> None:
+        rule = {
+            "apiGroups": ["apps"],
+            "apiVersions": ["v1"],
+            "operations": ["UPDATE"],
+            "resources": ["deployments/scale"],
+        }
+        await world.policy({"expression": "object.spec.replicas <= 5", "message": "at most 5"}, rule=rule)
+        await world.bind()
+        labels = {"app": "a"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+        await world.api.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec}, "default")
+        scaled = world.api.patch(DEPLOYMENTS, "d", "default", {"spec": {"replicas": 9}}, subresource="scale")
+        assert (await world.refusal(scaled)).endswith("denied request: at most 5")
+
+    within(steps)
