@@ -43,7 +43,7 @@ from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
-from fairlead.server.auth.authenticator import first_of
+from fairlead.server.auth.authenticator import shown_first
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
@@ -337,7 +337,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     documents = Documents(running.registry, running.address.removeprefix("https://"))
     bearer = tokens.TokenAuthenticator(token, accounts)
     running.registry.verify_token = bearer.verify
-    authenticate = first_of(certificates.CertificateAuthenticator(), bearer)
+    authenticate = shown_first(bearer, certificates.CertificateAuthenticator())
     application = Application(running.registry, documents, authenticate, running.progress)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
