@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -222,6 +224,30 @@ def test_of_very_many_pods_the_first_are_looked_at_and_each_controller_has_one_a
         'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
         "z: host namespaces",
     ]
+
+
+class HurryingLoop(asyncio.SelectorEventLoop):
+    """A loop on which every look at the clock is a hundredth of a second after the one before."""
+
+    looks = 0
+
+    def time(self) -> float:
+        self.looks += 1
+        return self.looks / 100
+
+
+def test_pods_are_looked_at_for_a_second_at_most() -> None:
+    world = crowded(*(pod(f"p{number}", hostNetwork=True) for number in range(200)))
+    request = change(namespace(), namespace(enforce="baseline"), NAMESPACES)
+    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
+        runner.run(PodSecurity(world.dependencies).validate(request))
+    first, _, offenders = request.warnings
+    checked = re.fullmatch(
+        r"new PodSecurity enforce level only checked against the first (\d+) of 200 existing pods", first
+    )
+    assert checked is not None
+    assert offenders == f"p0 (and {int(checked[1]) - 1} other pods): host namespaces"
+    assert 50 < int(checked[1]) < 101
 
 
 # -- over HTTP

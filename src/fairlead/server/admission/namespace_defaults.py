@@ -14,6 +14,7 @@ from fairlead.api.meta import Object
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.qos import BEST_EFFORT, qos_class
 from fairlead.api.taints import NO_SCHEDULE
+from fairlead.caches import bounded_cache
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import printed
 from fairlead.kinds.podspec.tolerations import read_tolerations
@@ -88,7 +89,9 @@ class PodTolerationRestriction(AdmissionPlugin):
         if qos_class(attributes.spec) != BEST_EFFORT:
             added.append(_MEMORY_PRESSURE)
         if added:
-            attributes.spec["tolerations"] = merged_tolerations([*(attributes.spec.get("tolerations") or ()), *added])
+            own_copies = map(dict, added)  # of what other pods get as well
+            present = attributes.spec.get("tolerations") or ()
+            attributes.spec["tolerations"] = merged_tolerations([*present, *own_copies])
         self._check(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
@@ -107,10 +110,17 @@ class PodTolerationRestriction(AdmissionPlugin):
     def _of_namespace(self, attributes: Attributes, key: str) -> Sequence[Obj] | None:
         """What the namespace says itself: an empty annotation says that there are none."""
         text = _annotations(self._reader, attributes.namespace).get(key)
+        if not text:
+            return None if text is None else ()
         try:
-            return read_tolerations(text, "v1") if text else None if text is None else ()
+            return _read(text)
         except ValueError as error:
             raise Unknown(str(error)) from None
+
+
+@bounded_cache(maxsize=1024, longest=16_384)
+def _read(text: str) -> tuple[Obj, ...]:
+    return tuple(read_tolerations(text, "v1"))
 
 
 def _annotations(reader: Reader, namespace: str) -> Mapping[str, str]:
