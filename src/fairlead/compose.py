@@ -20,7 +20,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.api.users import ARBITRATOR_USER, CONTROLLERS_USER, NODES_USER, SCHEDULER_USER
+from fairlead.api.users import ARBITRATOR_USER, NODES_USER, SCHEDULER_USER, controller_user
 from fairlead.api.verbs import Api, EventType, WatchQuery
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
@@ -196,6 +196,10 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     """
     api, wanted = running.api, settings.components
     as_user, informers = running.registry.as_user, Informers(api)
+
+    def as_account(account: str) -> Api:
+        return as_user(controller_user(account))
+
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
@@ -205,7 +209,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
             controllers = (partial(RootCertificates, ca), signer, *controllers)
-        parts.append(ControllerManager(as_user(CONTROLLERS_USER), informers, controllers).run())
+        parts.append(ControllerManager(as_account, informers, controllers).run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:
@@ -221,7 +225,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         nodes, configurations = settings.nodes, settings.configurations
         fleet = Fleet(as_user(NODES_USER), informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats)
         running.server.serve_nodes(SimulatedAgents(fleet.machines))
-        parts += [fleet.run(), ControllerManager(as_user(CONTROLLERS_USER), informers, STORAGE).run()]
+        parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))

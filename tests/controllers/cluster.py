@@ -12,6 +12,7 @@ from fairlead.api import builtin
 from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.api.users import controller_user
 from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.client.informer import Informers
 from fairlead.controllers.base import Controller
@@ -82,7 +83,9 @@ async def cluster(controllers: Iterable[Made], namespaces: Iterable[str] = ("n",
         if server.registry.find(builtin.NAMESPACES.qualified, name) is None:
             await api.create(builtin.NAMESPACES, {"metadata": {"name": name}})
     informers = Informers(api)
-    manager = ControllerManager(api, informers, controllers)
+    manager = ControllerManager(
+        lambda account: server.registry.as_user(controller_user(account)), informers, controllers
+    )
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
     await asyncio.sleep(0.1)
     try:

@@ -32,7 +32,7 @@ def run(test: Any, *controllers: Any) -> None:
     async def main() -> None:
         async with RegistryApi() as api:
             informers = Informers(api)
-            manager = ControllerManager(api, informers, controllers)
+            manager = ControllerManager(lambda account: api, informers, controllers)
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
             await asyncio.sleep(0.1)
             try:

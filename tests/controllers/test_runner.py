@@ -86,7 +86,7 @@ def run(
     async def main() -> None:
         async with api:
             keeper, informers = make(), Informers(api)
-            manager = ControllerManager(api, informers, [lambda: keeper])
+            manager = ControllerManager(lambda account: api, informers, [lambda: keeper])
             tasks = [asyncio.create_task(informers.run()), asyncio.create_task(manager.run())]
             await asyncio.sleep(2)
             await test(api, keeper)

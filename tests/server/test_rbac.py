@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api.builtin import CONFIG_MAPS, PODS
+from fairlead.api.builtin import CONFIG_MAPS, PODS, SECRETS
 from fairlead.api.errors import Forbidden, NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.roles import PolicyRule
-from fairlead.api.users import AUTHENTICATED, User
+from fairlead.api.users import AUTHENTICATED, SCHEDULER_USER, User, controller_user
+from fairlead.controllers.table import CONTROLLERS
 from fairlead.server.access import AccessRequest
 from fairlead.server.assembly import Server
 from fairlead.server.auth.rbac.defaults import default_policy
@@ -319,3 +320,32 @@ def test_reviews_answer_as_requests_are_judged() -> None:
             await review(server, JANE, "SubjectAccessReview", spec | {"user": "joe"})
 
     within(steps)
+
+
+def test_each_component_may_what_kubernetes_gives_it_and_no_more() -> None:
+    """The tests of controllers and of the scheduler run them as these users: they need no more than they have."""
+
+    async def steps(server: Server) -> None:
+        accounts = {made().account for made in CONTROLLERS}
+        assert len(accounts) > 20
+        bound = {subject["name"] for _, subject in _subjects(server) if subject["kind"] == "ServiceAccount"}
+        assert accounts - {""} <= bound
+        for user in (SCHEDULER_USER, *map(controller_user, accounts)):
+            assert "system:masters" not in user.groups
+            assert not may(server, user, "create", "pods/exec")
+            assert not may(server, user, "impersonate", "users", "")
+        jobs = controller_user("job-controller")
+        assert may(server, jobs, "create", "pods")
+        assert not may(server, jobs, "create", "secrets")
+        with pytest.raises(Forbidden, match='"system:serviceaccount:kube-system:job-controller" cannot create'):
+            secret = {"metadata": {"name": "x"}}
+            await server.registry.as_user(jobs).create(SECRETS, secret, "default")
+
+    within(steps)
+
+
+def _subjects(server: Server) -> Iterator[tuple[str, Obj]]:
+    for entry in server.registry.each(row(server, "ClusterRoleBinding").qualified):
+        binding = entry.obj()
+        for subject in binding.get("subjects") or ():
+            yield binding["metadata"]["name"], subject

@@ -78,7 +78,18 @@ ADMIN: Final = User("kubernetes-admin", _MASTERS, "kubernetes-admin")
 #: Fairlead itself, for whatever has no component of its own; nobody comes in through a listener as this.
 INTERNAL_USER: Final = User("system:admin", _MASTERS)
 #: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.
-SCHEDULER_USER: Final = User("system:kube-scheduler", _MASTERS)
-CONTROLLERS_USER: Final = User("system:kube-controller-manager", _MASTERS)
+SCHEDULER_USER: Final = authenticated(User("system:kube-scheduler"))
+CONTROLLERS_USER: Final = authenticated(User("system:kube-controller-manager"))
 NODES_USER: Final = User("system:node", (*_MASTERS, NODES))
 ARBITRATOR_USER: Final = User("system:fairlead:arbitrator", _MASTERS)
+
+
+def controller_user(account: str) -> User:
+    """As whom a controller writes: a service account of kube-system, or kube-controller-manager itself without one.
+
+    As with `--use-service-account-credentials` of kube-controller-manager.
+    """
+    if not account:
+        return CONTROLLERS_USER
+    name = AccountName("kube-system", account)
+    return authenticated(User(name.user_name, name.groups))

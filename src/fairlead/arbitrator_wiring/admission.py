@@ -14,7 +14,7 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import name_of
 from fairlead.api.quota_scopes import ResourceQuota
 from fairlead.api.resources import Resource
-from fairlead.api.users import ARBITRATOR_USER, CONTROLLERS_USER, INTERNAL_USER
+from fairlead.api.users import ARBITRATOR_USER, INTERNAL_USER, controller_user
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
     CONSUMER_GROUPS,
@@ -36,7 +36,8 @@ _WRITERS: Final = frozenset({ARBITRATOR_USER, INTERNAL_USER})
 _MAY: Final = {
     Operation.CREATE: _WRITERS,
     Operation.UPDATE: _WRITERS,
-    Operation.DELETE: _WRITERS | {CONTROLLERS_USER},
+    Operation.DELETE: _WRITERS
+    | {controller_user("namespace-controller"), controller_user("generic-garbage-collector")},
 }
 
 

@@ -147,6 +147,8 @@ class Controller(Generic[T]):
     """
 
     name: ClassVar[str]
+    #: The service account of kube-system as which it writes, by kube-controller-manager's names; "" for its own user.
+    account: ClassVar[str] = ""
     kind: Kind[T]
     watches: Sequence[Watch] = ()
     workers: ClassVar[int] = WORKERS

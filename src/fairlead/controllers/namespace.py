@@ -79,6 +79,7 @@ class _Found:
 
 class Namespaces(Controller[Namespace]):
     name = "namespace-controller"
+    account = "namespace-controller"
     kind = NAMESPACES
     workers = 10
     follows_everything = True

@@ -79,12 +79,14 @@ class Replicas(Controller[S], Generic[S]):
 
 class ReplicationControllers(Replicas[ReplicationController]):
     name = "replication-controller"
+    account = "replication-controller"
     kind = REPLICATION_CONTROLLERS
     watches = (Watch(PODS, owner_of(REPLICATION_CONTROLLERS, lambda owner: owner.selector), wakes_known=True),)
 
 
 class ReplicaSets(Replicas[ReplicaSet]):
     name = "replicaset-controller"
+    account = "replicaset-controller"
     kind = REPLICA_SETS
     watches = (Watch(PODS, owner_of(REPLICA_SETS, lambda owner: owner.selector), wakes_known=True),)
     counts_terminating = True

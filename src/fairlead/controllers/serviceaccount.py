@@ -32,6 +32,7 @@ def _namespace_of_default(world: World, old: Object | None, new: Object | None) 
 
 class DefaultServiceAccounts(Controller[Namespace]):
     name = "serviceaccount-controller"
+    account = "service-account-controller"
     kind = NAMESPACES
     watches = (Watch(SERVICE_ACCOUNTS, _namespace_of_default),)
 

@@ -79,13 +79,21 @@ class ControllerManager:
     """The controllers over shared informers. Make it before `informers.run()`, then run both."""
 
     def __init__(
-        self, api: Api, informers: Informers, controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS
+        self,
+        as_account: Callable[[str], Api],
+        informers: Informers,
+        controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS,
     ) -> None:
-        """They write through `api`, in whoever's name that is."""
+        """Each writes, and tells events, through what `as_account` gives for its account."""
         world = World(informers)
         made = [make() for make in controllers]
-        self._recorders = {controller.name: EventRecorder(api, controller.name) for controller in made}
-        self._runners = [Runner(controller, api, world, self._recorders[controller.name]) for controller in made]
+        self._recorders = {
+            controller.name: EventRecorder(as_account(controller.account), controller.name) for controller in made
+        }
+        self._runners = [
+            Runner(controller, as_account(controller.account), world, self._recorders[controller.name])
+            for controller in made
+        ]
 
     async def run(self) -> None:
         """Run every controller until cancelled."""

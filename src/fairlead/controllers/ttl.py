@@ -12,6 +12,7 @@ from fairlead.runtime.clock import parse_timestamp
 
 class FinishedJobs(Controller[Job]):
     name = "ttl-after-finished-controller"
+    account = "ttl-after-finished-controller"
     kind = JOBS
 
     def concerns(self, old: Job | None, new: Job | None, world: World) -> bool:

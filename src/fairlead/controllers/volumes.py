@@ -39,6 +39,7 @@ class EphemeralVolumes(Controller[Pod]):
     """Makes the claim of each ephemeral volume, owned by its pod."""
 
     name = "ephemeral_volume"
+    account = "ephemeral-volume-controller"
     kind = PODS
     watches = (Watch(CLAIMS, owner_of(PODS)),)
 
@@ -97,6 +98,7 @@ class ClaimProtection(Controller[PersistentVolumeClaim]):
     """Lets a deleted claim go when no pod uses it any more."""
 
     name = "pvc-protection-controller"
+    account = "pvc-protection-controller"
     kind = CLAIMS
     watches = (Watch(PODS, _freed, wakes_known=True),)
     workers = 1
@@ -112,6 +114,7 @@ class VolumeProtection(Controller[PersistentVolume]):
     """Lets a deleted volume go when no claim has it any more."""
 
     name = "pv-protection-controller"
+    account = "pv-protection-controller"
     kind = VOLUMES
     workers = 1
 

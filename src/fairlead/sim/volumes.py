@@ -71,6 +71,7 @@ class Provisioner(Controller[PersistentVolumeClaim]):
     """Creates the volumes of claims, and resizes them."""
 
     name = PROVISIONER
+    account = "persistent-volume-binder"
     kind = CLAIMS
     watches = (Watch(STORAGE_CLASSES, _of_class), Watch(VOLUMES), Watch(NODES))
 
@@ -117,6 +118,7 @@ class Remover(Controller[PersistentVolume]):
     """Deletes released simulated volumes, if their reclaim policy says so."""
 
     name = PROVISIONER
+    account = "persistent-volume-binder"
     kind = VOLUMES
 
     def reconcile(self, obj: PersistentVolume, world: World) -> Actions:

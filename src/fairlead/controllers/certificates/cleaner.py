@@ -21,6 +21,7 @@ _PENDING_SECONDS: Final = 24 * _HOUR
 
 class OldRequests(Controller[CertificateSigningRequest]):
     name = "certificatesigningrequest-cleaner-controller"
+    account = "certificate-controller"
     kind = CERTIFICATE_REQUESTS
 
     def reconcile(self, obj: CertificateSigningRequest, world: World) -> Actions:

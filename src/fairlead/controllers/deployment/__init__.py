@@ -38,6 +38,7 @@ _OWNER = owner_of(DEPLOYMENTS)
 
 class Deployments(Controller[Deployment]):
     name = "deployment-controller"
+    account = "deployment-controller"
     kind = DEPLOYMENTS
     watches = (
         Watch(REPLICA_SETS, owner_of(DEPLOYMENTS, lambda deployment: deployment.selector)),

@@ -43,6 +43,7 @@ _decode = msgspec.json.Decoder().decode
 
 class ServiceEndpoints(Controller[Service]):
     name = "endpoint-controller"
+    account = "endpoint-controller"
     kind = SERVICES
     is_patient = True
     watches = (Watch(PODS, services_of), Watch(ENDPOINTS, same_key))

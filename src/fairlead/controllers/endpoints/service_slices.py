@@ -61,6 +61,7 @@ def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[s
 
 class ServiceSlices(Controller[Service]):
     name = "endpoint-slice-controller"
+    account = "endpointslice-controller"
     kind = SERVICES
     is_patient = True
     watches = (Watch(PODS, services_of), Watch(NODES, _services_on), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))

@@ -63,6 +63,7 @@ class GarbageCollector(Controller[Any]):
     """Its keys are uids; it has no kind of its own."""
 
     name = "garbage-collector-controller"
+    account = "generic-garbage-collector"
     kind = NAMESPACES
     workers = 20
     follows_everything = True

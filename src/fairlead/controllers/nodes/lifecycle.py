@@ -58,6 +58,7 @@ class NodeLifecycle(Controller[Node]):
     """With `heartbeats=False` every node is believed to be as its status says, for fleets that send none."""
 
     name = "node-controller"
+    account = "node-controller"
     kind = NODES
 
     def __init__(self, *, heartbeats: bool = True) -> None:

@@ -26,6 +26,7 @@ _HASH_LABEL = "controller.kubernetes.io/hash"
 
 class StatefulSets(Controller[StatefulSet]):
     name = "statefulset-controller"
+    account = "statefulset-controller"
     kind = STATEFUL_SETS
     watches = (
         Watch(PODS, owner_of(STATEFUL_SETS, lambda owner: owner.selector), wakes_known=True),

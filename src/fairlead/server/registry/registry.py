@@ -305,11 +305,30 @@ class UserApi:
         labels: str = "",
     ) -> None:
         """`Forbidden` unless the user may do that."""
+        request = self._request(verb, resource, name, namespace, subresource, fields, labels)
+        check(self.registry.authorizer.decide(request), request)
+
+    def _authorize_patch(self, resource: Resource, name: str, namespace: str, subresource: str) -> None:
+        """Who may update may also patch: Kubernetes' components replace objects where ours change fields of them, and
+        it is for them that the default roles are made."""
+        update = self._request("update", resource, name, namespace, subresource)
+        if not self.registry.authorizer.decide(update).is_allowed:
+            self._authorize("patch", resource, name, namespace, subresource)
+
+    def _request(
+        self,
+        verb: str,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        subresource: str,
+        fields: str = "",
+        labels: str = "",
+    ) -> AccessRequest:
         if not namespace and resource.qualified == "namespaces":
             namespace = name
         user, group, version, plural = self._context.user, resource.group, resource.version, resource.plural
-        request = AccessRequest(user, verb, group, version, plural, subresource, namespace, name, "", fields, labels)
-        check(self.registry.authorizer.decide(request), request)
+        return AccessRequest(user, verb, group, version, plural, subresource, namespace, name, "", fields, labels)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Encoded:
         self._authorize("get", resource, name, namespace, subresource)
@@ -365,7 +384,7 @@ class UserApi:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Encoded:
-        self._authorize("patch", resource, name, namespace, subresource)
+        self._authorize_patch(resource, name, namespace, subresource)
         change = self.registry.patch
         result = await change(
             self._context, resource, name, namespace, patch, type_, subresource=subresource, options=options
