@@ -47,6 +47,7 @@ from fairlead.kinds.storage import (
     StorageClassStrategy,
 )
 from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.webhook_configurations import WebhookConfigurationStrategy
 
 #: `Resource.qualified` of the stored kind -> its behaviour.
 STRATEGIES: Final[Mapping[str, Strategy]] = {
@@ -94,8 +95,8 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "csinodes.storage.k8s.io": VersionedStrategy(),
     "csistoragecapacities.storage.k8s.io": VersionedStrategy(),
     "volumeattachments.storage.k8s.io": ReportedStrategy(allows_unconditional_update=False),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=True),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=False),
     "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy(),
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy(),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),

@@ -8,6 +8,7 @@ from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import Strategy
+from fairlead.kinds.webhook_clients import default_client
 from fairlead.runtime.clock import timestamp
 from fairlead.server.crds import formats, naming, rules
 from fairlead.server.crds.schema import each_schema
@@ -28,9 +29,7 @@ class CustomResourceDefinitionStrategy(Strategy):
             if not names.get("listKind"):
                 names["listKind"] = f"{kind}List"
         conversion = spec.setdefault("conversion", {"strategy": "None"})
-        client = (conversion.get("webhook") or {}).get("clientConfig") or {}
-        if "service" in client:
-            client["service"].setdefault("port", 443)
+        default_client((conversion.get("webhook") or {}).get("clientConfig") or {})
         status = obj.get("status")
         if status is not None and not status.get("storedVersions") and _storage_version(obj):
             status["storedVersions"] = [_storage_version(obj)]
