@@ -34,6 +34,7 @@ from fairlead.controllers.certificates.signer import CertificateSigner
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
+from fairlead.controllers.tokencleaner import ExpiredBootstrapTokens
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -43,7 +44,7 @@ from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.assembly import Server
 from fairlead.server.auth import certificates, tokens
-from fairlead.server.auth.authenticator import shown_first
+from fairlead.server.auth.authentication import NO_FURTHER, AuthenticationSettings, authenticator, bearer_tokens
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
@@ -87,6 +88,7 @@ class Settings:
     enabled_admission: tuple[str, ...] = ()  # beyond those that are on by default
     disabled_admission: tuple[str, ...] = ()
     admission_configuration: AdmissionConfiguration = UNCONFIGURED
+    authentication: AuthenticationSettings = NO_FURTHER
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
@@ -209,6 +211,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
             controllers = (partial(RootCertificates, ca), signer, *controllers)
+        if settings.authentication.has_bootstrap_tokens:
+            controllers = (*controllers, ExpiredBootstrapTokens)
         parts.append(ControllerManager(as_account, informers, controllers).run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
@@ -339,9 +343,9 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     accounts = running.registry.account_tokens
     accounts.sign_with(tokens.ensure_account_key(credentials))
     documents = Documents(running.registry, running.address.removeprefix("https://"))
-    bearer = tokens.TokenAuthenticator(token, accounts)
+    bearer = bearer_tokens(settings.authentication, token, accounts, running.registry)
     running.registry.verify_token = bearer.verify
-    authenticate = shown_first(bearer, certificates.CertificateAuthenticator())
+    authenticate = authenticator(settings.authentication, bearer)
     application = Application(running.registry, documents, authenticate, running.progress)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:

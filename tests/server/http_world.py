@@ -17,7 +17,9 @@ from typing import Any
 from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run
 from fairlead.server import assembly
-from fairlead.server.auth.tokens import TokenAuthenticator, anybody
+from fairlead.server.auth.authentication import AuthenticationSettings, authenticator, bearer_tokens
+from fairlead.server.auth.authenticator import Authenticator
+from fairlead.server.auth.tokens import anybody
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
@@ -55,8 +57,14 @@ class Server:
     port: int
     guarded_port: int
 
-    def __init__(self, limits: Limits | None = None, agents: NodeAgents | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        agents: NodeAgents | None = None,
+        authentication: AuthenticationSettings | None = None,
+    ) -> None:
         self.progress = Progress()
+        self._authentication = authentication or AuthenticationSettings()
         self._agents = agents
         self._limits = limits
         self._ready = threading.Event()
@@ -75,7 +83,7 @@ class Server:
         documents = Documents(self.registry, "127.0.0.1:1")
         async with AsyncExitStack() as stack:
             ports = []
-            for authenticate in (anybody, TokenAuthenticator(TOKEN, self.registry.account_tokens)):
+            for authenticate in (anybody, self._guarded()):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
                 application = Application(self.registry, documents, authenticate, self.progress)
@@ -84,6 +92,11 @@ class Server:
             self._ready.set()
             await self._stop.wait()
         following.cancel()
+
+    def _guarded(self) -> Authenticator:
+        bearer = bearer_tokens(self._authentication, TOKEN, self.registry.account_tokens, self.registry)
+        self.registry.verify_token = bearer.verify
+        return authenticator(self._authentication, bearer)
 
     def start(self) -> None:
         self._thread.start()
@@ -188,8 +201,10 @@ def uncomplaining() -> Iterator[None]:
 
 
 @contextmanager
-def serving_in_a_thread(limits: Limits | None = None) -> Iterator[Server]:
-    server = Server(limits)
+def serving_in_a_thread(
+    limits: Limits | None = None, authentication: AuthenticationSettings | None = None
+) -> Iterator[Server]:
+    server = Server(limits, authentication=authentication)
     server.start()
     try:
         yield server

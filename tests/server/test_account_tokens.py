@@ -25,7 +25,7 @@ from fairlead.api.users import ADMIN
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.account_tokens import ISSUER, AccountTokens, InvalidToken
 from fairlead.server.assembly import Server
-from fairlead.server.auth.tokens import TokenAuthenticator, ensure_account_key
+from fairlead.server.auth.tokens import ensure_account_key
 from fairlead.store.memory import MemoryStore
 from tests.server import http_world
 from tests.server.http_world import JSON, TOKEN, check_status, serving_in_a_thread
@@ -61,20 +61,20 @@ async def token_of(server: Server, bound: tuple[str, str] | None = None, **spec:
 
 def refusal(server: Server, token: str) -> str:
     with pytest.raises(InvalidToken) as caught:
-        server.registry.verify_token(token, (ISSUER,))
+        server.registry.account_tokens.verify(token, (ISSUER,))
     return str(caught.value)
 
 
 def test_a_token_is_its_account_for_whom_it_was_made() -> None:
     async def steps(server: Server) -> None:
-        found = server.registry.verify_token(await token_of(server), (ISSUER,))
+        found = server.registry.account_tokens.verify(await token_of(server), (ISSUER,))
         assert found.user.name == "system:serviceaccount:default:bot"
         assert found.user.groups == ("system:serviceaccounts", "system:serviceaccounts:default")
         assert found.user.extra_value("authentication.kubernetes.io/credential-id").startswith("JTI=")
         account = await server.api.get(SERVICE_ACCOUNTS, "bot", "default")
         assert found.user.uid == account.obj()["metadata"]["uid"]
         meant = await token_of(server, audiences=["vault", "a"])
-        assert server.registry.verify_token(meant, ("a", "b")).audiences == ("a",)
+        assert server.registry.account_tokens.verify(meant, ("a", "b")).audiences == ("a",)
         assert refusal(server, meant) == (
             'token audiences ["vault" "a"] is invalid for the target audiences ["https://kubernetes.default.svc"]'
         )
@@ -86,7 +86,7 @@ def test_a_token_expires_when_it_says() -> None:
     async def steps(server: Server) -> None:
         token = await token_of(server, expirationSeconds=600)
         await asyncio.sleep(599)
-        server.registry.verify_token(token, (ISSUER,))
+        server.registry.account_tokens.verify(token, (ISSUER,))
         await asyncio.sleep(1)
         assert refusal(server, token) == "service account token has expired"
 
@@ -100,7 +100,7 @@ def test_a_token_dies_with_what_it_is_bound_to(resource: Any, kind: str) -> None
         namespace = "default" if resource.namespaced else ""
         await server.api.create(resource, body, namespace)
         token = await token_of(server, (kind, "p"))
-        server.registry.verify_token(token, (ISSUER,))
+        server.registry.account_tokens.verify(token, (ISSUER,))
         await server.api.delete(resource, "p", namespace)
         assert refusal(server, token) == "service account token has been invalidated"
         await server.api.create(resource, body, namespace)
@@ -128,7 +128,7 @@ def test_an_account_that_goes_slowly_lets_its_pods_clean_up_for_a_minute() -> No
         token = made.obj()["status"]["token"]
         await server.api.delete(SERVICE_ACCOUNTS, "held", "default")
         await asyncio.sleep(59)
-        server.registry.verify_token(token, (ISSUER,))
+        server.registry.account_tokens.verify(token, (ISSUER,))
         await asyncio.sleep(3)
         assert refusal(server, token) == "service account token has been invalidated"
 
@@ -139,7 +139,7 @@ def test_a_token_of_a_pod_names_the_pod_and_its_node() -> None:
     async def steps(server: Server) -> None:
         node = await server.api.create(NODES, {"metadata": {"name": "n"}})
         await server.api.create(PODS, POD | {"spec": POD["spec"] | {"nodeName": "n"}}, "default")
-        user = server.registry.verify_token(await token_of(server, ("Pod", "p")), (ISSUER,)).user
+        user = server.registry.account_tokens.verify(await token_of(server, ("Pod", "p")), (ISSUER,)).user
         assert user.extra_value("authentication.kubernetes.io/pod-name") == "p"
         assert user.extra_value("authentication.kubernetes.io/node-name") == "n"
         assert user.extra_value(NODE_UID) == node.obj()["metadata"]["uid"]
@@ -258,8 +258,6 @@ def test_a_token_logs_in_and_may_what_its_account_may(server: http_world.Server)
 
 
 def test_reviews_know_every_token(server: http_world.Server) -> None:
-    server.registry.verify_token = TokenAuthenticator(TOKEN, server.registry.account_tokens).verify
-
     def review(token: str, **spec: Any) -> Obj:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token, **spec}}
         status: Obj = server.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body).obj["status"]

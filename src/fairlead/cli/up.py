@@ -16,6 +16,7 @@ import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli import background
+from fairlead.cli.access_options import access_options, authentication
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
@@ -84,6 +85,7 @@ _IMPORTED = time.perf_counter()
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="An AdmissionConfiguration: what PodSecurity, EventRateLimit and others are to do (docs/admission.md).",
 )
+@access_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path | None,
@@ -148,6 +150,7 @@ def up(
             enabled_admission=names_in(enable_admission_plugins),
             disabled_admission=names_in(disable_admission_plugins),
             admission_configuration=admission_configuration(admission_control_config_file),
+            authentication=authentication(),
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -35,6 +35,10 @@ _ALGORITHM: Final = "ES256"
 _CLAIMS: Final = "kubernetes.io"
 #: How many tokens are remembered of which the signature is good.
 _MOST_REMEMBERED: Final = 1024
+
+
+#: What is said of a text that is nobody's token.
+UNKNOWN: Final = "invalid bearer token"
 
 
 class InvalidToken(Exception):
@@ -80,8 +84,8 @@ class Verified:
     audiences: tuple[str, ...]
 
 
-#: Tells whose token a text is, for these audiences; raises `InvalidToken`.
-TokenVerifier = Callable[[str, Sequence[str]], Verified]
+#: Tells whose token a text is, for these audiences. None: nobody's whom it knows; `InvalidToken`: it knows why not.
+TokenVerifier = Callable[[str, Sequence[str]], Awaitable[Verified | None]]
 
 
 class AccountTokens:
@@ -123,6 +127,10 @@ class AccountTokens:
         claims[_CLAIMS] |= {kind: {"name": subject.name, "uid": subject.uid} for kind, subject in bound.items()}
         return jwt.encode(claims, self._key, _ALGORITHM, headers={"kid": self.key_id}), begin + seconds
 
+    async def __call__(self, token: str, audiences: Sequence[str]) -> Verified:
+        """`verify`, as one of several ways to tell tokens."""
+        return self.verify(token, audiences)
+
     def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Verified:
         """Whose token it is; raises `InvalidToken`."""
         claims = self._signed(token)
@@ -139,13 +147,13 @@ class AccountTokens:
         found = self._good.get(token)
         if found is None:
             if len(token) > MOST_BYTES:
-                raise InvalidToken("invalid bearer token")
+                raise InvalidToken(UNKNOWN)
             options: Any = {"verify_exp": False, "verify_aud": False, "require": ["exp", "sub", "iss"]}
             try:
                 claims = jwt.decode(token, self._public, [_ALGORITHM], options, issuer=ISSUER, leeway=60)
                 found = msgspec.convert(claims, Claims)
             except (jwt.InvalidTokenError, ValueError, RecursionError):
-                raise InvalidToken("invalid bearer token") from None
+                raise InvalidToken(UNKNOWN) from None
             self._good.put(token, found)
         return found
 
@@ -154,7 +162,7 @@ class AccountTokens:
         account = claims.account
         name = AccountName(account.namespace, account.serviceaccount.name)
         if claims.sub != name.user_name:
-            raise InvalidToken("invalid bearer token")
+            raise InvalidToken(UNKNOWN)
         self._check("serviceaccounts", account.serviceaccount, account.namespace)
         extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims.jti}",)}
         if account.secret is not None:

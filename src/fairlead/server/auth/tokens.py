@@ -1,26 +1,24 @@
-"""Bearer tokens: the administrator's, in a kubeconfig that only its owner can read, and those of service accounts."""
+"""Bearer tokens: the administrator's, which only its owner can read, and whatever else tells whose a token is."""
 
 from __future__ import annotations
 
 import hmac
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fairlead.api.users import ADMIN, MASTERS, User, authenticated
+from fairlead.api.users import MASTERS, User, authenticated
 from fairlead.runtime.authority import key_pem, new_key
-from fairlead.server.account_tokens import ISSUER, AccountTokens, InvalidToken, Verified
+from fairlead.server.account_tokens import ISSUER, MOST_BYTES, UNKNOWN, InvalidToken, TokenVerifier, Verified
 from fairlead.server.auth.authenticator import Credentials
 from fairlead.server.auth.certificates import Pki, write_private
 
 #: Whoever comes in through the plain loopback listener, which asks for nothing.
 ANYBODY = authenticated(User("system:admin", (MASTERS,)))
-
-_SCHEME = b"bearer "
 
 log = logging.getLogger(__name__)
 
@@ -52,28 +50,57 @@ def ensure_account_key(folder: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-class TokenAuthenticator:
-    """Lets in whoever shows the administrator's token, or one of a service account."""
+class KnownTokens:
+    """Tokens that stay what they are, each with its user. They are compared by digests that nobody else can compute:
+    how long it takes to look for one tells nothing of those that are there."""
 
-    def __init__(self, token: str, accounts: AccountTokens) -> None:
-        if not token.strip():
+    def __init__(self, users: Mapping[str, User]) -> None:
+        if not all(token.strip() for token in users):
             raise ValueError("an empty token would let everybody in")
-        self._token, self._accounts = token.encode(), accounts
+        self._key = secrets.token_bytes(32)
+        self._users = {self._digest(token): user for token, user in users.items()}
+
+    def _digest(self, token: str) -> bytes:
+        return hmac.digest(self._key, token.encode("utf-8", "replace"), "sha256")
+
+    async def __call__(self, token: str, audiences: Sequence[str]) -> Verified | None:
+        return for_any_audience(self._users.get(self._digest(token)), audiences)
+
+
+def for_any_audience(user: User | None, audiences: Sequence[str]) -> Verified | None:
+    """The user of a token that says nothing of whom it is for: it is for this server."""
+    meant = tuple(audience for audience in audiences if audience == ISSUER)
+    return Verified(user, meant) if user is not None and meant else None
+
+
+class TokenAuthenticator:
+    """Lets in whoever shows a token that one of these ways to tell tokens knows. They are asked in order."""
+
+    def __init__(self, *verifiers: TokenVerifier) -> None:
+        self._verifiers = verifiers
 
     async def __call__(self, credentials: Credentials) -> User | None:
-        shown = credentials.headers.get(b"authorization", b"")
-        if shown[: len(_SCHEME)].lower() != _SCHEME:
+        token = credentials.bearer_token
+        if not token or len(token) > MOST_BYTES:
             return None
         try:
-            return authenticated(self.verify(shown[len(_SCHEME) :].strip().decode("latin-1")).user)
+            return authenticated((await self.verify(token)).user)
         except InvalidToken:
             return None
 
-    def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Verified:
-        """Whose token it is; `InvalidToken` if nobody's."""
-        if hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
-            return Verified(ADMIN, tuple(audiences))
-        return self._accounts.verify(token, audiences)
+    async def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Verified:
+        """Whose token it is; `InvalidToken` with all reasons if nobody's."""
+        reasons = dict[str, None]()
+        for verify in self._verifiers:
+            try:
+                found = await verify(token, audiences)
+            except InvalidToken as error:
+                reasons[str(error)] = None
+                continue
+            if found is not None:
+                return found
+        reasons.pop(UNKNOWN, None)
+        raise InvalidToken(", ".join(reasons) or UNKNOWN)
 
 
 async def anybody(credentials: Credentials) -> User | None:

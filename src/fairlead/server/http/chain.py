@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, ServerTimeout, Unauthorized
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, check
-from fairlead.server.auth.authenticator import Authenticator, Credentials
+from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.authorization import access_request
@@ -105,10 +105,11 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Set the user of the request; 401 without one."""
     if request.count(b"authorization") <= 1:
-        request.user = await services.authenticate(Credentials(request.headers, request.scope[TRANSPORT]))
+        shown = Credentials(request.headers, request.scope[TRANSPORT], request.path)
+        request.user = await services.authenticate(shown)
     if request.user is None:
         raise Unauthorized("Unauthorized")
-    if ON_AUTHENTICATED in request.scope:
+    if ON_AUTHENTICATED in request.scope and request.user is not ANONYMOUS_USER:
         request.scope[ON_AUTHENTICATED]()
     request.requester = request.user
     request.read_query()

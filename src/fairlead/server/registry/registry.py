@@ -85,7 +85,7 @@ class Registry:
         self.agents: NodeAgents | None = None
         self.account_tokens = AccountTokens(self)
         #: Whose any token is; where clients come in, there are others than those of service accounts.
-        self.verify_token: TokenVerifier = self.account_tokens.verify
+        self.verify_token: TokenVerifier = self.account_tokens
         self._endpoints, self._actions = endpoints, actions
         self._objects = ObjectStore(store)
 

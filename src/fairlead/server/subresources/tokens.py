@@ -17,7 +17,7 @@ from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.users import AccountName, authenticated
 from fairlead.runtime.clock import timestamp
-from fairlead.server.account_tokens import ISSUER, InvalidToken, Subject
+from fairlead.server.account_tokens import ISSUER, UNKNOWN, InvalidToken, Subject
 from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.context import Result
 from fairlead.server.storage import metadata_rules
@@ -26,8 +26,6 @@ from fairlead.server.subresources.action import ActionCall, answered, created
 _DEFAULT_SECONDS: Final = 3600
 _SHORTEST_SECONDS: Final = 600
 _LONGEST_SECONDS: Final = 1 << 32
-#: What authentication says of every text that lets nobody in, before it says why.
-_UNKNOWN: Final = "invalid bearer token"
 #: What a token may be bound to, by kind: the resource, and its name among the claims.
 _BINDABLE: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node": ("nodes", "node")}
 
@@ -92,10 +90,12 @@ async def token_review(call: ActionCall) -> Result[Encoded]:
     if not (token := spec.get("token")):
         raise BadRequest("token is required for TokenReview in authentication")
     try:
-        found = call.backend.verify_token(token, spec.get("audiences") or (ISSUER,))
+        found = await call.backend.verify_token(token, spec.get("audiences") or (ISSUER,))
+        told = UNKNOWN
     except InvalidToken as error:
-        told = str(error)
-        status: Obj = {"user": {}, "error": told if told == _UNKNOWN else f"[{_UNKNOWN}, {told}]"}
+        found, told = None, str(error)
+    if found is None:
+        status: Obj = {"user": {}, "error": told if told == UNKNOWN else f"[{UNKNOWN}, {told}]"}
         return answered(call, status, warnings)
     user = authenticated(found.user)
     info: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
