@@ -1,8 +1,8 @@
-"""What one client waits for while others do all they can: `python -m benchmarks.contention` prints a table.
+"""What one client waits for while others do all they can: `python -m benchmarks.contention`.
 
-64 clients create pods as fast as they are answered; one more, a user of its own, asks for an object and creates one by
-turns. The server runs as a process of its own (`fairlead up`, SQLite on disk, TLS), all clients in this one: what they
-take of the machine is part of what is measured.
+64 clients of one user create pods as fast as they are answered, and pause for a second if told to; one more, of
+another user, asks for an object and creates one by turns. The server runs as a process of its own (`fairlead up`,
+SQLite on disk, TLS), all clients in this one: what they take of the machine is part of what is measured.
 """
 
 from __future__ import annotations
@@ -26,31 +26,28 @@ PODS = "/api/v1/namespaces/default/pods"
 ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
-async def main(clients: int, seconds: float) -> None:
-    with cluster("--components", "api,controllers") as (admin, _, _):
-        prober = await connect(load(user_of(admin, "prober", "probers")))
+async def main(clients: int, seconds: float, options: list[str]) -> None:
+    with cluster("--components", "api,controllers", *options) as (admin, _, _):
+        noisy, prober = user_of(admin, "noisy", "noisy"), await connect(load(user_of(admin, "prober", "probers")))
         await until_ready(prober)
         report("alone", await probed(prober, seconds / 4))
-        noise = [asyncio.create_task(creating(admin, number)) for number in range(clients)]
-        await asyncio.sleep(2)
+        noise = [asyncio.create_task(creating(noisy, number)) for number in range(clients)]
+        await asyncio.sleep(2 + clients / 100)  # handshakes
         report(f"beside {clients} that create", await probed(prober, seconds))
         for task in noise:
             task.cancel()
         created = sum(await asyncio.gather(*noise))
-        print(f"{created / (seconds + 2):10,.0f} creates/s of the others")
+        print(f"{created / (seconds + 2 + clients / 100):10,.0f} creates/s of the others")
 
 
 def user_of(admin: Path, name: str, group: str) -> Path:
     """The kubeconfig of a user who may do everything, but is not exempt from queues as the admin is."""
-    with contextlib.closing(open(admin.with_name(name), "wb")) as file:
-        subprocess.run(fairlead(admin, "kubeconfig", "--user", name, "--group", group), stdout=file, check=True)
+    command = [sys.executable, "-m", "fairlead", "kubeconfig", "--data-dir", str(admin.parent)]
+    made = subprocess.run([*command, "--user", name, "--group", group], stdout=subprocess.PIPE, check=True)
+    admin.with_name(name).write_bytes(made.stdout)
     binding = ("create", "clusterrolebinding", name, "--clusterrole=cluster-admin", f"--group={group}")
     subprocess.run(["kubectl", "--kubeconfig", admin, *binding], stdout=subprocess.DEVNULL, check=True)
     return admin.with_name(name)
-
-
-def fairlead(admin: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "fairlead", *arguments, "--data-dir", str(admin.parent)]
 
 
 async def until_ready(prober: Connection) -> None:
@@ -64,11 +61,18 @@ async def until_ready(prober: Connection) -> None:
 
 async def creating(kubeconfig: Path, number: int) -> int:
     """Create pods, one after the other, until cancelled; how many were created."""
-    connection, count = await connect(load(kubeconfig)), 0
+    count = 0
     try:
+        connection = await connect(load(kubeconfig))
         while True:
-            await connection.request("POST", PODS, pod(f"noise-{number}-{count}"))
-            count += 1
+            try:
+                await connection.request("POST", PODS, pod(f"noise-{number}-{count}"))
+            except RuntimeError as error:
+                if ": 429 " not in str(error):
+                    raise
+                await asyncio.sleep(1)
+            else:
+                count += 1
     except asyncio.CancelledError:
         return count
 
@@ -101,5 +105,5 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--clients", type=int, default=64)
     options.add_argument("--seconds", type=float, default=20)
-    given = options.parse_args()
-    uvloop.run(main(given.clients, given.seconds))
+    given, further = options.parse_known_args()
+    uvloop.run(main(given.clients, given.seconds, further))

@@ -34,7 +34,9 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
 def _option(flag: str, type_: Any, meaning: str, **more: Any) -> Callable[[Command], Command]:
     if type_ == _BOOL:
         more |= {"is_flag": False, "flag_value": "true", "metavar": _BOOL}
-    return click.option(f"--{flag}", type=str if type_ == _BOOL else type_, help=meaning, expose_value=False, callback=_keep, **more)
+    return click.option(
+        f"--{flag}", type=str if type_ == _BOOL else type_, help=meaning, expose_value=False, callback=_keep, **more
+    )
 
 
 _OPTIONS: Final = (

@@ -9,6 +9,7 @@ import logging
 
 from fairlead.runtime.offload import offload
 from fairlead.server.auth.authenticator import Authenticator
+from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.documents import Documents
@@ -32,11 +33,13 @@ class Application:
         documents: Documents,
         authenticate: Authenticator,
         progress: Progress | None = None,
+        fairness: Fairness | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
         health = Health(registry, self._progress)
-        self._handle = chained(Services(authenticate, registry.authorizer, self._resources, documents, health))
+        services = Services(authenticate, registry.authorizer, self._resources, documents, health, fairness)
+        self._handle = chained(services)
 
     def close(self) -> None:
         """End every watch: the listener is about to stop."""
@@ -57,6 +60,7 @@ async def _send(answer: Answer, request: Request, send: Send) -> None:
         framing(answer.length, request.scope["http_version"]),
         (b"cache-control", b"no-cache, private"),
         *answer.headers,
+        *request.headers_out,
         *warning_headers(request.warnings),
     ]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
