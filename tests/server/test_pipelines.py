@@ -280,6 +280,8 @@ def test_the_steps_of_a_request_are_one_list() -> None:
         "authenticate",
         "impersonate",
         "authorize",
+        "receive",
+        "take_turn",
         "dispatch",
     ]
 
