@@ -85,7 +85,7 @@ class Server:
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         await bootstrap(registry)
-        await asyncio.gather(reconcile(registry), flow_control.ensure(registry))
+        await asyncio.gather(reconcile(registry), flow_control.settle(registry, self.fairness))
 
     def serve_nodes(self, agents: NodeAgents) -> None:
         """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 from fairlead.api import conditions
@@ -30,12 +31,17 @@ _DANGLING: Final = "Dangling"
 log = logging.getLogger(__name__)
 
 
-async def ensure(registry: Registry) -> None:
-    """Create what is missing, and bring back what may not be changed; all at once, as one group commit takes them."""
+async def settle(registry: Registry, fairness: Fairness) -> None:
+    """Create what is missing, bring back what may not be changed, and tell which schemas have no level.
+
+    All at once, as one group commit takes them.
+    """
     await asyncio.gather(
         *(_ensure(registry, PRIORITY_LEVEL_CONFIGURATIONS, level) for level in priority_levels()),
         *(_ensure(registry, FLOW_SCHEMAS, schema) for schema in flow_schemas()),
     )
+    listed = await registry.list(FLOW_SCHEMAS)
+    await asyncio.gather(*(_tell(registry, fairness, entry.obj()) for entry in listed.items))
 
 
 async def keep(registry: Registry, fairness: Fairness) -> None:
@@ -44,8 +50,7 @@ async def keep(registry: Registry, fairness: Fairness) -> None:
         await fairness.changed.wait()
         fairness.changed.clear()
         try:
-            await ensure(registry)
-            await _tell_dangling(registry, fairness)
+            await settle(registry, fairness)
         except ApiError as error:  # the store cannot write; the next change comes
             log.warning("flow control: %s", error)
         await asyncio.sleep(_PAUSE_SECONDS)
@@ -68,20 +73,16 @@ async def _ensure(registry: Registry, resource: Resource, wanted: Obj) -> None:
         return
 
 
-async def _tell_dangling(registry: Registry, fairness: Fairness) -> None:
-    listed = await registry.list(FLOW_SCHEMAS)
-    for entry in listed.items:
-        schema = entry.obj()
-        level = schema["spec"]["priorityLevelConfiguration"]["name"]
-        new = _dangling(level, is_found=fairness.has_level(level))
-        status = schema.setdefault("status", {})
-        old = conditions.find(status.get("conditions"), _DANGLING)
-        if old is None or any(old.get(field) != value for field, value in new.items()):
-            status["conditions"] = conditions.with_condition(status.get("conditions"), new, timestamp())
-            try:
-                await registry.update(INTERNAL, FLOW_SCHEMAS, schema, subresource="status")
-            except (Conflict, NotFound):
-                continue
+async def _tell(registry: Registry, fairness: Fairness, schema: Obj) -> None:
+    level = schema["spec"]["priorityLevelConfiguration"]["name"]
+    new = _dangling(level, is_found=fairness.has_level(level))
+    status = schema.setdefault("status", {})
+    old = conditions.find(status.get("conditions"), _DANGLING)
+    if old is not None and all(old.get(field) == value for field, value in new.items()):
+        return
+    status["conditions"] = conditions.with_condition(status.get("conditions"), new, timestamp())
+    with suppress(Conflict, NotFound):  # that change is looked at, too
+        await registry.update(INTERNAL, FLOW_SCHEMAS, schema, subresource="status")
 
 
 def _dangling(level: str, *, is_found: bool) -> Obj:
