@@ -16,6 +16,7 @@ from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.auth.authorizer import Authorizers
+from fairlead.server.auth.node.authorizer import NodeAuthorizer
 from fairlead.server.auth.rbac.authorizer import RbacAuthorizer
 from fairlead.server.auth.rbac.grants import GrantCheck
 from fairlead.server.codec import schemas
@@ -42,9 +43,10 @@ class Server:
     """The API server of one process, without its listeners."""
 
     def __init__(self, store: Store, seats: int = DEFAULT_SEATS) -> None:
-        #: Who may do what.
+        #: Who may do what, as with `--authorization-mode=Node,RBAC`.
         self.authorizers = Authorizers()
-        self._rbac = RbacAuthorizer()
+        self._nodes, self._rbac = NodeAuthorizer(), RbacAuthorizer()
+        self.authorizers.add(self._nodes)
         self.authorizers.add(self._rbac)
         self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers)
         #: The way in of this process itself, for whatever has no name of its own.
@@ -52,6 +54,7 @@ class Server:
         self._addresses = ServiceAddresses()
         self.registry.observers["services"] = self._addresses.observe
         self.registry.observers.update(self._rbac.observers)
+        self.registry.observers.update(self._nodes.observers)
         #: Who waits when much is asked over HTTP.
         self.fairness = Fairness(seats)
         self.registry.observers.update(self.fairness.observers)
