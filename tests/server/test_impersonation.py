@@ -33,7 +33,7 @@ class Permissions(LocalAuthorizer):
 
 def acting(requester: User, wanted: User, *allowed: tuple[str, str, str]) -> User:
     request = AccessRequest(requester, "list", "", "v1", "pods", namespace="a")
-    return asyncio.run(impersonated(Authorizers([Masters(), Permissions(*allowed)]), request, wanted))
+    return asyncio.run(impersonated(Authorizers([Masters(), Permissions(*allowed)]), request, wanted))[0]
 
 
 def refusal(requester: User, wanted: User, *allowed: tuple[str, str, str]) -> str:

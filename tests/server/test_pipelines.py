@@ -278,10 +278,9 @@ def test_the_steps_of_a_request_are_one_list() -> None:
         "recover",
         "bound",
         "authenticate",
+        "audit",
         "impersonate",
         "authorize",
-        "receive",
-        "take_turn",
         "dispatch",
     ]
 

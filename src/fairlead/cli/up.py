@@ -17,6 +17,7 @@ import click
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli import background
 from fairlead.cli.access_options import access_options, authentication
+from fairlead.cli.audit_options import audit_options, audit_settings
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
@@ -29,7 +30,6 @@ from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import check_choice
-from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
@@ -87,13 +87,7 @@ _IMPORTED = time.perf_counter()
     help="An AdmissionConfiguration: what PodSecurity, EventRateLimit and others are to do (docs/admission.md).",
 )
 @access_options
-@click.option(
-    "--max-requests-inflight",
-    type=click.IntRange(1),
-    default=DEFAULT_SEATS,
-    show_default=True,
-    help="How many requests are carried out at once; the others wait in fair queues (docs/fairness.md).",
-)
+@audit_options
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path | None,
@@ -118,7 +112,6 @@ def up(
     enable_admission_plugins: str,
     disable_admission_plugins: str,
     admission_control_config_file: Path | None,
-    max_requests_inflight: int,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -160,7 +153,7 @@ def up(
             disabled_admission=names_in(disable_admission_plugins),
             admission_configuration=admission_configuration(admission_control_config_file),
             authentication=authentication(),
-            seats=max_requests_inflight,
+            audit=audit_settings(),
         )
         _check(settings)
         check_nodes(settings.configurations, settings.nodes)

@@ -15,6 +15,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.api.verbs import PatchType, WriteOptions
 from fairlead.golang.yaml import warnings_of
+from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.codec.versions import ServedVersion
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ class RequestContext:
     repeated_keys: Sequence[str] = ()
     #: The size of the body.
     body_bytes: int = 0
+    #: What the audit log is told of it; None: nothing.
+    audit: RequestAudit | None = None
 
 
 #: The context of requests that the server makes itself.

@@ -21,6 +21,7 @@ from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
 from fairlead.server.access import Authorizer
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
+from fairlead.server.audit.request_audit import RequestAudit
 
 
 class Operation(StrEnum):
@@ -49,6 +50,13 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     warnings: list[str] = []
     #: Undo actions, run if admission refuses or the write fails after it (a quota gives back what it charged).
     on_failure: list[Callable[[], Awaitable[None]]] = []
+    #: What the audit log is told of the request; None: nothing.
+    audit: RequestAudit | None = None
+
+    def annotate(self, key: str, value: str) -> None:
+        """Say something in the audit log, if it tells of this request."""
+        if self.audit is not None:
+            self.audit.annotate(key, value)
 
     @property
     def spec(self) -> Obj:

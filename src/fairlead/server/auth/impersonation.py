@@ -68,15 +68,19 @@ def wanted_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
     return User(name, tuple(groups), uid, tuple(sorted(extra.items())))
 
 
-async def impersonated(authorizer: Authorizer, request: AccessRequest, wanted: User) -> User:
-    """The user as whom the request goes on; `Forbidden` if whoever asks may not act as that one."""
+async def impersonated(authorizer: Authorizer, request: AccessRequest, wanted: User) -> tuple[User, str]:
+    """The user as whom the request goes on, and the verb that allowed it if it was a narrow one.
+
+    `Forbidden` if whoever asks may not act as that one.
+    """
     first: Forbidden | None = None
     for mode in _modes(request.user, wanted):
         try:
             if mode:
                 asked = msgspec.structs.replace(request, verb=f"impersonate-on:{mode.name}:{request.verb}")
                 await _check(authorizer, mode.seen_as(asked))
-            return await _Attempt(authorizer, request.user, wanted, mode).carry_out()
+            user = await _Attempt(authorizer, request.user, wanted, mode).carry_out()
+            return user, mode.verb if mode else ""
         except Forbidden as refusal:
             first = first or refusal
     assert first is not None
@@ -90,6 +94,10 @@ class _Mode:
     name: str
     #: How authorization sees a request in this mode.
     seen_as: Callable[[AccessRequest], AccessRequest] = lambda request: request
+
+    @property
+    def verb(self) -> str:
+        return f"impersonate:{self.name}"
 
 
 def _as_any_node(request: AccessRequest) -> AccessRequest:
@@ -188,7 +196,7 @@ class _Attempt:
                 await self._check(msgspec.structs.replace(request, subresource=key, name=value))
 
     def _request(self, resource: str, name: str, group: str = "") -> AccessRequest:
-        verb = f"impersonate:{self.mode.name}" if self.mode else "impersonate"
+        verb = self.mode.verb if self.mode else "impersonate"
         group = _GROUP_OF_REVIEWS if self.mode else group
         request = AccessRequest(self.requester, verb, group, "v1", resource, name=name)
         return self.mode.seen_as(request) if self.mode else request

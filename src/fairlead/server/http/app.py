@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 
 from fairlead.runtime.offload import offload
+from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import Authenticator
-from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
+from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive, Scope, Send, framing
@@ -33,12 +34,12 @@ class Application:
         documents: Documents,
         authenticate: Authenticator,
         progress: Progress | None = None,
-        fairness: Fairness | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
         health = Health(registry, self._progress)
-        services = Services(authenticate, registry.authorizer, self._resources, documents, health, fairness)
+        services = Services(authenticate, registry.authorizer, self._resources, documents, health, auditor)
         self._handle = chained(services)
 
     def close(self) -> None:
@@ -48,19 +49,25 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(reversed(scope["headers"]))  # the first of its name counts, as in Go
-        request = Request(scope, headers, receive, send)
-        answer = await self._handle(request)
-        if answer is not None:
-            await _send(answer, request, send)
+        request = Request(scope, headers, receive, send, audit_id=audit_id(headers))
+        answer = None
+        try:
+            answer = await self._handle(request)
+            if answer is not None:
+                await _send(answer, request)
+        finally:
+            if request.audit is not None:
+                request.audit.complete(answer.code if answer is not None else None)
 
 
-async def _send(answer: Answer, request: Request, send: Send) -> None:
+async def _send(answer: Answer, request: Request) -> None:
+    send = request.send
     headers = [
+        (b"audit-id", request.audit_id),
         (b"content-type", answer.media_type.encode()),
         framing(answer.length, request.scope["http_version"]),
         (b"cache-control", b"no-cache, private"),
         *answer.headers,
-        *request.headers_out,
         *warning_headers(request.warnings),
     ]
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})

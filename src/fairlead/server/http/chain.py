@@ -1,9 +1,9 @@
 """The handler chain of every request: each middleware calls the next, or answers itself.
 
-    recover ▸ bound ▸ authenticate ▸ impersonate ▸ authorize ▸ receive ▸ take_turn ▸ dispatch
+    recover ▸ bound ▸ authenticate ▸ audit ▸ impersonate ▸ authorize ▸ dispatch
 
 Before authentication nothing of a request is read but its path and the headers that authentication needs; before
-authorization not its body. Nobody holds a seat while they send: whoever has a turn can be answered. Every
+authorization not its body. Every
 refusal is an `ApiError` that becomes a `Status` in `recover`; every other exception becomes a 500 without details.
 """
 
@@ -14,17 +14,24 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from fairlead.api.errors import ApiError, BadRequest, EntityTooLarge, InternalError, ServerTimeout, Unauthorized
+from fairlead.api.errors import (
+    ApiError,
+    BadRequest,
+    EntityTooLarge,
+    InternalError,
+    ServerTimeout,
+    Unauthorized,
+    Unknown,
+)
 from fairlead.runtime.watchdog import working_on
-from fairlead.server.access import AccessRequest, Authorizer, check
+from fairlead.server.access import Authorizer, check
+from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
-from fairlead.server.fairness.fairness import Fairness, Rejected
-from fairlead.server.fairness.flows import Flow
-from fairlead.server.http.answers import Answer, Headers
+from fairlead.server.http.answers import Answer
+from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
@@ -36,8 +43,9 @@ from fairlead.server.http.resources import ResourceHandlers
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
 
-#: Subresources whose requests go on for as long as the client likes.
-_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+#: Under which keys the audit log tells what authorization said.
+_DECISION: Final = "authorization.k8s.io/decision"
+_REASON: Final = "authorization.k8s.io/reason"
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +59,7 @@ class Services:
     resources: ResourceHandlers
     documents: Documents
     health: Health
-    #: None: nobody has to wait.
-    fairness: Fairness | None = None
+    auditor: Auditor | None = None  # none: there is no audit log
 
 
 #: The rest of the chain; None: the answer has been streamed already.
@@ -81,14 +88,20 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
     except RecursionError:  # bodies are bounded, but patch upon patch can nest an object ever deeper
         return _refusal(BadRequest("the object is nested too deeply"), request)
     except ClientGone:
+        if request.audit is not None:
+            request.audit.answers_status(Unknown("unexpected EOF").status())
         return None
-    except Exception:
+    except Exception as error:
         log.exception("%s %s", request.method, request.path)
+        if request.audit is not None:
+            request.audit.panicked(error)
         return _refusal(InternalError("Internal error occurred: see the server's log"), request)
 
 
 def _refusal(error: ApiError, request: Request) -> Answer:
     """The answer to an error; `Accept` of an unauthenticated client is not parsed."""
+    if request.audit is not None:
+        request.audit.answers_status(error.status())
     if request.user is None:
         return Answer.of_status(error, request.plain_form())
     return Answer.of_error(error, request)
@@ -116,6 +129,8 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
         shown = Credentials(request.headers, request.scope[TRANSPORT], request.path)
         request.user = await services.authenticate(shown)
     if request.user is None:
+        if services.auditor is not None:
+            begin_of_stranger(services.auditor, request)
         raise Unauthorized("Unauthorized")
     if ON_AUTHENTICATED in request.scope and request.user is not ANONYMOUS_USER:
         request.scope[ON_AUTHENTICATED]()
@@ -124,65 +139,41 @@ async def authenticate(services: Services, proceed: Handler, request: Request) -
     return await proceed(request)
 
 
+async def audit(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Tell of the request; the rest of the way adds to that, and `Application` says when it is over."""
+    if services.auditor is not None:
+        begin(services.auditor, request)
+    return await proceed(request)
+
+
 async def impersonate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Go on as the user whom the headers name, if the one who asks may do that."""
     if (wanted := wanted_user(request.scope["headers"])) is not None:
-        request.user = await impersonated(services.authorizer, access_request(request), wanted)
+        request.user, constraint = await impersonated(services.authorizer, access_request(request), wanted)
+        if request.audit is not None:
+            request.audit.impersonates(request.user, constraint)
     return await proceed(request)
 
 
 async def authorize(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """403 unless the user may do that."""
-    asked = request.asked = access_request(request)
-    check(await services.authorizer.authorize(asked), asked)
+    asked = access_request(request)
+    verdict = await services.authorizer.authorize(asked)
+    if request.audit is not None:
+        request.audit.annotate(_DECISION, "allow" if verdict.is_allowed else "forbid")
+        request.audit.annotate(_REASON, verdict.reason)
+    check(verdict, asked)
     return await proceed(request)
-
-
-async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the body."""
-    is_watch = request.is_watch or request.info.is_watch_path
-    seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
-    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
-        request.body = await _body(request.receive, seconds)
-    return await proceed(request)
-
-
-async def take_turn(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Wait until it is this request's turn; 429 if that takes too long. A watch needs a seat until it has begun."""
-    asked = request.asked
-    if services.fairness is None or asked is None or _runs_long(asked):
-        return await proceed(request)
-    try:
-        admitted = await services.fairness.admit(asked, services.resources.count(request))
-    except Rejected as rejected:
-        answer = Answer.of_text("Too many requests, please try again later.\n", HTTPStatus.TOO_MANY_REQUESTS)
-        answer.headers.append((b"retry-after", b"1"))
-        request.headers_out.extend(_flow_headers(rejected.flow))
-        return answer
-    request.headers_out.extend(_flow_headers(admitted.flow))
-    request.on_begun = admitted.end
-    try:
-        return await proceed(request)
-    finally:
-        admitted.end()
-
-
-def _runs_long(asked: AccessRequest) -> bool:
-    """What goes on for long and is no watch takes no seat (kube-apiserver's long-running requests)."""
-    return asked.subresource in _LONG_RUNNING or asked.verb == "proxy"
-
-
-def _flow_headers(flow: Flow) -> Headers:
-    return [
-        (b"x-kubernetes-pf-flowschema-uid", flow.schema.metadata.uid.encode()),
-        (b"x-kubernetes-pf-prioritylevel-uid", flow.level.uid.encode()),
-    ]
 
 
 async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Call the handler of the path."""
+    """Read the body, and call the handler of the path."""
     info = request.info
     working_on("apiserver", f"{request.method} {info.path}")
+    is_watch = request.is_watch or info.is_watch_path
+    seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
+    if request.method in ("POST", "PUT", "PATCH", "DELETE"):
+        request.body = await _body(request.receive, seconds)
     if info.resource:
         return await services.resources.answer(request)
     endpoint, _, check = info.path.strip("/").partition("/")
@@ -192,16 +183,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     return await services.documents.answer(request)
 
 
-CHAIN: Final[tuple[Middleware, ...]] = (
-    recover,
-    bound,
-    authenticate,
-    impersonate,
-    authorize,
-    receive,
-    take_turn,
-    dispatch,
-)
+CHAIN: Final[tuple[Middleware, ...]] = (recover, bound, authenticate, audit, impersonate, authorize, dispatch)
 
 
 def chained(services: Services) -> Handler:

@@ -17,8 +17,8 @@ from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import bounded_cache
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
-from fairlead.server.access import AccessRequest
 from fairlead.server.apply.bodies import check_options, manager_of
+from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import RequestContext
 from fairlead.server.http.negotiate import MediaTypeOptions, form_of
 from fairlead.server.http.request_info import RequestInfo, request_info
@@ -34,10 +34,6 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # `strconv.ParseBool`; elsewher
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
-
-
 @dataclass(slots=True)
 class Request:
     """Method, path, query, headers and body, with the query's options in typed form."""
@@ -49,17 +45,14 @@ class Request:
     #: Who sends it, once that is known, or as whom they act; and who it was that showed its credentials.
     user: User | None = None
     requester: User | None = None
+    #: Under which id logs tell of it; and what the audit log is told, if anything.
+    audit_id: bytes = b""
+    audit: RequestAudit | None = None
     #: What is said beside the answer.
     warnings: list[str] = field(default_factory=list)
     queries: dict[str, list[str]] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    #: What was asked of authorization.
-    asked: AccessRequest | None = None
-    #: Headers of the answer, whatever it is.
-    headers_out: list[tuple[bytes, bytes]] = field(default_factory=list)
-    #: Called once the answer of a watch has begun.
-    on_begun: Callable[[], None] = _nothing
     _info: RequestInfo | None = None
 
     def count(self, header: bytes) -> int:
@@ -86,7 +79,7 @@ class Request:
 
     def context(self, strict_errors: Sequence[str] = (), repeated_keys: Sequence[str] = ()) -> RequestContext:
         """Who asks, and what their body showed."""
-        return RequestContext(self.known_user, True, strict_errors, repeated_keys, len(self.body))
+        return RequestContext(self.known_user, True, strict_errors, repeated_keys, len(self.body), self.audit)
 
     @property
     def known_user(self) -> User:

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import ApiError, BadRequest, MethodNotSupported, NotFound, UnsupportedMediaType
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
+from fairlead.golang.json import parse
 from fairlead.runtime.offload import offload
-from fairlead.server.codec.body_types import body_type_of
+from fairlead.server.codec.body_types import BodyType, body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
@@ -33,8 +35,6 @@ _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_d
 _NEVER_STORED = frozenset({"binding", "eviction", "token"})
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
-#: Verbs that may take long where there are many objects.
-_LISTING = ("list", "watch", "deletecollection")
 #: Methods that mean one object, and the one that never does.
 _ON_OBJECTS = frozenset({"PUT", "PATCH"})
 _ON_COLLECTIONS = frozenset({"POST"})
@@ -46,18 +46,6 @@ class ResourceHandlers:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.streams = Streams()
-
-    def count(self, request: Request) -> int:
-        """About how many objects the request will list."""
-        asked, info = request.asked, request.info
-        if asked is None or asked.verb not in _LISTING or asked.name:
-            return 0
-        found = self._registry.catalogue.find(info.group, info.version, info.resource)
-        if found is None or (asked.verb == "watch" and not request.watch_query().send_initial_events):
-            return 0
-        count = found[0].cache.count
-        limit = request.number("limit") or 0
-        return min(count, limit) if limit > 0 else count
 
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""
@@ -108,7 +96,7 @@ class ResourceHandlers:
         has_rows = "list" in row.verbs and info.subresource not in _NEVER_STORED
         show = Presenter(served, version, request, has_rows=has_rows)
         options = request.write_options("CreateOptions")
-        obj, context = await _decoded(request, version)
+        obj, context = await _decoded(request, served, version)
         made = await self._registry.create(
             context, row, obj, info.namespace, name=info.name, subresource=info.subresource, options=options
         )
@@ -120,7 +108,7 @@ class ResourceHandlers:
         _check_named(info)
         show, row = Presenter(served, version, request), version.resource
         options = request.write_options("UpdateOptions")
-        obj, context = await _decoded(request, version)
+        obj, context = await _decoded(request, served, version)
         metadata_rules.check_identity(metadata(obj), row, info.name, info.namespace)
         stored = await self._registry.update(context, row, obj, subresource=info.subresource, options=options)
         request.warnings.extend(stored.warnings)
@@ -139,6 +127,8 @@ class ResourceHandlers:
             if type_ is not PatchType.APPLY or info.subresource:
                 await self._registry.get(version.resource, info.name, info.namespace)
             raise
+        if request.audit is not None and request.audit.tells_request:
+            request.audit.receives(parse(request.body) if type_ is PatchType.JSON else patch.body)
         patched = await self._registry.patch(
             request.context(patch.strict_errors, patch.repeated_keys),
             version.resource,
@@ -169,12 +159,31 @@ class ResourceHandlers:
         return await show.page(gone.object)
 
 
-async def _decoded(request: Request, version: ServedVersion) -> tuple[Obj, RequestContext]:
+async def _decoded(request: Request, served: Served, version: ServedVersion) -> tuple[Obj, RequestContext]:
     """The object in the body, and who sends it in what state."""
     body_type = body_type_of(version.resource, request.info.subresource)
     read = partial(decode, request.body, request.full_content_type, body_type)
-    obj, strict_errors = await offload(read, is_long=_is_long_to_read(request, version))
+    is_long = _is_long_to_read(request, version)
+    obj, strict_errors = await offload(read, is_long=is_long)
+    if (audit := request.audit) is not None:
+        audit.name_object(metadata(obj))
+        if audit.tells_request:
+            as_read = partial(_as_read, obj, served, version, body_type)
+            audit.receives(await offload(as_read, is_long=is_long))
     return obj, request.context(strict_errors)
+
+
+def _as_read(obj: Obj, served: Served, version: ServedVersion, body_type: BodyType) -> Obj | None:
+    """The object as the audit log tells it: as Go has read it, with defaults. None: it cannot be read."""
+    is_whole = body_type.kind == version.resource.kind
+    read = {"kind": body_type.kind, "apiVersion": body_type.api_version} | copied(obj)
+    try:
+        (version.normalise if is_whole else body_type.normalise)(read)
+    except ApiError:  # whoever writes it says so
+        return None
+    if is_whole and version.to_stored is None:
+        served.strategy.default(read)
+    return read
 
 
 def _is_long_to_read(request: Request, version: ServedVersion) -> bool:
@@ -241,6 +250,8 @@ async def _delete_options(request: Request, version: ServedVersion) -> tuple[Del
     read = partial(decode_options, request.body, request.full_content_type)
     body = await offload(read, is_long=_is_long_to_read(request, version))
     query = {} if request.body else request.query
+    if request.body and request.audit is not None and request.audit.tells_request:
+        request.audit.receives({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"} | body)
     return options_of(body, query), orphan_of(body, query)
 
 

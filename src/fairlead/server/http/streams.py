@@ -22,7 +22,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
 from fairlead.server.codec.versions import ServedVersion
-from fairlead.server.http.exchange import Receive, framing
+from fairlead.server.http.exchange import Receive, Send, framing
 from fairlead.server.http.negotiate import TABLE, MediaTypeOptions, check_stream
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
@@ -58,7 +58,7 @@ class Stream:
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
         self._pace = Pace(request.scope)
         framed = framing(None, request.scope["http_version"])
-        self.headers = [*_HEADERS, *request.headers_out, framed]
+        self.headers = [(b"audit-id", request.audit_id), *_HEADERS, framed]
         self._is_chunked = framed[0] == b"transfer-encoding"
         self._transform = self._transformer(self._show.form)
         self._encode = self._encoder(version)
@@ -223,7 +223,7 @@ class Streams:
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
-            await _stream(out, registry, served, version, query, request)
+            await _stream(out, registry, served, version, info.namespace, query, request.send)
         finally:
             listening.cancel()
             self._open.discard(out)
@@ -241,10 +241,10 @@ async def _stream(
     registry: Registry,
     served: Served,
     version: ServedVersion,
+    namespace: str,
     query: WatchQuery,
-    request: Request,
+    send: Send,
 ) -> None:
-    send, namespace = request.send, request.info.namespace
     watcher: Watcher | None = None
     beginning: Beginning = iter(())
     try:
@@ -258,7 +258,6 @@ async def _stream(
         await send({"type": "http.response.start", "status": 200, "headers": out.headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await out.begin(beginning, _end_of_beginning(out, query, revision))
-        request.on_begun()
         if watcher is not None:
             await _until_over(out, query, registry)
     finally:

@@ -5,7 +5,9 @@ Source: apiserver `endpoints/handlers/response.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, BadRequest, NotAcceptable, Unknown
@@ -14,11 +16,12 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import Listing
 from fairlead.runtime.clock import now
 from fairlead.runtime.offload import offload
+from fairlead.server.audit.request_audit import MOST_BYTES, is_status
 from fairlead.server.codec.body_types import family
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import takes_long
 from fairlead.server.http.answers import Answer, list_meta, of_list
-from fairlead.server.http.negotiate import PARTIAL, PARTIAL_LIST, TABLE
+from fairlead.server.http.negotiate import JSON, PARTIAL, PARTIAL_LIST, TABLE
 from fairlead.server.http.request import Request
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.watching import INITIAL_EVENTS_END
@@ -36,6 +39,7 @@ class Presenter:
         self._served, self._version = served, version
         self.form = request.form(is_routed=served.crd is None, has_rows=has_rows)
         self._include = request.query.get("includeObject", "")
+        self._audit = request.audit
         if self.form.transform == TABLE and self._include not in _INCLUDE:
             raise BadRequest(
                 f'Unable to convert to Table as requested: includeObject: Invalid value: "{self._include}": '
@@ -44,11 +48,27 @@ class Presenter:
 
     async def single(self, found: Encoded, code: int = 200) -> Answer:
         """One object; a Status stays what it is, whatever was asked for."""
+        if self._audit is not None:
+            if is_status(found.raw):
+                self._audit.answers_status(found.obj() | {"code": code})
+            else:
+                await self._tell(lambda plain: plain._single(found, code), [found])
         return await offload(lambda: self._single(found, code), is_long=self._takes_long([found]))
 
     async def page(self, listing: Listing) -> Answer:
         """One page of a list."""
+        if self._audit is not None:
+            await self._tell(lambda plain: plain._page(listing), listing.items)
         return await offload(lambda: self._page(listing), is_long=self._takes_long(listing.items))
+
+    async def _tell(self, show: Callable[[Presenter], Answer], objects: Sequence[Encoded]) -> None:
+        """The audit log gets the same as JSON in one line, if it is to tell of answers."""
+        if self._audit is None or not self._audit.tells_response:
+            return
+        plain = copy(self)
+        plain.form = replace(self.form, media_type=JSON, is_pretty=False)
+        is_long = plain._takes_long(objects)
+        self._audit.answers(await offload(lambda: _bounded(show(plain)), is_long=is_long))
 
     def _takes_long(self, objects: Sequence[Encoded]) -> bool:
         return not self.form.is_json_object and takes_long(self._version.resource, sum(len(obj.raw) for obj in objects))
@@ -146,3 +166,14 @@ class Presenter:
             return Answer.of_obj(head | {"items": None}, self.form)
         items = (encode(self.partial(item.obj())) for item in listing.items)
         return Answer.of_items(head, "items", items, self.form)
+
+
+def _bounded(answer: Answer) -> bytes | None:
+    """The body; None if there is more than the audit log takes."""
+    body, size = [], 0
+    for piece in answer.pieces():
+        size += len(piece)
+        if size > MOST_BYTES:
+            return None
+        body.append(piece)
+    return b"".join(body).rstrip(b"\n")

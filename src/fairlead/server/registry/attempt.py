@@ -113,6 +113,7 @@ class WriteAttempt:
             request.context.user,
             self.is_long,
             self.warnings,
+            audit=request.context.audit,
         )
         await self._admission.admit(attributes)
         if attributes.obj is not self.obj:

@@ -157,6 +157,7 @@ async def _admit(call: ActionCall) -> None:
         "token",
         request.options.dry_run,
         request.context.user,
+        audit=request.context.audit,
     )
     await call.backend.admission.admit(attributes)
     await call.backend.admission.validate(attributes)

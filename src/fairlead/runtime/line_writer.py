@@ -1,0 +1,97 @@
+"""Lines for a slow place (a disk, a pipe) are written by a thread, so that nobody waits for it.
+
+Between the loop and the thread there is room for a bounded number of lines, and of bytes. When there is none, because
+the place is slower than lines come, or stands still, new lines are dropped: they are counted, and the log says so. So
+it goes for lines that cannot be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Final
+
+#: Lines are handed to the thread so often, all that came meanwhile at once: waking it costs as much as several lines.
+_GATHER_SECONDS: Final = 0.05
+#: How long the end waits for what was not written yet.
+_END_SECONDS: Final = 5.0
+#: The shortest time between two complaints.
+_REPORT_SECONDS: Final = 10.0
+#: How much the thread writes at once, in lines.
+_MOST_AT_ONCE: Final = 1000
+
+log = logging.getLogger(__name__)
+
+
+class LineWriter:
+    """Made and used on a loop, but for `write`, which a thread calls."""
+
+    def __init__(self, name: str, write: Callable[[Sequence[bytes]], None], *, max_lines: int, max_bytes: int) -> None:
+        """`write` appends lines, and raises OSError if it cannot; `name` is what is complained of."""
+        self._name, self._write = name, write
+        self._max_lines, self._max_bytes = max_lines, max_bytes
+        self._loop = asyncio.get_running_loop()
+        self._gathered: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._batches: SimpleQueue[list[bytes] | None] = SimpleQueue()
+        #: What came in, which the loop counts, and what went out again, written or not, which the thread counts.
+        self._lines_in = self._bytes_in = self._lines_out = self._bytes_out = 0
+        #: Lines that are lost: without room, and not written.
+        self.dropped = self.failed = 0
+        self._told_at = -_REPORT_SECONDS
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, line: bytes) -> bool:
+        """Take a line, with its end; False: there is no room."""
+        has_room = self._lines_in - self._lines_out < self._max_lines
+        if not has_room or self._bytes_in - self._bytes_out + len(line) > self._max_bytes:
+            self.dropped += 1
+            self._tell("there is no room for what is not written yet", self.dropped)
+            return False
+        self._lines_in += 1
+        self._bytes_in += len(line)
+        self._gathered.append(line)
+        if self._timer is None:
+            self._timer = self._loop.call_later(_GATHER_SECONDS, self._hand_over)
+        return True
+
+    async def close(self) -> bool:
+        """Write what there is, if that takes no longer than it may; whether the thread has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hand_over()
+        self._batches.put(None)
+        await asyncio.to_thread(self._thread.join, _END_SECONDS)
+        if left := self._lines_in - self._lines_out:
+            log.error("%s: %d lines could not be written in time", self._name, left)
+        return not self._thread.is_alive()
+
+    def _hand_over(self) -> None:
+        self._timer = None
+        if self._gathered:
+            self._batches.put(self._gathered)
+            self._gathered = []
+
+    def _run(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            for start in range(0, len(batch), _MOST_AT_ONCE):
+                self._write_out(batch[start : start + _MOST_AT_ONCE])
+
+    def _write_out(self, lines: list[bytes]) -> None:
+        try:
+            self._write(lines)
+        except OSError as error:
+            self.failed += len(lines)
+            self._tell(error.strerror or str(error), self.failed)
+        self._bytes_out += sum(map(len, lines))
+        self._lines_out += len(lines)
+
+    def _tell(self, why: str, lost: int) -> None:
+        now = self._loop.time()
+        if now - self._told_at >= _REPORT_SECONDS:
+            self._told_at = now
+            log.error("%s: %s: %d lines lost so far", self._name, why, lost)

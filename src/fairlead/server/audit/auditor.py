@@ -1,0 +1,76 @@
+"""The audit log of a server: what its policy wants told of each request, on its way to the file.
+
+The file is written by a thread (`runtime/line_writer.py`). kube-apiserver's log makes requests wait for the disk unless
+it is told otherwise (`--audit-log-mode=batch`); this one never does, and what there is no room for is lost and counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairlead.runtime.line_writer import LineWriter
+from fairlead.runtime.rotating_file import RotatingFile
+from fairlead.server.audit.policy import Policy
+
+#: The path that means standard output.
+STDOUT: Final = "-"
+#: kube-apiserver's --audit-log-batch-buffer-size; and what these lines may take.
+_MOST_WAITING: Final = 10_000
+_MOST_WAITING_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """What `fairlead up` is told of its audit log; the defaults are kube-apiserver's."""
+
+    policy: Policy
+    path: str
+    max_age_days: int = 366
+    max_backups: int = 100
+    max_megabytes: int = 100
+
+
+class Auditor:
+    """Writes of requests what its policy says."""
+
+    def __init__(self, policy: Policy, write: Callable[[bytes], object]) -> None:
+        self.policy, self._write = policy, write
+        #: How many events there were.
+        self.events = 0
+
+    def write(self, line: bytes) -> None:
+        self.events += 1
+        self._write(line)
+
+
+@asynccontextmanager
+async def auditing(settings: AuditSettings | None) -> AsyncIterator[Auditor | None]:
+    """The audit log, while the block runs; None if there is to be none. OSError: it cannot be written."""
+    if settings is None:
+        yield None
+        return
+    file = None
+    if settings.path != STDOUT:
+        file = RotatingFile(
+            Path(settings.path),
+            max_megabytes=settings.max_megabytes,
+            max_backups=settings.max_backups,
+            max_age_days=settings.max_age_days,
+        )
+    write = file.write if file else _to_stdout
+    writer = LineWriter("audit log", write, max_lines=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES)
+    try:
+        yield Auditor(settings.policy, writer.put)
+    finally:
+        if await writer.close() and file:
+            file.close()
+
+
+def _to_stdout(lines: Sequence[bytes]) -> None:
+    sys.stdout.buffer.write(b"".join(lines))
+    sys.stdout.buffer.flush()
