@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--openapi", type=Path, help=f"the OpenAPI document that lists the types [TREE/{_OPENAPI}]")
     options = parser.parse_args(arguments)
     try:
-        definitions = read_definitions(options.openapi or options.tree / _OPENAPI)
+        definitions = [*read_definitions(options.openapi or options.tree / _OPENAPI), *wire.BESIDE_OPENAPI]
         written = write_tables(Sources(options.tree), definitions, COMPATIBILITY_VERSION, _PACKAGE)
     except OSError as error:
         sys.exit(f"error: {error.filename}: {error.strerror}")

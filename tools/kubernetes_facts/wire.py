@@ -11,8 +11,9 @@ from tools.kubernetes_facts.sources import Sources, by_package, names_in
 
 HEADER: Final = """\
 # Interface facts of the built-in types of Kubernetes {release}, read by wire.py. Made by tools/kubernetes_facts.
-# The types are those of the published OpenAPI and what they consist of. Names, numbers, order, Go types and flags come
-# from the Go declarations, which generated.proto is made from too; the names of special forms come from the tool.
+# The types are those of the published OpenAPI, some that only answers have, and what they consist of. Names, numbers,
+# order, Go types and flags come from the Go declarations, which generated.proto is made from too; the names of special
+# forms come from the tool.
 # A line without indentation is a Go package by its OpenAPI name. Below it, one line a type:
 #   Name: field, field, ...     a struct; a field is `jsonName protobufNumber goType [flags]`, flags e (omitempty) and
 #                               z (omitzero); `^ protobufNumber goType` inlines a struct, `^meta` is kind and apiVersion
@@ -36,6 +37,14 @@ _SPECIAL: Final = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "raw",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "intstr",
 }
+#: What is only answered, and of which OpenAPI says nothing.
+BESIDE_OPENAPI: Final = (
+    f"{_META}.PartialObjectMetadata",
+    f"{_META}.PartialObjectMetadataList",
+    f"{_META}beta1.PartialObjectMetadataList",
+    "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList",
+    "io.k8s.api.apidiscovery.v2beta1.APIGroupDiscoveryList",
+)
 #: Marks a list that protobuf puts into a message of its own.
 _WRAPPED: Final = "protobuf.nullable"
 

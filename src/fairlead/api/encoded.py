@@ -14,6 +14,7 @@ No user wrote anything before the stamp, so the first match of a search for it i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import msgspec
@@ -39,7 +40,7 @@ class Encoded:
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self._kept: dict[type, object] | None = None
+        self._kept: dict[object, object] | None = None
 
     def obj(self) -> Obj:
         """A fresh dict, the caller's to change."""
@@ -60,6 +61,15 @@ class Encoded:
         found = self._kept.get(type_)
         if found is None:
             found = self._kept[type_] = self.view(type_)
+        return found  # type: ignore[return-value]
+
+    def kept(self, make: Callable[[Encoded], T]) -> T:
+        """What `make` makes of the object, made once and kept with it."""
+        if self._kept is None:
+            self._kept = {}
+        found = self._kept.get(make)
+        if found is None:
+            found = self._kept[make] = make(self)
         return found  # type: ignore[return-value]
 
 

@@ -18,6 +18,11 @@ def encode(raw: bytes) -> str:
     return binascii.b2a_base64(raw, newline=False).decode()
 
 
+def decode(text: str) -> bytes:
+    """The bytes that a canonical text stands for."""
+    return binascii.a2b_base64(text)
+
+
 def canonical(text: str) -> str:
     """The text as Go's encoder would write the same bytes."""
     try:
