@@ -307,10 +307,9 @@ def widgets(running: Server) -> Server:
     return running
 
 
-@pytest.mark.parametrize("accept", ["image/png", "application/vnd.kubernetes.protobuf"])
 @pytest.mark.parametrize("query", ["", "?watch=1"])
-def test_a_custom_resource_in_a_form_that_nobody_makes_is_a_406(widgets: Server, accept: str, query: str) -> None:
-    reply = widgets.ask("GET", f"{WIDGET_PATHS}{query}", headers={"accept": accept})
+def test_a_custom_resource_in_a_form_that_nobody_makes_is_a_406(widgets: Server, query: str) -> None:
+    reply = widgets.ask("GET", f"{WIDGET_PATHS}{query}", headers={"accept": "image/png"})
     message = check_status(reply, 406, "NotAcceptable")
     assert "details" not in reply.obj
     assert message == (

@@ -43,7 +43,6 @@ BESIDE_OPENAPI: Final = (
     f"{_META}.PartialObjectMetadataList",
     f"{_META}beta1.PartialObjectMetadataList",
     "io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList",
-    "io.k8s.api.apidiscovery.v2beta1.APIGroupDiscoveryList",
 )
 #: Marks a list that protobuf puts into a message of its own.
 _WRAPPED: Final = "protobuf.nullable"

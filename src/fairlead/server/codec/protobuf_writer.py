@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
 from fairlead.caches import bounded_cache
@@ -42,10 +44,12 @@ def object_message(obj: Obj) -> bytes:
 def message_type(kind: str, api_version: str) -> str:
     """The definition of a kind, be it of the API or of what every group has in common (Status, discovery); "": none."""
     group, _, version = api_version.rpartition("/")
-    package = f"{wire.META.rpartition('.')[0]}.{version or 'v1'}" if group in _COMMON_GROUPS else ""
-    for found in (definition_of(group, version, kind), f"{package}.{kind}"):
-        if wire.is_known(found):
-            return found
+    if wire.is_known(found := definition_of(group, version, kind)):
+        return found
+    if group in _COMMON_GROUPS:
+        for package in (f"{wire.META.rpartition('.')[0]}.{version}", wire.META):
+            if wire.is_known(found := f"{package}.{kind}"):
+                return found
     return ""
 
 
@@ -61,7 +65,7 @@ def enveloped(kind: str, api_version: str, message: bytes) -> bytes:
 def envelope(kind: str, api_version: str, size: int) -> tuple[bytes, bytes]:
     """What stands around a message of that size."""
     type_meta = delimited(1, api_version.encode()) + delimited(2, kind.encode())
-    return MAGIC + delimited(1, type_meta) + key(2, _BYTES) + varint(size), _END_OF_ENVELOPE
+    return MAGIC + delimited(1, type_meta) + delimited_head(2, size), _END_OF_ENVELOPE
 
 
 def message_of(item: Encoded, definition: str) -> bytes:
@@ -72,7 +76,13 @@ def message_of(item: Encoded, definition: str) -> bytes:
 @cache
 def _encoded_writer(definition: str) -> Callable[[Encoded], bytes]:
     write = message_writer(definition)
+    if definition == f"{wire.META}.PartialObjectMetadata":  # the rest of the object need not be read
+        return lambda item: write({"metadata": item.view(_Metadata).metadata})
     return lambda item: write(item.obj())
+
+
+class _Metadata(msgspec.Struct):
+    metadata: Obj = {}
 
 
 # --- the wire -------------------------------------------------------------------------------------------------------
@@ -94,7 +104,12 @@ def key(number: int, kind: int) -> bytes:
 
 def delimited(number: int, content: bytes) -> bytes:
     """A field of bytes, text or a message."""
-    return key(number, _BYTES) + varint(len(content)) + content
+    return delimited_head(number, len(content)) + content
+
+
+def delimited_head(number: int, size: int) -> bytes:
+    """What stands before so many bytes of such a field."""
+    return key(number, _BYTES) + varint(size)
 
 
 _END_OF_ENVELOPE: Final = delimited(3, b"") + delimited(4, b"")  # contentEncoding, contentType

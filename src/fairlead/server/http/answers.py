@@ -15,6 +15,7 @@ from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, NotAcceptable
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Listing
+from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.negotiate import JSON, YAML, MediaTypeOptions
 from fairlead.server.http.pieces import PIECE_BYTES, pieces
@@ -61,13 +62,17 @@ class Answer:
     @classmethod
     def of_raw(cls, raw: bytes, form: MediaTypeOptions, code: int = 200) -> Answer:
         """JSON bytes in the form that the client asked for: as Go writes it, on a line of its own or indented."""
-        if form.media_type == YAML:
-            return cls(code, _yaml(Encoded(raw).obj()), YAML)
+        if form.media_type != JSON:
+            return cls._of_decoded(Encoded(raw).obj(), form, code)
         return cls(code, indented(raw) if form.is_pretty else raw + b"\n")
 
     @classmethod
     def of_obj(cls, obj: Obj, form: MediaTypeOptions, code: int = 200) -> Answer:
-        return cls.of_raw(encode(obj), form, code)
+        return cls.of_raw(encode(obj), form, code) if form.media_type == JSON else cls._of_decoded(obj, form, code)
+
+    @classmethod
+    def _of_decoded(cls, obj: Obj, form: MediaTypeOptions, code: int) -> Answer:
+        return cls(code, _yaml(obj) if form.media_type == YAML else object_message(obj), form.media_type)
 
     @classmethod
     def of_parts(cls, parts: Iterable[bytes], media_type: str) -> Answer:
@@ -97,12 +102,11 @@ class Answer:
 
     @classmethod
     def of_error(cls, error: ApiError, request: Request) -> Answer:
-        """The `Status` of a refusal, as JSON or YAML even if another format was asked for."""
+        """The `Status` of a refusal; as indented JSON if the client takes a `Status` in no form that we have."""
         try:
-            negotiated = request.form()
-            form = MediaTypeOptions(negotiated.media_type, is_pretty=negotiated.is_pretty)
+            form = request.plain_form(is_routed=False)
         except NotAcceptable:
-            form = request.plain_form()
+            form = MediaTypeOptions(is_pretty=True)
         return cls.of_status(error, form)
 
     @classmethod
@@ -141,6 +145,12 @@ def _yaml_of_field(key: str, value: Any) -> bytes:
     return texts[0] + b"".join(text.partition(b"\n")[2] for text in texts[1:])
 
 
+def list_head(version: ServedVersion, listing: Listing) -> Obj:
+    """A list but for its items."""
+    row = version.resource
+    return {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
+
+
 def list_meta(listing: Listing) -> Obj:
     """The ListMeta of a page. What is not stored has no version."""
     meta: Obj = {"resourceVersion": listing.resource_version} if listing.resource_version else {}
@@ -153,8 +163,7 @@ def list_meta(listing: Listing) -> Obj:
 
 def of_list(version: ServedVersion, listing: Listing, form: MediaTypeOptions) -> Answer:
     """A list. Its items carry no kind of their own, so their common beginning is cut off."""
-    row, cut = version.resource, len(version.prefix)
-    head: Obj = {"kind": f"{row.kind}List", "apiVersion": row.api_version, "metadata": list_meta(listing)}
+    head, cut = list_head(version, listing), len(version.prefix)
     if form.media_type == YAML or form.is_pretty or version.from_stored is not None:  # made as they are sent
         return Answer.of_items(head, "items", (b"{" + item.raw[cut:] for item in listing.items), form)
     beginning = _beginning(head, "items")

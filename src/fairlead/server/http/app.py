@@ -66,10 +66,11 @@ async def _send(answer: Answer, request: Request) -> None:
         (b"audit-id", request.audit_id),
         (b"content-type", answer.media_type.encode()),
         framing(answer.length, request.scope["http_version"]),
-        (b"cache-control", b"no-cache, private"),
         *answer.headers,
         *warning_headers(request.warnings),
     ]
+    if all(name != b"cache-control" for name, _ in headers):
+        headers.append((b"cache-control", b"no-cache, private"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     pace, unread, body = Pace(request.scope), 0, b""
     try:

@@ -103,7 +103,7 @@ def _refusal(error: ApiError, request: Request) -> Answer:
     if request.audit is not None:
         request.audit.answers_status(error.status())
     if request.user is None:
-        return Answer.of_status(error, request.plain_form())
+        return Answer.of_status(error, request.json_form())
     return Answer.of_error(error, request)
 
 

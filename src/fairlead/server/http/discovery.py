@@ -75,8 +75,8 @@ def resource_list(rows: Iterable[Resource], group: str, version: str) -> Obj | N
     return head
 
 
-def aggregated(rows: Sequence[Resource], *, core: bool, version: str = "v2") -> Obj:
-    """`/api` (core) or `/apis`, with everything below in one document (KEP-3352); v2beta1 has the same form."""
+def aggregated(rows: Sequence[Resource], *, core: bool) -> Obj:
+    """`/api` (core) or `/apis`, with everything below in one document (KEP-3352)."""
     items = [
         {
             "metadata": {"name": name} if name else {},
@@ -87,7 +87,7 @@ def aggregated(rows: Sequence[Resource], *, core: bool, version: str = "v2") -> 
     ]
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": items,
     }

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha512
 from http import HTTPStatus
+from typing import TypeVar
 
 from fairlead.api.encoded import encode
 from fairlead.api.errors import MethodNotSupported
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.runtime.offload import offload
 from fairlead.server import openapi
 from fairlead.server.http import discovery
 from fairlead.server.http.answers import Answer, indented
-from fairlead.server.http.negotiate import wanted_types, wants_aggregated_discovery
+from fairlead.server.http.negotiate import JSON, MediaTypeOptions, wanted_types
 from fairlead.server.http.request import Request
 from fairlead.server.openapi.documents import Kinds
 from fairlead.server.registry.registry import Registry
+
+T = TypeVar("T")
 
 
 class Documents:
@@ -34,21 +41,21 @@ class Documents:
         if parts[:1] == ("openapi",):  # some take a tenth of a second to be made, and longer with many custom kinds
             found = await asyncio.to_thread(_openapi, Kinds.of(self._catalogue), request, parts[1:])
         else:
-            found = self._document(request, parts)
+            found = await self._document(request, parts)
         if parts and found.code == HTTPStatus.OK and request.method not in ("GET", "HEAD"):
             raise MethodNotSupported(
                 "the server does not allow this method on the requested resource", shows_details=True
             )
         return found
 
-    def _document(self, request: Request, parts: tuple[str, ...]) -> Answer:
+    async def _document(self, request: Request, parts: tuple[str, ...]) -> Answer:
         match parts:
             case ():  # upstream, too, writes this one and the version for people
                 return Answer(200, indented(encode({"paths": self._paths()})))
             case ("version",):
                 return Answer(200, indented(encode(discovery.version())))
             case ("api" | "apis",):
-                return self._roots(request, is_core=parts[0] == "api")
+                return await self._roots(request, is_core=parts[0] == "api")
             case ("api", version):
                 return self._of(request, lambda: discovery.resource_list(self._catalogue.rows(), "", version))
             case ("apis", group):
@@ -65,24 +72,34 @@ class Documents:
                 return Answer(200, metrics.exposition(), metrics.MEDIA_TYPE)
         return Answer.not_found()
 
-    def _roots(self, request: Request, *, is_core: bool) -> Answer:
-        version = wants_aggregated_discovery(request.accept)
-        rows = self._catalogue.rows()
-        if not version:
-            make = discovery.core_versions if is_core else None
-            return self._of(request, lambda: make(self._address) if make else discovery.group_list(rows))
-        body = self._cached(
-            ("aggregated", version, str(is_core)), lambda: discovery.aggregated(rows, core=is_core, version=version)
-        )
-        assert body is not None
-        body = indented(body) if request.is_pretty else body + b"\n"
-        return Answer(200, body, f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
+    async def _roots(self, request: Request, *, is_core: bool) -> Answer:
+        if (form := request.aggregated_form()) is not None:
+            return await self._aggregated(request, form, is_core=is_core)
+        make = partial(discovery.core_versions, self._address) if is_core else self._of_rows(discovery.group_list)
+        return self._of(request, make)
+
+    async def _aggregated(self, request: Request, form: MediaTypeOptions, *, is_core: bool) -> Answer:
+        """All of discovery in one document. Clients keep it, and ask whether theirs is still the present one."""
+        key = ("aggregated", str(is_core))
+        document = self._cached(key, self._of_rows(partial(discovery.aggregated, core=is_core)))
+        assert document is not None
+        tag = self._kept((*key, "tag"), lambda: b'"%b"' % sha512(document).hexdigest().upper().encode())
+        making = partial(self._kept, (tag.decode(), repr(form)), lambda: Answer.of_raw(document, form).body)
+        body = await offload(making, is_long=form.media_type != JSON)
+        headers = [(b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public")]
+        media_type = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.transform}"
+        if request.headers.get(b"if-none-match") == tag:  # with the length of what need not be sent
+            return Answer(HTTPStatus.NOT_MODIFIED, b"", media_type, headers, rest_length=len(body))
+        return Answer(HTTPStatus.OK, body, media_type, headers)
+
+    def _of_rows(self, make: Callable[[list[Resource]], T]) -> Callable[[], T]:
+        return lambda: make(self._catalogue.rows())
 
     def _of(self, request: Request, make: Callable[[], Obj | None]) -> Answer:
         body = self._cached((request.path,), make)
         if body is None:
             return Answer.not_found()
-        return Answer.of_raw(body, request.form())
+        return Answer.of_raw(body, request.plain_form())
 
     def _cached(self, key: tuple[str, ...], make: Callable[[], Obj | None]) -> bytes | None:
         if self._generation != self._catalogue.generation:
@@ -94,6 +111,12 @@ class Documents:
                 return None
             self._made[key] = encode(document)
         return self._made[key]
+
+    def _kept(self, key: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
+        """What is made of such a document, as long as that is kept."""
+        if (found := self._made.get(key)) is None:
+            found = self._made[key] = make()
+        return found
 
     def _paths(self) -> list[str]:
         roots = {row.root for row in self._catalogue.rows()}

@@ -1,15 +1,17 @@
 """Content negotiation: in which of its forms a client wants an answer.
 
 An `Accept` header lists media types; of those that we can make the most wanted wins, as in kube-apiserver. Objects may
-be asked for as JSON or YAML, and as a Table (what `kubectl get` prints) or as PartialObjectMetadata (what metadata-only
-informers want). Protobuf is understood in requests, not made in answers: every client that asks for it also takes JSON.
+be asked for as JSON, YAML or protobuf (what Go clients want), and as a Table (what `kubectl get` prints) or as
+PartialObjectMetadata (what metadata-only informers want). Protobuf knows no Tables, and no custom resources but their
+metadata.
 
-Source: apiserver `endpoints/handlers/negotiation/negotiate.go`, with `munnerz/goautoneg` and `go-restful`.
+Source: apiserver `endpoints/handlers/negotiation/negotiate.go`, `endpoints/handlers/rest.go` and
+`endpoints/discovery/aggregated/negotiation.go`, with `munnerz/goautoneg` and `go-restful`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead.api.errors import NotAcceptable
@@ -17,14 +19,16 @@ from fairlead.caches import bounded_cache
 
 JSON = "application/json"
 YAML = "application/yaml"
-_SERVED = {JSON: JSON, "*/*": JSON, "application/*": JSON, YAML: YAML}
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_SERVED = {JSON: JSON, "*/*": JSON, "application/*": JSON, YAML: YAML, PROTOBUF: PROTOBUF}
 #: What the router knows, which stands before all but custom resources.
-_ROUTED = (JSON, YAML, "*/*")
+_ROUTED = (JSON, YAML, PROTOBUF, "*/*")
 _NOT_SERVED = "406: Not Acceptable\n\nAvailable representations: {}"
 _ACCEPTED = "only the following media types are accepted: {}"
-_KNOWN = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_KNOWN = (JSON, YAML, PROTOBUF)
 #: A watch is never written as YAML.
-_KNOWN_STREAMS = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+_STREAM = ";stream=watch"
+_KNOWN_STREAMS = (JSON + _STREAM, PROTOBUF + _STREAM)
 
 #: How many media types of an `Accept` header are looked at, the first ones. No client has so many in earnest.
 MAX_CLAUSES = 64
@@ -33,6 +37,8 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = PARTIAL + "List"
 _TRANSFORMS = (TABLE, PARTIAL, PARTIAL_LIST)
+#: As what discovery is asked for in one document.
+DISCOVERY_LIST = "APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,19 @@ class MediaTypeOptions:
     """The form of an answer: how it is written, and as what."""
 
     media_type: str = JSON
-    transform: str = ""  # TABLE, PARTIAL, PARTIAL_LIST or nothing
-    version: str = "v1"  # of meta.k8s.io
+    transform: str = ""  # TABLE, PARTIAL, PARTIAL_LIST or nothing; DISCOVERY_LIST of discovery alone
+    version: str = "v1"  # of the kind that it is transformed to
     is_pretty: bool = False
 
     @property
     def is_json_object(self) -> bool:
         """Nearly as it is stored, so that it costs next to nothing."""
         return not self.transform and self.media_type == JSON
+
+    @property
+    def stream_type(self) -> str:
+        """The content type of a watch."""
+        return self.media_type if self.media_type == JSON else self.media_type + _STREAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +74,6 @@ class _Clause:
         return self.media_type.count("*")
 
 
-def _split(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The media types of an `Accept` header with their parameters, as they stand there."""
-    for clause in accept.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
-        media_type, *parts = (part.strip() for part in clause.split(";"))
-        yield media_type, dict(part.split("=", 1) for part in parts if "=" in part)
-
-
 def _clauses(accept: str) -> list[_Clause]:
     """The clauses of an `Accept` header, what is wanted most first.
 
@@ -77,7 +81,9 @@ def _clauses(accept: str) -> list[_Clause]:
     order: see `_precedes`.
     """
     found: list[_Clause] = []
-    for media_type, parameters in _split(accept):
+    for text in accept.split(",", MAX_CLAUSES)[:MAX_CLAUSES]:
+        media_type, *parts = (part.strip() for part in text.split(";"))
+        parameters = dict(part.split("=", 1) for part in parts if "=" in part)
         clause = _Clause(media_type, parameters, _quality(parameters.pop("q", "1")))
         index = len(found)
         while index and _precedes(clause, found[index - 1]):
@@ -103,9 +109,28 @@ def _precedes(clause: _Clause, before: _Clause) -> bool:
     return clause.quality > before.quality or clause.breadth < before.breadth
 
 
-def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
+#: As what an object is shown in a media type by such parameters, and in which version; None: not at all.
+_Offer = Callable[[str, dict[str, str]], "tuple[str, str] | None"]
+
+
+def _chosen(accept: str, offer: _Offer) -> MediaTypeOptions | None:
+    """The first that can be had of what is wanted."""
+    for clause in _clauses(accept):
+        media_type, parameters = _SERVED.get(clause.media_type), clause.parameters
+        if media_type is None or parameters.get("stream", "") not in ("", "watch"):
+            continue
+        if (shown := offer(media_type, parameters)) is not None:
+            return MediaTypeOptions(media_type, *shown, is_pretty=parameters.get("pretty") == "1")
+    return None
+
+
+def _as_it_is(media_type: str, parameters: dict[str, str]) -> tuple[str, str] | None:
+    return ("", "v1") if not parameters.get("sv") and parameters.keys().isdisjoint(("as", "g", "v")) else None
+
+
+def _transformed(parameters: dict[str, str]) -> tuple[str, str] | None:
     """As what an object is asked for, and in which version of `meta.k8s.io`; None: as something that it cannot be."""
-    if parameters.get("stream", "watch") not in ("", "watch") or parameters.get("sv", "v1") not in ("", "v1"):
+    if parameters.get("sv", "") not in ("", "v1"):
         return None
     if parameters.keys().isdisjoint(("as", "g", "v")):
         return "", "v1"
@@ -115,22 +140,40 @@ def _transform(parameters: dict[str, str]) -> tuple[str, str] | None:
 
 
 @bounded_cache(maxsize=256)
-def form_of(accept: str, *, is_routed: bool = True, has_rows: bool = True) -> MediaTypeOptions:
-    """The form that an `Accept` header asks for; raises `NotAcceptable`.
+def form_of(
+    accept: str, *, is_routed: bool = True, has_rows: bool = True, has_messages: bool = True
+) -> MediaTypeOptions:
+    """The form of objects that an `Accept` header asks for; raises `NotAcceptable`.
 
     Upstream a router, which words its refusals differently, stands before all but custom resources (`is_routed`).
-    What is answered and never stored, such as a review, cannot be shown as rows of a Table (`has_rows`).
+    What is answered and never stored, such as a review, cannot be shown as rows of a Table (`has_rows`); what is no
+    built-in kind cannot be written as protobuf (`has_messages`).
     """
+
+    def offer(media_type: str, parameters: dict[str, str]) -> tuple[str, str] | None:
+        shown = _transformed(parameters)
+        if shown is None or (shown[0] == TABLE and (not has_rows or media_type == PROTOBUF)):
+            return None
+        return None if media_type == PROTOBUF and not shown[0] and not has_messages else shown
+
+    return _required(accept, offer, is_routed=is_routed)
+
+
+@bounded_cache(maxsize=256)
+def plain_form_of(accept: str, *, is_routed: bool = True) -> MediaTypeOptions:
+    """The form of what is shown as it is, such as an error; raises `NotAcceptable`."""
+    return _required(accept, _as_it_is, is_routed=is_routed)
+
+
+def _required(accept: str, offer: _Offer, *, is_routed: bool) -> MediaTypeOptions:
     if not accept:
         return MediaTypeOptions()
-    clauses = _clauses(accept)
-    if is_routed and not any(clause.media_type in _ROUTED for clause in clauses):
+    if is_routed and not any(clause.media_type in _ROUTED for clause in _clauses(accept)):
         raise NotAcceptable(_NOT_SERVED.format(", ".join(_KNOWN)), shows_details=True)
-    for clause in clauses:
-        served, transform = _SERVED.get(clause.media_type), _transform(clause.parameters)
-        if served is not None and transform is not None and (has_rows or transform[0] != TABLE):
-            return MediaTypeOptions(served, *transform, is_pretty=clause.parameters.get("pretty") == "1")
-    raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN)))
+    chosen = _chosen(accept, offer)
+    if chosen is None:
+        raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN)))
+    return chosen
 
 
 def check_stream(form: MediaTypeOptions) -> None:
@@ -139,12 +182,12 @@ def check_stream(form: MediaTypeOptions) -> None:
         raise NotAcceptable(_ACCEPTED.format(", ".join(_KNOWN_STREAMS)))
 
 
-def wants_aggregated_discovery(accept: str) -> str:
-    """The version of APIGroupDiscoveryList that an `Accept` header asks for first, or ""."""
-    for media_type, parameters in _split(accept):
-        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
-            if parameters.get("v") in ("v2", "v2beta1"):
-                return parameters["v"]
-        elif media_type in (JSON, "*/*") and not parameters:
-            return ""
-    return ""
+def aggregated_form_of(accept: str) -> MediaTypeOptions | None:
+    """The form in which discovery is asked for in one document; None if it is asked for in its old form."""
+    return _chosen(accept, _in_one_document)
+
+
+def _in_one_document(media_type: str, parameters: dict[str, str]) -> tuple[str, str] | None:
+    """Whatever else is wanted, and wanted more, does not count."""
+    wanted = tuple(parameters.get(key, "") for key in ("g", "v", "as"))
+    return (DISCOVERY_LIST, "v2") if wanted == ("apidiscovery.k8s.io", "v2", DISCOVERY_LIST) else None

@@ -20,7 +20,7 @@ from fairlead.golang.numbers import parse_bool, parse_int
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import RequestContext
-from fairlead.server.http.negotiate import MediaTypeOptions, form_of
+from fairlead.server.http.negotiate import MediaTypeOptions, aggregated_form_of, form_of, plain_form_of
 from fairlead.server.http.request_info import RequestInfo, request_info
 
 #: kube-apiserver's --request-timeout.
@@ -110,14 +110,25 @@ class Request:
     def content_type(self) -> str:
         return self.full_content_type.partition(";")[0].strip()
 
-    def form(self, *, is_routed: bool = True, has_rows: bool = True) -> MediaTypeOptions:
-        """How the client wants an answer; raises `NotAcceptable`."""
-        form = form_of(self.accept, is_routed=is_routed, has_rows=has_rows)
-        return replace(form, is_pretty=True) if self.is_pretty else form
+    def form(self, *, is_routed: bool = True, has_rows: bool = True, has_messages: bool = True) -> MediaTypeOptions:
+        """How the client wants objects; raises `NotAcceptable`."""
+        return self._for_people(form_of(self.accept, is_routed=is_routed, has_rows=has_rows, has_messages=has_messages))
 
-    def plain_form(self) -> MediaTypeOptions:
+    def plain_form(self, *, is_routed: bool = True) -> MediaTypeOptions:
+        """How the client wants what can only be shown as it is; raises `NotAcceptable`."""
+        return self._for_people(plain_form_of(self.accept, is_routed=is_routed))
+
+    def aggregated_form(self) -> MediaTypeOptions | None:
+        """How the client wants all of discovery in one document, if it does."""
+        form = aggregated_form_of(self.accept)
+        return form and self._for_people(form)
+
+    def json_form(self) -> MediaTypeOptions:
         """JSON, whatever `Accept` says."""
         return MediaTypeOptions(is_pretty=self.is_pretty)
+
+    def _for_people(self, form: MediaTypeOptions) -> MediaTypeOptions:
+        return replace(form, is_pretty=True) if self.is_pretty else form
 
     @property
     def is_pretty(self) -> bool:

@@ -17,13 +17,15 @@ from itertools import chain
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import encode
-from fairlead.api.errors import BadRequest, Expired, ServerTimeout
+from fairlead.api.errors import ApiError, BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
+from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.exchange import Receive, Send, framing
-from fairlead.server.http.negotiate import TABLE, MediaTypeOptions, check_stream
+from fairlead.server.http.messages import event_frame, event_writer, partial_type
+from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, TABLE, MediaTypeOptions, check_stream
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
@@ -45,7 +47,7 @@ LAST_BOOKMARK_SECONDS = 2.0
 #: The largest backlog of a client that does not read. Clients share the bytes.
 MAX_BACKLOG_BYTES = 8 << 20
 
-_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")]
+_HEADERS = [(b"cache-control", b"no-cache, private")]
 
 
 class Stream:
@@ -58,8 +60,10 @@ class Stream:
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
         self._pace = Pace(request.scope)
         framed = framing(None, request.scope["http_version"])
-        self.headers = [(b"audit-id", request.audit_id), *_HEADERS, framed]
+        content_type = (b"content-type", self._show.form.stream_type.encode())
+        self.headers = [content_type, (b"audit-id", request.audit_id), *_HEADERS, framed]
         self._is_chunked = framed[0] == b"transfer-encoding"
+        self._is_protobuf = self._show.form.media_type == PROTOBUF
         self._transform = self._transformer(self._show.form)
         self._encode = self._encoder(version)
         self._loop = asyncio.get_running_loop()
@@ -95,8 +99,11 @@ class Stream:
     def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> bytes:
         """The line of a bookmark, in the form in which objects are shown."""
         obj = bookmark(self._version.resource, revision, ends_initial_events=ends_initial_events)
-        raw = encode(self._transform(obj.obj())) if self._transform else obj.raw
-        return event_line(EventType.BOOKMARK, raw)
+        return self._event(EventType.BOOKMARK, self._transform(obj.obj()) if self._transform else obj.obj())
+
+    def error(self, error: ApiError) -> None:
+        """Send the refusal of a watch that has begun."""
+        self.write(self._event(EventType.ERROR, error.status()))
 
     async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
         """Send the initial events and the lines after them, as fast as the client reads; later events wait."""
@@ -183,12 +190,24 @@ class Stream:
         return self._show.partial if form.transform else None
 
     def _encoder(self, version: ServedVersion) -> Callable[[EventType, CacheEvent], bytes]:
-        transform = self._transform
+        transform, row = self._transform, version.resource
+        if self._is_protobuf:
+            if transform:
+                write = event_writer(partial_type(), PARTIAL, f"meta.k8s.io/{self._show.form.version}")
+            else:
+                write = event_writer(row.definition, row.kind, row.api_version)
+            if version.from_stored and not transform:
+                return lambda type_, change: write(type_, version.shown(change.carried(type_)))
+            return lambda type_, change: change.written(type_, write)
         if transform:
             return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
         if version.from_stored:
             return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
         return lambda type_, change: change.line(type_)
+
+    def _event(self, type_: EventType, obj: Obj) -> bytes:
+        """An event that is not of the cache."""
+        return event_frame(type_, object_message(obj)) if self._is_protobuf else event_line(type_, encode(obj))
 
     def _as_table(self, obj: Obj) -> Obj:
         table = self._show.row(obj, with_columns=not self._has_columns)
@@ -253,7 +272,7 @@ async def _stream(
                 await wait_for(registry.store, parse_revision(query.resource_version))
             watcher, beginning = attach(served, version, namespace, query, out.notify, out.end)
         except (Expired, ServerTimeout) as error:
-            out.write(event_line(EventType.ERROR, encode(error.status())))
+            out.error(error)
         revision = registry.revision
         await send({"type": "http.response.start", "status": 200, "headers": out.headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})

@@ -20,8 +20,9 @@ from fairlead.server.audit.request_audit import MOST_BYTES, is_status
 from fairlead.server.codec.body_types import family
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import takes_long
-from fairlead.server.http.answers import Answer, list_meta, of_list
-from fairlead.server.http.negotiate import JSON, PARTIAL, PARTIAL_LIST, TABLE
+from fairlead.server.http import messages
+from fairlead.server.http.answers import Answer, list_head, list_meta, of_list
+from fairlead.server.http.negotiate import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE
 from fairlead.server.http.request import Request
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.watching import INITIAL_EVENTS_END
@@ -37,7 +38,8 @@ class Presenter:
 
     def __init__(self, served: Served, version: ServedVersion, request: Request, *, has_rows: bool = True) -> None:
         self._served, self._version = served, version
-        self.form = request.form(is_routed=served.crd is None, has_rows=has_rows)
+        has_messages = bool(version.resource.definition)
+        self.form = request.form(is_routed=served.crd is None, has_rows=has_rows, has_messages=has_messages)
         self._include = request.query.get("includeObject", "")
         self._audit = request.audit
         if self.form.transform == TABLE and self._include not in _INCLUDE:
@@ -93,6 +95,8 @@ class Presenter:
             return self._partial_list(listing)
         if transform == PARTIAL:
             raise self._no_object()
+        if self.form.media_type == PROTOBUF:
+            return messages.of_list(list_head(self._version, listing), listing.items, self._version.resource.definition)
         return of_list(self._version, listing, self.form)
 
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
@@ -162,6 +166,8 @@ class Presenter:
             "apiVersion": f"meta.k8s.io/{self.form.version}",
             "metadata": list_meta(listing),
         }
+        if self.form.media_type == PROTOBUF:
+            return messages.of_list(head, listing.items, messages.partial_type())
         if not listing.items:
             return Answer.of_obj(head | {"items": None}, self.form)
         items = (encode(self.partial(item.obj())) for item in listing.items)

@@ -6,6 +6,7 @@ An event is encoded once for all watchers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -52,10 +53,14 @@ class Entry(Encoded):
         return found
 
 
+#: Writes an event of a type with an object as a watch sends it.
+EventWriter: TypeAlias = Callable[[EventType, Encoded], bytes]
+
+
 class CacheEvent:
     """A committed change of one object: its state before (None: created) and after (None: deleted)."""
 
-    __slots__ = ("_lines", "new", "old", "revision", "size", "tombstone")
+    __slots__ = ("_lines", "_written", "new", "old", "revision", "size", "tombstone")
 
     def __init__(self, revision: int, old: Entry | None, new: Entry | None) -> None:
         self.revision, self.old, self.new = revision, old, new
@@ -63,6 +68,7 @@ class CacheEvent:
         self.size = len(last.raw) if last else 0  # of its line, about
         self.tombstone = None if new or not old else _tombstone(old, revision)
         self._lines: dict[EventType, bytes] = {}
+        self._written: dict[tuple[EventType, EventWriter], bytes] = {}
 
     def line(self, type_: EventType) -> bytes:
         """The event as a line of a JSON watch stream, encoded once for all watchers."""
@@ -70,6 +76,13 @@ class CacheEvent:
         if line is None:
             line = self._lines[type_] = event_line(type_, self.carried(type_).raw)
         return line
+
+    def written(self, type_: EventType, write: EventWriter) -> bytes:
+        """The event in another form, written once for all watchers whose writer this is."""
+        event = self._written.get((type_, write))
+        if event is None:
+            event = self._written[type_, write] = write(type_, self.carried(type_))
+        return event
 
     def carried(self, type_: EventType) -> Entry:
         """The object that an event of this type carries: the last state, at the revision of the event."""
