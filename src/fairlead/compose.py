@@ -47,6 +47,7 @@ from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.authentication import NO_FURTHER, AuthenticationSettings, authenticator, bearer_tokens
 from fairlead.server.auth.certificates import write_private
+from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
@@ -90,6 +91,7 @@ class Settings:
     disabled_admission: tuple[str, ...] = ()
     admission_configuration: AdmissionConfiguration = UNCONFIGURED
     authentication: AuthenticationSettings = NO_FURTHER
+    seats: int = DEFAULT_SEATS  # how many requests over HTTP are carried out at once
     audit: AuditSettings | None = None  # none: there is no audit log
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
@@ -145,7 +147,7 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
 
 async def _opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
-    server = Server(store)
+    server = Server(store, settings.seats)
     further = _further_admission(server.registry, settings)
     await server.open(
         settings.disabled_admission, further, settings.enabled_admission, settings.admission_configuration
@@ -348,11 +350,12 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     bearer = bearer_tokens(settings.authentication, token, accounts, running.registry)
     running.registry.verify_token = bearer.verify
     authenticate = authenticator(settings.authentication, bearer)
+    fairness = running.server.fairness
     auditor = await stack.enter_async_context(auditing(settings.audit))
-    application = Application(running.registry, documents, authenticate, running.progress, auditor)
+    application = Application(running.registry, documents, authenticate, running.progress, fairness, auditor)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
-        application = Application(running.registry, documents, tokens.anybody, running.progress, auditor)
+        application = Application(running.registry, documents, tokens.anybody, running.progress, fairness, auditor)
         await stack.enter_async_context(serving(application, plain))

@@ -21,6 +21,7 @@ from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth.authentication import AuthenticationSettings, authenticator, bearer_tokens
 from fairlead.server.auth.authenticator import Authenticator
 from fairlead.server.auth.tokens import anybody
+from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
@@ -55,6 +56,7 @@ class Server:
     """Two listeners of one registry: `port` lets everybody in, `guarded_port` those who show `TOKEN`."""
 
     registry: Registry
+    fairness: Fairness
     port: int
     guarded_port: int
 
@@ -63,13 +65,14 @@ class Server:
         limits: Limits | None = None,
         agents: NodeAgents | None = None,
         authentication: AuthenticationSettings | None = None,
+        seats: int = DEFAULT_SEATS,
         audit: AuditSettings | None = None,
     ) -> None:
         self._audit = audit
         self.progress = Progress()
         self._authentication = authentication or AuthenticationSettings()
         self._agents = agents
-        self._limits = limits
+        self._limits, self._seats = limits, seats
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
@@ -77,11 +80,11 @@ class Server:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = assembly.Server(MemoryStore())
+        server = assembly.Server(MemoryStore(), self._seats)
         await server.open(["ServiceAccount"])
         if self._agents is not None:
             server.serve_nodes(self._agents)
-        self.registry = server.registry
+        self.registry, self.fairness = server.registry, server.fairness
         following = asyncio.create_task(server.run())
         documents = Documents(self.registry, "127.0.0.1:1")
         async with AsyncExitStack() as stack:
@@ -90,7 +93,8 @@ class Server:
             for authenticate in (anybody, self._guarded()):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
-                application = Application(self.registry, documents, authenticate, self.progress, auditor)
+                fairness = server.fairness
+                application = Application(self.registry, documents, authenticate, self.progress, fairness, auditor)
                 await stack.enter_async_context(serving(application, sock, limits=self._limits))
             self.port, self.guarded_port = ports
             self._ready.set()
@@ -206,9 +210,9 @@ def uncomplaining() -> Iterator[None]:
 
 @contextmanager
 def serving_in_a_thread(
-    limits: Limits | None = None, authentication: AuthenticationSettings | None = None
+    limits: Limits | None = None, authentication: AuthenticationSettings | None = None, seats: int = DEFAULT_SEATS
 ) -> Iterator[Server]:
-    server = Server(limits, authentication=authentication)
+    server = Server(limits, authentication=authentication, seats=seats)
     server.start()
     try:
         yield server

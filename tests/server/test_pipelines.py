@@ -281,6 +281,8 @@ def test_the_steps_of_a_request_are_one_list() -> None:
         "audit",
         "impersonate",
         "authorize",
+        "receive",
+        "take_turn",
         "dispatch",
     ]
 

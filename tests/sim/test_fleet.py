@@ -11,6 +11,7 @@ import pytest
 
 from fairlead.api.builtin import CONFIG_MAPS, JOBS, LEASES, NAMESPACES, NODES, PODS, SECRETS
 from fairlead.api.errors import ServiceUnavailable
+from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.cli.inputs import node_objects
@@ -21,7 +22,7 @@ from fairlead.runtime.clock import now, parse_timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
-from fairlead.sim.leases import LEASE_NAMESPACE, RENEWING
+from fairlead.sim.leases import RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.store.base import StoreChange
 from fairlead.store.embedded import EmbeddedStore

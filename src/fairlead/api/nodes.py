@@ -5,8 +5,13 @@ Controllers, the simulated fleet and the arbitrator share this view, and so one 
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairlead.api.meta import Condition, Object, View
 from fairlead.api.taints import TimedTaint
+
+#: Where the leases of nodes are.
+LEASE_NAMESPACE: Final = "kube-node-lease"
 
 
 class NodeSpec(View):

@@ -72,6 +72,12 @@ def node_of(user_name: str) -> str:
     return "" if name == user_name or names.dns1123_subdomain(name) else name
 
 
+def node_identity(user: User) -> str | None:
+    """The node that the user is (pkg/auth/nodeidentifier): "" if it does not say which, None if it is no node."""
+    name = user.name
+    return name[len(_NODE_PREFIX) :] if name.startswith(_NODE_PREFIX) and NODES in user.groups else None
+
+
 _MASTERS: Final = (MASTERS,)
 #: The administrator of a cluster, as its kubeconfig makes them known.
 ADMIN: Final = User("kubernetes-admin", _MASTERS, "kubernetes-admin")

@@ -30,6 +30,7 @@ from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
 from fairlead.server.admission.chain import check_choice
+from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
@@ -88,6 +89,13 @@ _IMPORTED = time.perf_counter()
 )
 @access_options
 @audit_options
+@click.option(
+    "--max-requests-inflight",
+    type=click.IntRange(1),
+    default=DEFAULT_SEATS,
+    show_default=True,
+    help="How many requests are carried out at once; the others wait in fair queues (docs/fairness.md).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def up(
     data_dir: Path | None,
@@ -112,6 +120,7 @@ def up(
     enable_admission_plugins: str,
     disable_admission_plugins: str,
     admission_control_config_file: Path | None,
+    max_requests_inflight: int,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -153,6 +162,7 @@ def up(
             disabled_admission=names_in(disable_admission_plugins),
             admission_configuration=admission_configuration(admission_control_config_file),
             authentication=authentication(),
+            seats=max_requests_inflight,
             audit=audit_settings(),
         )
         _check(settings)

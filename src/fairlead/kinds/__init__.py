@@ -18,6 +18,7 @@ from fairlead.kinds.daemonsets import DaemonSetStrategy
 from fairlead.kinds.deployments import DeploymentStrategy
 from fairlead.kinds.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from fairlead.kinds.events import EventStrategy, to_core, to_events
+from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
 from fairlead.kinds.jobs import JobStrategy
 from fairlead.kinds.leases import LeaseStrategy
 from fairlead.kinds.limitrange import LimitRangeStrategy
@@ -77,8 +78,8 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequestStrategy(),
     "leases.coordination.k8s.io": LeaseStrategy(),
     "endpointslices.discovery.k8s.io": EndpointSliceStrategy(),
-    "flowschemas.flowcontrol.apiserver.k8s.io": CountedStrategy(has_status=True),
-    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": CountedStrategy(has_status=True),
+    "flowschemas.flowcontrol.apiserver.k8s.io": FlowSchemaStrategy(),
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": PriorityLevelStrategy(),
     "ingresses.networking.k8s.io": IngressStrategy(),
     "servicecidrs.networking.k8s.io": ReportedStrategy(),
     "ingressclasses.networking.k8s.io": CountedStrategy(),

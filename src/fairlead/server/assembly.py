@@ -16,6 +16,7 @@ from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
 from fairlead.server.auth.authorizer import Authorizers
+from fairlead.server.auth.node.authorizer import NodeAuthorizer
 from fairlead.server.auth.rbac.authorizer import RbacAuthorizer
 from fairlead.server.auth.rbac.grants import GrantCheck
 from fairlead.server.codec import schemas
@@ -23,8 +24,10 @@ from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
+from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
 from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
+from fairlead.server.registry import flow_control
 from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
@@ -39,10 +42,11 @@ from fairlead.store.base import Store
 class Server:
     """The API server of one process, without its listeners."""
 
-    def __init__(self, store: Store) -> None:
-        #: Who may do what.
+    def __init__(self, store: Store, seats: int = DEFAULT_SEATS) -> None:
+        #: Who may do what, as with `--authorization-mode=Node,RBAC`.
         self.authorizers = Authorizers()
-        self._rbac = RbacAuthorizer()
+        self._nodes, self._rbac = NodeAuthorizer(), RbacAuthorizer()
+        self.authorizers.add(self._nodes)
         self.authorizers.add(self._rbac)
         self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers)
         #: The way in of this process itself, for whatever has no name of its own.
@@ -50,6 +54,10 @@ class Server:
         self._addresses = ServiceAddresses()
         self.registry.observers["services"] = self._addresses.observe
         self.registry.observers.update(self._rbac.observers)
+        self.registry.observers.update(self._nodes.observers)
+        #: Who waits when much is asked over HTTP.
+        self.fairness = Fairness(seats)
+        self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
@@ -80,7 +88,7 @@ class Server:
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
         await bootstrap(registry)
-        await reconcile(registry)
+        await asyncio.gather(reconcile(registry), flow_control.settle(registry, self.fairness))
 
     def serve_nodes(self, agents: NodeAgents) -> None:
         """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""
@@ -101,6 +109,7 @@ class Server:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._custom_kinds.run(), name="custom kinds")
             group.create_task(self._expiry.run(), name="event expiry")
+            group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
 
 
 _ORDINARY = Strategy()

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from fairlead.api.builtin import LEASES, NAMESPACES
 from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.verbs import Api
 from fairlead.runtime.clock import micro_timestamp, monotonic
 
@@ -16,7 +17,6 @@ from fairlead.runtime.clock import micro_timestamp, monotonic
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 #: How many leases are renewed together.
 RENEWING = 16
-LEASE_NAMESPACE = "kube-node-lease"
 
 log = logging.getLogger(__name__)
 

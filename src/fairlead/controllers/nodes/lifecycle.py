@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
-from fairlead.api.nodes import Node
+from fairlead.api.nodes import LEASE_NAMESPACE, Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
 from fairlead.api.references import Reference, reference
@@ -34,7 +34,6 @@ STARTUP_GRACE_SECONDS: Final = 60.0
 #: Upstream would notice at its next round, up to this much later.
 MARGIN_SECONDS: Final = 0.1
 
-LEASE_NAMESPACE: Final = "kube-node-lease"
 
 #: The conditions that only the node itself can know.
 _TOLD_BY_NODE: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

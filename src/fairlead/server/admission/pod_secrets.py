@@ -1,8 +1,8 @@
-"""Where a pod's spec refers to secrets, and which of these its service account allows.
+"""Which of the secrets that a pod's spec refers to its service account allows.
 
 Only two rules of ServiceAccount admission need it: mirror pods may use no secret at all, and an account with the
 annotation kubernetes.io/enforce-mountable-secrets lets its pods use only those that it lists.
-Source: plugin/pkg/admission/serviceaccount, pkg/api/pod VisitPodSecretNames.
+Source: plugin/pkg/admission/serviceaccount.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 
 from fairlead.api.objects import Obj
 from fairlead.golang.quoting import go_quote
+from fairlead.kinds.object_references import secret_names
 
 #: Container lists of a pod and what the texts call their members.
 _INIT, _MAIN, _EPHEMERAL = (
@@ -20,23 +21,9 @@ _INIT, _MAIN, _EPHEMERAL = (
     ("ephemeralContainers", "ephemeral container"),
 )
 
-#: Volume sources with a reference to a secret, and the path to its name.
-_VOLUME_REFERENCES = (
-    ("secret", "secretName"),
-    ("azureFile", "secretName"),
-    ("cephfs", "secretRef", "name"),
-    ("cinder", "secretRef", "name"),
-    ("flexVolume", "secretRef", "name"),
-    ("iscsi", "secretRef", "name"),
-    ("rbd", "secretRef", "name"),
-    ("scaleIO", "secretRef", "name"),
-    ("storageos", "secretRef", "name"),
-    ("csi", "nodePublishSecretRef", "name"),
-)
-
 
 def uses_secrets(spec: Obj) -> bool:
-    return any(_all_names(spec))
+    return any(secret_names(spec))
 
 
 def first_secret_not_allowed(
@@ -78,23 +65,3 @@ def _of_environment(container: Obj) -> Iterator[tuple[str, str]]:
     for source in container.get("envFrom") or ():
         if (reference := source.get("secretRef")) is not None:
             yield "envFrom", reference.get("name", "")
-
-
-def _all_names(spec: Obj) -> Iterator[str]:
-    for reference in spec.get("imagePullSecrets") or ():
-        yield reference.get("name", "")
-    for field, _ in (_INIT, _MAIN, _EPHEMERAL):
-        for container in spec.get(field) or ():
-            yield from (name for _, name in _of_environment(container))
-    for volume in spec.get("volumes") or ():
-        for path in _VOLUME_REFERENCES:
-            yield _dig(volume, path)
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            yield _dig(source, ("secret", "name"))
-
-
-def _dig(obj: Obj, path: tuple[str, ...]) -> str:
-    found: object = obj
-    for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else ""

@@ -15,7 +15,6 @@ from fairlead.api.resources import Resource
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
 WEBHOOKS: Final = "admission webhooks are not called"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
-FAIRNESS: Final = "API priority and fairness is not enforced"
 CLAIMS: Final = "dynamic resources are not allocated"
 CONVERSION: Final = "conversion webhooks are not called"
 
@@ -31,8 +30,6 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
     ),
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): FAIRNESS,
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): FAIRNESS,
     ("resource.k8s.io", "ResourceClaim"): CLAIMS,
     ("resource.k8s.io", "ResourceClaimTemplate"): CLAIMS,
 }

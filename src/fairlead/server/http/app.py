@@ -10,6 +10,7 @@ import logging
 from fairlead.runtime.offload import offload
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import Authenticator
+from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
@@ -34,12 +35,13 @@ class Application:
         documents: Documents,
         authenticate: Authenticator,
         progress: Progress | None = None,
+        fairness: Fairness | None = None,
         auditor: Auditor | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
         health = Health(registry, self._progress)
-        services = Services(authenticate, registry.authorizer, self._resources, documents, health, auditor)
+        services = Services(authenticate, registry.authorizer, self._resources, documents, health, fairness, auditor)
         self._handle = chained(services)
 
     def close(self) -> None:
@@ -49,7 +51,8 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(reversed(scope["headers"]))  # the first of its name counts, as in Go
-        request = Request(scope, headers, receive, send, audit_id=audit_id(headers))
+        id_ = audit_id(headers)
+        request = Request(scope, headers, receive, send, audit_id=id_, headers_out=[(b"audit-id", id_)])
         answer = None
         try:
             answer = await self._handle(request)
@@ -63,10 +66,10 @@ class Application:
 async def _send(answer: Answer, request: Request) -> None:
     send = request.send
     headers = [
-        (b"audit-id", request.audit_id),
         (b"content-type", answer.media_type.encode()),
         framing(answer.length, request.scope["http_version"]),
         *answer.headers,
+        *request.headers_out,
         *warning_headers(request.warnings),
     ]
     if all(name != b"cache-control" for name, _ in headers):

@@ -21,7 +21,7 @@ from fairlead.server.access import AccessRequest
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.audit.event import API_VERSION, Event, Level, ObjectReference, Stage, UserInfo
 from fairlead.server.audit.request_audit import RequestAudit
-from fairlead.server.http.authorization import access_request
+from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.exchange import Send
 from fairlead.server.http.request import Request
 
@@ -33,10 +33,6 @@ _LONGEST_AGENT: Final = 1024
 _CUT: Final = "...TRUNCATED"
 #: How much of a list of proxies is looked at; the client's own address always is.
 _LONGEST_CHAIN: Final = 4096
-
-#: What takes as long as it likes.
-_LONG_VERBS: Final = ("watch", "proxy")
-_LONG_SUBRESOURCES: Final = ("attach", "exec", "proxy", "log", "portforward")
 
 #: Of those who are not let in, there is one event: what they were answered.
 _NOT_OF_STRANGERS: Final = frozenset(Stage) - {Stage.RESPONSE_STARTED}
@@ -88,7 +84,7 @@ def _begin(auditor: Auditor, request: Request, asked: AccessRequest, *, is_stran
         request_received_timestamp=moment,
         stage_timestamp=moment,
     )
-    is_long = is_stranger or asked.verb in _LONG_VERBS or asked.subresource in _LONG_SUBRESOURCES
+    is_long = is_stranger or asked.verb == "watch" or runs_long(asked)
     request.audit = RequestAudit(event, decision, received_at, is_long_running=is_long, write=auditor.write)
     if is_long:
         request.send = _noticed(request.send, request.audit)

@@ -12,6 +12,8 @@ from fairlead.server.http.request import Request
 
 #: Verbs whose query may select.
 _SELECTING: Final = ("list", "watch", "deletecollection")
+#: Subresources whose requests go on for as long as the client likes.
+_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 def access_request(request: Request) -> AccessRequest:
@@ -44,3 +46,8 @@ def access_request(request: Request) -> AccessRequest:
         field_selector=fields,
         label_selector=request.query.get("labelSelector", ""),
     )
+
+
+def runs_long(asked: AccessRequest) -> bool:
+    """Whether it goes on for as long as the client likes, and is no watch (kube-apiserver's long-running requests)."""
+    return asked.subresource in _LONG_RUNNING or asked.verb == "proxy"

@@ -1,9 +1,9 @@
 """The handler chain of every request: each middleware calls the next, or answers itself.
 
-    recover ▸ bound ▸ authenticate ▸ audit ▸ impersonate ▸ authorize ▸ dispatch
+    recover ▸ bound ▸ authenticate ▸ audit ▸ impersonate ▸ authorize ▸ receive ▸ take_turn ▸ dispatch
 
 Before authentication nothing of a request is read but its path and the headers that authentication needs; before
-authorization not its body. Every
+authorization not its body. Nobody holds a seat while they send: whoever has a turn can be answered. Every
 refusal is an `ApiError` that becomes a `Status` in `recover`; every other exception becomes a 500 without details.
 """
 
@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from fairlead.api.errors import (
@@ -30,9 +31,11 @@ from fairlead.server.access import Authorizer, check
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
-from fairlead.server.http.answers import Answer
+from fairlead.server.fairness.fairness import Fairness, Rejected
+from fairlead.server.fairness.flows import Flow
+from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
-from fairlead.server.http.authorization import access_request
+from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.health import HEALTH_PATHS, Health
@@ -59,7 +62,10 @@ class Services:
     resources: ResourceHandlers
     documents: Documents
     health: Health
-    auditor: Auditor | None = None  # none: there is no audit log
+    #: None: nobody has to wait.
+    fairness: Fairness | None = None
+    #: None: there is no audit log.
+    auditor: Auditor | None = None
 
 
 #: The rest of the chain; None: the answer has been streamed already.
@@ -157,7 +163,7 @@ async def impersonate(services: Services, proceed: Handler, request: Request) ->
 
 async def authorize(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """403 unless the user may do that."""
-    asked = access_request(request)
+    asked = request.asked = access_request(request)
     verdict = await services.authorizer.authorize(asked)
     if request.audit is not None:
         request.audit.annotate(_DECISION, "allow" if verdict.is_allowed else "forbid")
@@ -166,14 +172,48 @@ async def authorize(services: Services, proceed: Handler, request: Request) -> A
     return await proceed(request)
 
 
-async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
-    """Read the body, and call the handler of the path."""
-    info = request.info
-    working_on("apiserver", f"{request.method} {info.path}")
-    is_watch = request.is_watch or info.is_watch_path
+async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Read the body."""
+    is_watch = request.is_watch or request.info.is_watch_path
     seconds = REQUEST_SECONDS if is_watch else request.timeout()  # a watch has timeoutSeconds
     if request.method in ("POST", "PUT", "PATCH", "DELETE"):
         request.body = await _body(request.receive, seconds)
+    return await proceed(request)
+
+
+async def take_turn(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Wait until it is this request's turn; 429 if that takes too long. A watch needs a seat until it has begun, what
+    else goes on for long none at all.
+    """
+    asked = request.asked
+    if services.fairness is None or asked is None or runs_long(asked):
+        return await proceed(request)
+    try:
+        admitted = await services.fairness.admit(asked, services.resources.count(request))
+    except Rejected as rejected:
+        answer = Answer.of_text("Too many requests, please try again later.\n", HTTPStatus.TOO_MANY_REQUESTS)
+        answer.headers.append((b"retry-after", b"1"))
+        request.headers_out.extend(_flow_headers(rejected.flow))
+        return answer
+    request.headers_out.extend(_flow_headers(admitted.flow))
+    request.on_begun = admitted.end
+    try:
+        return await proceed(request)
+    finally:
+        admitted.end()
+
+
+def _flow_headers(flow: Flow) -> Headers:
+    return [
+        (b"x-kubernetes-pf-flowschema-uid", flow.schema.metadata.uid.encode()),
+        (b"x-kubernetes-pf-prioritylevel-uid", flow.level.uid.encode()),
+    ]
+
+
+async def dispatch(services: Services, proceed: Handler, request: Request) -> Answer | None:
+    """Call the handler of the path."""
+    info = request.info
+    working_on("apiserver", f"{request.method} {info.path}")
     if info.resource:
         return await services.resources.answer(request)
     endpoint, _, check = info.path.strip("/").partition("/")
@@ -183,7 +223,17 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     return await services.documents.answer(request)
 
 
-CHAIN: Final[tuple[Middleware, ...]] = (recover, bound, authenticate, audit, impersonate, authorize, dispatch)
+CHAIN: Final[tuple[Middleware, ...]] = (
+    recover,
+    bound,
+    authenticate,
+    audit,
+    impersonate,
+    authorize,
+    receive,
+    take_turn,
+    dispatch,
+)
 
 
 def chained(services: Services) -> Handler:

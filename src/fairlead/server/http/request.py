@@ -17,6 +17,7 @@ from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import bounded_cache
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
+from fairlead.server.access import AccessRequest
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import RequestContext
@@ -32,6 +33,10 @@ MAX_PARAMETERS = 1000
 _HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # `strconv.ParseBool`; elsewhere whatever is not false is true
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(slots=True)
@@ -53,6 +58,12 @@ class Request:
     queries: dict[str, list[str]] = field(default_factory=dict)
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+    #: What was asked of authorization.
+    asked: AccessRequest | None = None
+    #: Headers of the answer, whatever it is.
+    headers_out: list[tuple[bytes, bytes]] = field(default_factory=list)
+    #: Called once the answer of a watch has begun.
+    on_begun: Callable[[], None] = _nothing
     _info: RequestInfo | None = None
 
     def count(self, header: bytes) -> int:

@@ -35,6 +35,8 @@ _UNSUPPORTED_PATCH = UnsupportedMediaType("415: Unsupported Media Type", shows_d
 _NEVER_STORED = frozenset({"binding", "eviction", "token"})
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
+#: Verbs that may take long where there are many objects.
+_LISTING = ("list", "watch", "deletecollection")
 #: Methods that mean one object, and the one that never does.
 _ON_OBJECTS = frozenset({"PUT", "PATCH"})
 _ON_COLLECTIONS = frozenset({"POST"})
@@ -46,6 +48,18 @@ class ResourceHandlers:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.streams = Streams()
+
+    def count(self, request: Request) -> int:
+        """About how many objects the request will list."""
+        asked, info = request.asked, request.info
+        if asked is None or asked.verb not in _LISTING or asked.name:
+            return 0
+        found = self._registry.catalogue.find(info.group, info.version, info.resource)
+        if found is None or (asked.verb == "watch" and not request.watch_query().send_initial_events):
+            return 0
+        count = found[0].cache.count
+        limit = request.number("limit") or 0
+        return min(count, limit) if limit > 0 else count
 
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""

@@ -23,7 +23,7 @@ from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
-from fairlead.server.http.exchange import Receive, Send, framing
+from fairlead.server.http.exchange import Receive, framing
 from fairlead.server.http.messages import event_frame, event_writer, partial_type
 from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, TABLE, MediaTypeOptions, check_stream
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
@@ -61,7 +61,7 @@ class Stream:
         self._pace = Pace(request.scope)
         framed = framing(None, request.scope["http_version"])
         content_type = (b"content-type", self._show.form.stream_type.encode())
-        self.headers = [content_type, (b"audit-id", request.audit_id), *_HEADERS, framed]
+        self.headers = [content_type, *_HEADERS, *request.headers_out, framed]
         self._is_chunked = framed[0] == b"transfer-encoding"
         self._is_protobuf = self._show.form.media_type == PROTOBUF
         self._transform = self._transformer(self._show.form)
@@ -242,7 +242,7 @@ class Streams:
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
-            await _stream(out, registry, served, version, info.namespace, query, request.send)
+            await _stream(out, registry, served, version, query, request)
         finally:
             listening.cancel()
             self._open.discard(out)
@@ -260,10 +260,10 @@ async def _stream(
     registry: Registry,
     served: Served,
     version: ServedVersion,
-    namespace: str,
     query: WatchQuery,
-    send: Send,
+    request: Request,
 ) -> None:
+    send, namespace = request.send, request.info.namespace
     watcher: Watcher | None = None
     beginning: Beginning = iter(())
     try:
@@ -277,6 +277,7 @@ async def _stream(
         await send({"type": "http.response.start", "status": 200, "headers": out.headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await out.begin(beginning, _end_of_beginning(out, query, revision))
+        request.on_begun()
         if watcher is not None:
             await _until_over(out, query, registry)
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.builtin import NAMESPACES, PRIORITY_CLASSES
 from fairlead.api.errors import AlreadyExists
+from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.server.admission.service_addresses import SERVICE_NETWORK
@@ -12,7 +13,7 @@ from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.restore import restore
 
 KUBERNETES_ADDRESS = str(SERVICE_NETWORK[1])
-SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_NAMESPACES = ("default", LEASE_NAMESPACE, "kube-public", "kube-system")
 #: Name -> (value, description): S3-02.
 SYSTEM_PRIORITY_CLASSES = {
     "system-cluster-critical": (
