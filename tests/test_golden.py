@@ -22,7 +22,7 @@ from tests.processes import fairlead_up
 REPLAY = TESTS / "golden" / "replay.py"
 #: What the folders need, see golden/README.md.
 API_SERVER = ("--components", "api", "--disable-admission-plugins", "ServiceAccount")
-WITHOUT = "controllers,expired-history"
+WITHOUT = "controllers"
 CONTROL_PLANE = ("--components", "api,controllers")
 
 
@@ -71,15 +71,6 @@ def test_api_server_answers_like_kubernetes(file: Path, api_server: Path, kubect
     client = kubectl("1.33") if file.stem == "kubectl-1.33" else kubectl_path
     found = failures(file, api_server, client, "--jobs", "8", "--without", WITHOUT)
     compare(found, cases([file], WITHOUT))
-
-
-def test_forgotten_history_is_refused_like_kubernetes(tmp_path: Path, kubectl_path: Path) -> None:
-    """A restarted server remembers nothing older than its start (X-04)."""
-    with fairlead_up(tmp_path / "data", *API_SERVER):
-        pass
-    with fairlead_up(tmp_path / "data", *API_SERVER) as up:
-        found = failures(GOLDEN / "api" / "expired.yaml", up.kubeconfig, kubectl_path)
-    compare(found, cases([GOLDEN / "api" / "expired.yaml"]))
 
 
 @pytest.mark.slow

@@ -98,6 +98,21 @@ def writers_until_killed(up: Up, count: int) -> list[Writer]:
     return writers
 
 
+def check_history(client: Client, writers: list[Writer], found: dict[str, Any]) -> None:
+    """A watch from before the crash goes on: it tells of everything since, and leads to what is there."""
+    acknowledged = {name: made for writer in writers for name, made in writer.acknowledged.items()}
+    first = min(int(made["metadata"]["resourceVersion"]) for made in acknowledged.values())
+    stream = client.open(f"{CONFIG_MAPS}?watch=1&resourceVersion={first}&timeoutSeconds=1").read()
+    events = [json.loads(line) for line in stream.splitlines()]
+    assert "ERROR" not in {event["type"] for event in events}
+    last = {event["object"]["metadata"]["name"]: event for event in events}
+    for name, made in acknowledged.items():
+        assert name in last or int(made["metadata"]["resourceVersion"]) == first
+    for name, event in last.items():
+        assert (event["type"] == "DELETED") == (name not in found)
+        assert event["type"] == "DELETED" or event["object"]["metadata"] == found[name]["metadata"]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_kill_nine_loses_nothing_that_was_acknowledged(tmp_path: Path, seed: int) -> None:
     with fairlead_up(tmp_path / "data", *API) as up:
@@ -117,6 +132,7 @@ def test_kill_nine_loses_nothing_that_was_acknowledged(tmp_path: Path, seed: int
                     assert found[name]["metadata"]["uid"] == made["metadata"]["uid"]
             assert not writer.deleted & set(found)
         assert int(listing["metadata"]["resourceVersion"]) >= newest
+        check_history(client, writers, found)
         code, made = client.ask("POST", CONFIG_MAPS, {"metadata": {"name": "after"}})
         assert code == 201
         assert int(made["metadata"]["resourceVersion"]) > int(listing["metadata"]["resourceVersion"])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from fairlead.api.builtin import (
-    CONFIG_MAPS,
-    NAMESPACES,
-    PRIORITY_CLASSES,
-)
-from fairlead.api.errors import (
-    Expired,
-)
+from fairlead.api.builtin import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PRIORITY_CLASSES
+from fairlead.api.errors import Expired
+from fairlead.api.resources import Resource
 from fairlead.api.verbs import WatchQuery
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.store.memory import MemoryStore
+from fairlead.store.sqlite import SQLiteStore
 from tests.played import played
+from tests.server.crd_samples import crd, version
 from tests.server.registry_world import NAMESPACE, Watching, World, run, world
 
 
@@ -41,6 +42,60 @@ def test_a_restarted_server_shows_the_same_objects_and_no_older_history() -> Non
             assert await fresh.seen_events() == [("ADDED", "c")]
 
     run_virtual(main())
+
+
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+
+
+def test_watches_go_on_across_a_restart(tmp_path: Path) -> None:
+    """Of built-in and of custom kinds; a list at an older version is there, too."""
+
+    async def events(made: World, resource: Resource, revision: str) -> list[tuple[str, Any]]:
+        watching = Watching(made.api, resource, resource_version=revision)
+        await asyncio.sleep(0.05)
+        watching.task.cancel()
+        return [(type_, obj.get("data") or obj.get("spec")) for type_, obj in watching.events]
+
+    async def change(made: World, resource: Resource, field: str) -> tuple[str, str]:
+        """Two versions: after the create of `a`, and after its first change; then more happens."""
+        first = await made.create(resource, {"metadata": {"name": "a"}, field: {"color": "red"}})
+        second = await made.api.update(resource, first | {field: {"color": "blue"}})
+        await made.create(resource, {"metadata": {"name": "b"}, field: {"color": "red"}})
+        await made.api.delete(resource, "a", NAMESPACE)
+        versions = first["metadata"]["resourceVersion"], second.obj()["metadata"]["resourceVersion"]
+        assert await events(made, resource, versions[0]) == [
+            ("MODIFIED", {"color": "blue"}),
+            ("ADDED", {"color": "red"}),
+            ("DELETED", {"color": "blue"}),
+        ]
+        return versions
+
+    async def main() -> None:
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            await made.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            definition = crd(version(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}))
+            await made.api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            for _ in range(1000):
+                if made.registry.catalogue.stored("widgets.example.com") is not None:
+                    break
+                await asyncio.sleep(0.01)
+            fields = {CONFIG_MAPS: "data", WIDGETS: "spec"}
+            versions = {row: await change(made, row, field) for row, field in fields.items()}
+        await store.close()
+        store = SQLiteStore(tmp_path / "store.db")
+        async with world(store) as made:
+            for row, (first, second) in versions.items():
+                seen = await events(made, row, first)
+                assert [type_ for type_, _ in seen] == ["MODIFIED", "ADDED", "DELETED"]
+                assert [spec["color"] for _, spec in seen] == ["blue", "red", "blue"]
+                assert await made.names(row, resource_version=second, resource_version_match="Exact") == ["a"]
+            made.registry.compact(made.registry.revision)
+            with pytest.raises(Expired):
+                await anext(aiter(made.api.watch(CONFIG_MAPS, NAMESPACE, WatchQuery(resource_version="1"))))
+        await store.close()
+
+    asyncio.run(main())
 
 
 def test_an_unknown_admission_plugin_is_refused_at_start() -> None:

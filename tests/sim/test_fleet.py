@@ -24,8 +24,7 @@ from fairlead.server.assembly import Server
 from fairlead.server.registry.registry import UserApi
 from fairlead.sim.leases import RENEWING
 from fairlead.sim.nodes import NodeShape, uniform
-from fairlead.store.base import StoreChange
-from fairlead.store.embedded import EmbeddedStore
+from fairlead.store.embedded import EmbeddedStore, PendingWrite
 from fairlead.store.memory import MemoryStore
 from tests.store.unreliable import UnreliableMemory, Weather
 
@@ -97,7 +96,7 @@ class Disk(EmbeddedStore):
 
     is_full = False
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         if self.is_full:
             raise OSError("no space left on device")
 

@@ -10,8 +10,8 @@ import pytest
 from fairlead.compose import Cluster, Settings, components
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.store.base import StoreChange, StoreUnavailable
-from fairlead.store.embedded import EmbeddedStore
+from fairlead.store.base import StoreUnavailable
+from fairlead.store.embedded import EmbeddedStore, PendingWrite
 
 
 class FullStore(EmbeddedStore):
@@ -19,7 +19,7 @@ class FullStore(EmbeddedStore):
 
     is_full = False
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         if self.is_full:
             raise OSError("database or disk is full")
 

@@ -6,8 +6,7 @@ import asyncio
 from pathlib import Path
 from random import Random
 
-from fairlead.store.base import StoreChange
-from fairlead.store.embedded import EmbeddedStore
+from fairlead.store.embedded import EmbeddedStore, PendingWrite
 from fairlead.store.sqlite import SQLiteStore
 
 #: How many turns of the loop a commit takes at most, and how often it fails.
@@ -33,7 +32,7 @@ class UnreliableMemory(EmbeddedStore):
         super().__init__()
         self._weather = weather
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         await self._weather.pass_over()
 
 
@@ -42,6 +41,6 @@ class UnreliableSQLite(SQLiteStore):
         super().__init__(path)
         self._weather = weather
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         await self._weather.pass_over()
-        await super()._persist(changes)
+        await super()._persist(writes)

@@ -87,8 +87,11 @@ class Server:
         )
         self.is_new = registry.revision == 0
         await self._custom_kinds.load_definitions()
+        registry.recall()
         await bootstrap(registry)
         await asyncio.gather(reconcile(registry), flow_control.settle(registry, self.fairness))
+        if self.is_new:  # nobody has seen anything yet that they could go on from
+            registry.compact(registry.revision)
 
     def serve_nodes(self, agents: NodeAgents) -> None:
         """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""

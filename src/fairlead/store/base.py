@@ -64,6 +64,21 @@ class StoreChange(msgspec.Struct, frozen=True, gc=False):
     record: Record | None
 
 
+class PastChange(msgspec.Struct, frozen=True, gc=False):
+    """A committed change as history keeps it: which key changed at which revision, and what it was before."""
+
+    revision: int
+    key: str
+    replaced: Record | None
+
+
+class History(msgspec.Struct, frozen=True):
+    """Every change since the revision `compacted`, oldest first: what was before that is forgotten."""
+
+    compacted: int
+    changes: Sequence[PastChange] = ()
+
+
 Deliver = Callable[[Sequence[StoreChange]], None]
 
 
@@ -82,6 +97,14 @@ class Store(Protocol):
 
     async def open(self, deliver: Deliver) -> None:
         """Deliver everything that is stored, sorted by key, and from then on every committed change in order."""
+        ...
+
+    def take_history(self) -> History:
+        """What is known of changes before the store was opened; once, it is not kept."""
+        ...
+
+    def compact(self, revision: int) -> None:
+        """Forget the changes up to that revision, as soon as something is written; the present state stays."""
         ...
 
     async def head(self, key: str) -> Head:

@@ -18,11 +18,11 @@ from zlib import crc32
 import msgspec
 
 from fairlead.store import wal
-from fairlead.store.base import Record
+from fairlead.store.base import History, PastChange, Record
 
-#: The layout of the file. The older one, without checksums, is upgraded; any other is refused.
-FORMAT = 2
-_WITHOUT_CHECKSUMS = 1
+#: The layout of the file. The older ones, without checksums or history, are upgraded; any other is refused.
+FORMAT = 3
+_WITHOUT_CHECKSUMS, _WITHOUT_HISTORY = 1, 2
 
 _COLUMNS = {"key": "TEXT", "revision": "INTEGER", "value": "BLOB", "checksum": "INTEGER"}
 _CREATE = (
@@ -31,6 +31,9 @@ _CREATE = (
 )
 #: The row that holds the newest revision, even if that was a deletion. Keys of objects begin with a slash.
 REVISION_KEY = "revision"
+#: How the keys of history begin: a row for each change, under the revision at which it was made. Its value is the key
+#: that changed, a line end, and what the key held before, if anything; its revision is that of what it held.
+_HISTORY = "history/"
 #: The heading of SQLite's integrity report.
 _HEADLINE = "*** in database main ***"
 #: How many rows one statement writes at most (SQLite allows 32,766 parameters).
@@ -53,6 +56,7 @@ class Contents(msgspec.Struct, frozen=True):
     format: int
     objects: dict[str, Record]
     revision: int
+    history: History
 
 
 class _Metadata(msgspec.Struct):
@@ -103,6 +107,25 @@ def upgrade(path: Path, contents: Contents) -> None:
         rows = [(key, record.revision, record.value) for key, record in contents.objects.items()]
         put(db, [*rows, (REVISION_KEY, contents.revision, b"")])
         db.execute(f"PRAGMA user_version={FORMAT}")
+
+
+def history_row(change: PastChange) -> Row:
+    """The row that keeps a change."""
+    old = change.replaced
+    return (
+        _history_key(change.revision),
+        old.revision if old else 0,
+        b"%b\n%b" % (change.key.encode(), old.value if old else b""),
+    )
+
+
+def forget_history(db: sqlite3.Connection, revision: int) -> None:
+    """Drop the changes up to that revision."""
+    db.execute("DELETE FROM objects WHERE key >= ? AND key <= ?", (_HISTORY, _history_key(revision)))
+
+
+def _history_key(revision: int) -> str:
+    return f"{_HISTORY}{revision:019}"
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -159,9 +182,9 @@ def _contents(db: sqlite3.Connection, path: Path) -> Contents | None:
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
     if not format_ and not tables:
         return None  # the process that created it was killed before it made the table
-    if format_ and format_ not in (FORMAT, _WITHOUT_CHECKSUMS):
+    if format_ and format_ not in (FORMAT, _WITHOUT_CHECKSUMS, _WITHOUT_HISTORY):
         raise WrongFormat(f"{path} has format {format_}, this version reads format {FORMAT}")
-    has_checksums = format_ == FORMAT
+    has_checksums = format_ != _WITHOUT_CHECKSUMS
     columns = dict(_COLUMNS) if has_checksums else {name: _COLUMNS[name] for name in ("key", "revision", "value")}
     if {name: type_ for _, name, type_, *_ in db.execute("PRAGMA table_info(objects)")} != columns:
         raise Damaged(f"{path} is damaged: it has no table of objects in format {format_}")
@@ -171,9 +194,23 @@ def _contents(db: sqlite3.Connection, path: Path) -> Contents | None:
     rows = dict(_rows(db, path, has_checksums=has_checksums))
     newest = rows.pop(REVISION_KEY, None)
     revision = newest.revision if newest else 0
+    changes = [_past_change(key, rows.pop(key)) for key in sorted(key for key in rows if key.startswith(_HISTORY))]
     if any(record.revision > revision for record in rows.values()):
         raise Damaged(f"{path} is damaged: its newest revision is missing")
-    return Contents(format_, rows, revision)
+    return Contents(format_, rows, revision, _history(changes, revision))
+
+
+def _past_change(key: str, record: Record) -> PastChange:
+    changed, _, value = record.value.partition(b"\n")
+    replaced = Record(value, record.revision) if value else None
+    return PastChange(int(key.removeprefix(_HISTORY)), changed.decode(), replaced)
+
+
+def _history(changes: list[PastChange], revision: int) -> History:
+    """The changes, if they lead without a gap to the present."""
+    if not changes or changes[-1].revision != revision or len(changes) != revision - changes[0].revision + 1:
+        return History(revision)
+    return History(changes[0].revision - 1, changes)
 
 
 def _rows(db: sqlite3.Connection, path: Path, *, has_checksums: bool) -> Iterator[tuple[str, Record]]:
@@ -181,7 +218,7 @@ def _rows(db: sqlite3.Connection, path: Path, *, has_checksums: bool) -> Iterato
         is_whole = isinstance(key, str) and type(revision) is int and type(value) is bytes
         if is_whole and has_checksums:
             is_whole = checksums == [_checksum_of(key, revision, value)]
-        if not is_whole or not (key == REVISION_KEY or _is_object(value, revision)):
+        if not is_whole or not (key == REVISION_KEY or _is_right(key, value, revision)):
             raise Damaged(f"{path} is damaged: the record of {_shown(key)} is not what was written")
         yield key, Record(value, revision)
 
@@ -191,6 +228,16 @@ def _checksum_of(key: str, revision: int, value: bytes) -> int | None:
         return checksum(key, revision, value)
     except UnicodeEncodeError:
         return None
+
+
+def _is_right(key: str, value: bytes, revision: int) -> bool:
+    """Whether a row holds what a row of that key may hold."""
+    if not key.startswith(_HISTORY):
+        return _is_object(value, revision)
+    changed, _, old = value.partition(b"\n")
+    return (
+        key.removeprefix(_HISTORY).isdecimal() and changed.startswith(b"/") and (not old or _is_object(old, revision))
+    )
 
 
 def _is_object(value: bytes, revision: int) -> bool:

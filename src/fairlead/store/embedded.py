@@ -16,7 +16,7 @@ import logging
 import msgspec
 
 from fairlead.api.encoded import stamp
-from fairlead.store.base import Deliver, Head, Record, RevisionMismatch, StoreChange, StoreUnavailable
+from fairlead.store.base import Deliver, Head, History, Record, RevisionMismatch, StoreChange, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,13 @@ class EmbeddedStore:
         self._deliver = deliver
         deliver([StoreChange(key, record.revision, record) for key, record in sorted(self._head.items())])
 
+    def take_history(self) -> History:
+        """None: drivers that keep some say so."""
+        return History(self._committed)
+
+    def compact(self, revision: int) -> None:
+        """There is nothing to forget."""
+
     async def head(self, key: str) -> Head:
         group = self._under_way.get(key)
         return Head(self._head.get(key), group.commit if group else None)
@@ -106,7 +113,7 @@ class EmbeddedStore:
             raise RevisionMismatch(key, current)
         return found
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         """Make all of these durable, or raise and leave everything as it was."""
         raise NotImplementedError
 
@@ -138,7 +145,7 @@ class EmbeddedStore:
         """Commit, deliver, answer. Every waiting writer gets an answer, whatever fails."""
         self._persisting = group
         try:
-            await self._persist([write.change for write in group.writes])
+            await self._persist(group.writes)
         except Exception as error:
             self._persisting = None
             self._give_up(group, str(error))

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from fairlead.store import database, wal
+from fairlead.store.base import History
 from fairlead.store.database import REVISION_KEY, Contents, Damaged
 from fairlead.store.directory import database_in, held
 
@@ -59,7 +60,9 @@ def restore(snapshot: Path, data_dir: Path) -> Contents:
                 database.upgrade(part, contents)
             with closing(sqlite3.connect(part, isolation_level=None)) as db:
                 database.put(db, [(REVISION_KEY, ahead, b"")])
-            if check(part) != msgspec.structs.replace(contents, format=database.FORMAT, revision=ahead):
+                database.forget_history(db, ahead)
+            kept = msgspec.structs.replace(contents, format=database.FORMAT, revision=ahead, history=History(ahead))
+            if check(part) != kept:
                 raise Damaged(f"{part} does not hold what was written to it")
     return contents
 

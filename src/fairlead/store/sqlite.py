@@ -9,15 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from fairlead.runtime.clock import monotonic
 from fairlead.store import database, wal
-from fairlead.store.base import Deliver, StoreChange, StoreUnavailable
-from fairlead.store.embedded import EmbeddedStore
+from fairlead.store.base import Deliver, History, PastChange, Record, StoreUnavailable
+from fairlead.store.embedded import EmbeddedStore, PendingWrite
+
+#: History is kept for this long (kube-apiserver's --etcd-compaction-interval), and no more of it than that.
+HISTORY_SECONDS: Final = 300.0
+HISTORY_CHANGES: Final = 20_000
+HISTORY_BYTES: Final = 32 << 20
+#: It is dropped in lumps, as most groups of writes are to be one statement; and never so much that a group takes long.
+_LUMP: Final = 2000
 
 _FileId: TypeAlias = tuple[int, int]
+
+
+class _Kept(NamedTuple):
+    """The history of one group of writes."""
+
+    moment: float
+    revision: int
+    changes: int
+    size: int
 
 
 class SQLiteStore(EmbeddedStore):
@@ -31,6 +49,10 @@ class SQLiteStore(EmbeddedStore):
         self._db: sqlite3.Connection
         self._files: dict[Path, _FileId | None] = {}
         self._gone = ""  # why nothing is written any more
+        self._loaded = History(0)
+        self._kept: deque[_Kept] = deque()
+        self._kept_changes = self._kept_bytes = 0
+        self._compacted = 0  # asked for, and perhaps still on disk
 
     async def open(self, deliver: Deliver) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._load)
@@ -50,7 +72,7 @@ class SQLiteStore(EmbeddedStore):
         if contents is None:
             database.create(self._path)
         else:
-            self._head, self._last = contents.objects, contents.revision
+            self._head, self._last, self._loaded = contents.objects, contents.revision, contents.history
             if contents.format != database.FORMAT:
                 database.upgrade(self._path, contents)
         self._committed = self._last
@@ -59,28 +81,70 @@ class SQLiteStore(EmbeddedStore):
             pass  # makes the log, if there is none yet
         self._files = {file: _identity(file) for file in (self._path, wal.log_of(self._path))}
 
-    async def _persist(self, changes: list[StoreChange]) -> None:
+    def take_history(self) -> History:
+        history, self._loaded = self._loaded, History(self._committed)
+        if history.changes:
+            self._note_kept([change.replaced for change in history.changes], self._committed)
+        return history
+
+    def compact(self, revision: int) -> None:
+        self._compacted = max(self._compacted, revision)
+
+    async def _persist(self, writes: list[PendingWrite]) -> None:
         if self._gone:
             raise StoreUnavailable(self._gone)
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, changes)
+        cut = self._cut()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, writes, cut)
+        self._note_kept([write.replaced for write in writes], writes[-1].change.revision)
         # Here, not in the thread: after each system call the thread would wait for the GIL again (decision 3).
         for file, known in self._files.items():
             if _identity(file) != known:
                 self._gone = f"{file} was removed or replaced while this server works on it"
                 raise StoreUnavailable(self._gone)
 
-    def _transact(self, changes: list[StoreChange]) -> None:
-        """Write a group. It is nearly always one statement, so that this thread takes the GIL only once."""
-        newest = {change.key: change for change in changes}
+    def _transact(self, writes: list[PendingWrite], cut: int) -> None:
+        """Write a group. It is nearly always one statement, so that this thread takes the GIL only once.
+
+        History up to the revision `cut` is dropped.
+        """
+        newest = {write.change.key: write.change for write in writes}
         rows = [(c.key, c.record.revision, c.record.value) for c in newest.values() if c.record]
-        rows.append((database.REVISION_KEY, changes[-1].revision, b""))
+        past = (PastChange(write.change.revision, write.change.key, write.replaced) for write in writes)
+        rows.extend(map(database.history_row, past))
+        rows.append((database.REVISION_KEY, writes[-1].change.revision, b""))
         gone = [change.key for change in newest.values() if not change.record]
-        if not gone and len(rows) <= database.ROWS:
+        if not gone and not cut and len(rows) <= database.ROWS:
             database.put(self._db, rows)
             return
         with database.transaction(self._db):
             database.put(self._db, rows)
             self._db.executemany("DELETE FROM objects WHERE key = ?", [(key,) for key in gone])
+            if cut:
+                database.forget_history(self._db, cut)
+
+    def _note_kept(self, replaced: list[Record | None], revision: int) -> None:
+        size = sum(len(record.value) for record in replaced if record)
+        self._kept.append(_Kept(monotonic(), revision, len(replaced), size))
+        self._kept_changes += len(replaced)
+        self._kept_bytes += size
+
+    def _cut(self) -> int:
+        """Up to which revision history is dropped now; 0 for none, as long as it would be little."""
+        cut, dropped = self._compacted, 0
+        self._compacted = 0
+        oldest = monotonic() - HISTORY_SECONDS
+        is_much = self._kept_changes > HISTORY_CHANGES + _LUMP or self._kept_bytes > HISTORY_BYTES * 1.1
+        is_old = bool(self._kept) and self._kept[0].moment < oldest - HISTORY_SECONDS / 5
+        while self._kept and dropped < _LUMP:
+            first = self._kept[0]
+            is_surplus = is_much and (self._kept_changes > HISTORY_CHANGES or self._kept_bytes > HISTORY_BYTES)
+            if not (first.revision <= cut or is_surplus or (is_old and first.moment < oldest)):
+                break
+            self._kept.popleft()
+            self._kept_changes -= first.changes
+            self._kept_bytes -= first.size
+            cut, dropped = max(cut, first.revision), dropped + first.changes
+        return cut
 
 
 def _identity(path: Path) -> _FileId | None:

@@ -46,6 +46,7 @@ from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
 from fairlead.server.registry.update import UpdateRequest
+from fairlead.server.storage.cache import PastObject
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
 from fairlead.server.storage.keys import parts_of
@@ -90,11 +91,25 @@ class Registry:
         self._objects = ObjectStore(store)
 
     async def open(self, admission: Admission) -> None:
-        """Load what the store holds. Nothing older than this moment can be watched."""
+        """Load what the store holds."""
         self.admission = admission
         await self.store.open(self._apply)
+
+    def recall(self) -> None:
+        """Take up the history that the store has kept, once every stored kind is served."""
+        history = self.store.take_history()
+        changes: dict[str, list[PastObject]] = {}
+        for change in history.changes:
+            qualified, namespace, name = parts_of(change.key)
+            changes.setdefault(qualified, []).append(PastObject(change.revision, namespace, name, change.replaced))
         for served in self.catalogue:
-            served.cache.forget_before(self.store.revision)
+            served.cache.recall(changes.get(served.cache.qualified, ()), history.compacted)
+
+    def compact(self, revision: int) -> None:
+        """Forget the history up to that revision: who asks for it has to list again."""
+        self.store.compact(revision)
+        for served in self.catalogue:
+            served.cache.forget_before(revision)
 
     @property
     def revision(self) -> int:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import NamedTuple
 
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.watchers import Watcher, Watchers
+from fairlead.store.base import Record
 
 #: How much history a kind keeps. kube-apiserver's window is about as large for a busy kind.
 HISTORY_EVENTS = 4096
@@ -25,6 +26,15 @@ class _HistoryEntry(NamedTuple):
     revision: int
     old: Entry | None
     new: Entry | None
+
+
+class PastObject(NamedTuple):
+    """What an object was before it changed at that revision; None: it was not there."""
+
+    revision: int
+    namespace: str
+    name: str
+    replaced: Record | None
 
 
 class CacheState(NamedTuple):
@@ -153,6 +163,23 @@ class Cache:
         """Replace the bytes of an entry, after a change of its kind; not if the object itself has changed meanwhile."""
         if raw is not entry.raw and self.get(entry.namespace, entry.name) is entry:
             self._put(Entry(raw, entry.namespace, entry.name, entry.revision))
+
+    def recall(self, changes: Iterable[PastObject], compacted: int) -> None:
+        """Take history from before the cache was filled: everything since the revision `compacted`, oldest first."""
+        newest: dict[tuple[str, str], Entry | None] = {}
+        found: list[_HistoryEntry] = []
+        for change in reversed(list(changes)):
+            key = change.namespace, change.name
+            new = newest[key] if key in newest else self.get(*key)
+            replaced = change.replaced
+            old = Entry(replaced.value, *key, replaced.revision) if replaced else None
+            newest[key] = old
+            if old or new:
+                found.append(_HistoryEntry(change.revision, old, new))
+        self._history.clear()
+        self._history_bytes, self.forgotten = 0, compacted
+        for entry in reversed(found):
+            self._remember(entry)
 
     def forget_before(self, revision: int) -> None:
         """History begins after that revision."""
