@@ -273,8 +273,8 @@ def test_what_a_node_may_not_is_told_as_kubernetes_tells_it() -> None:
         ("pods", "spec.nodeName!=one", False),
         ("pods", "spec.nodeName", False),
         ("pods", "spec.nodeName=", False),
-        ("resourceslices.resource.k8s.io", "nodeName=one", True),
-        ("resourceslices.resource.k8s.io", "spec.nodeName=one", False),
+        ("resourceslices.resource.k8s.io", "spec.nodeName=one", True),
+        ("resourceslices.resource.k8s.io", "nodeName=one", False),
     ],
 )
 def test_lists_and_watches_must_be_about_the_node(what: str, fields: str, is_allowed: bool) -> None:

@@ -78,6 +78,11 @@ def node_identity(user: User) -> str | None:
     return name[len(_NODE_PREFIX) :] if name.startswith(_NODE_PREFIX) and NODES in user.groups else None
 
 
+def node_user(name: str) -> User:
+    """As whom the agent of a node writes."""
+    return authenticated(User(f"{_NODE_PREFIX}{name}", (NODES,)))
+
+
 _MASTERS: Final = (MASTERS,)
 #: The administrator of a cluster, as its kubeconfig makes them known.
 ADMIN: Final = User("kubernetes-admin", _MASTERS, "kubernetes-admin")

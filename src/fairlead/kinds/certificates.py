@@ -30,6 +30,7 @@ _SHORTEST_SECONDS: Final = 600
 _LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 _DOMAIN_MAX: Final = 253
 _SIGNER_MAX: Final = 571
+_MALFORMED: Final = "x509: malformed certificate request"
 _PEM_HEAD: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _USAGES: Final = frozenset(
     [
@@ -188,16 +189,34 @@ def _repeated(values: Iterable[str]) -> list[int]:
 
 def _refusal(request: str) -> str:
     """What is wrong with a PEM-encoded PKCS#10 request; whoever asks must hold the key."""
+    try:
+        found = _parsed(request)
+    except ValueError as error:
+        return str(error)
+    try:
+        is_signed = found.is_signature_valid
+    except (ValueError, UnsupportedAlgorithm):
+        return _MALFORMED
+    return "" if is_signed else "x509: the signature of the certificate request is not valid"
+
+
+def _parsed(request: str) -> x509.CertificateSigningRequest:
+    """ValueError: nobody could read it."""
     pem = base64.b64decode(request)
     if _PEM_HEAD not in pem:
-        return "PEM block type must be CERTIFICATE REQUEST"
+        raise ValueError("PEM block type must be CERTIFICATE REQUEST")
     try:
         found = x509.load_pem_x509_csr(pem)
-        is_signed = found.is_signature_valid
         _ = found.subject, found.extensions, found.public_key()  # what nobody can read is refused here and now
     except (ValueError, UnsupportedAlgorithm):
-        return "x509: malformed certificate request"
-    return "" if is_signed else "x509: the signature of the certificate request is not valid"
+        raise ValueError(_MALFORMED) from None
+    return found
+
+
+def requested_name(request: Obj) -> str:
+    """For whom a certificate is asked: the common name of its subject. ValueError: nobody could read the request."""
+    parts = _parsed(request["spec"].get("request", "")).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return str(parts[-1].value) if parts else ""
 
 
 def organizations(request: Obj) -> list[str]:

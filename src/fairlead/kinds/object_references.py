@@ -1,7 +1,7 @@
 """Which other objects a pod or a volume names: whoever runs the pod has to read them.
 
-Sources: pkg/api/v1/pod VisitPodSecretNames and VisitPodConfigmapNames, pkg/api/v1/persistentvolume VisitPVSecretNames,
-dynamic-resource-allocation/resourceclaim (1.36).
+Sources: pkg/api/v1/pod VisitPodSecretNames and VisitPodConfigmapNames, pkg/api/pod HasAPIObjectReference,
+pkg/api/v1/persistentvolume VisitPVSecretNames, dynamic-resource-allocation/resourceclaim (1.36).
 """
 
 from __future__ import annotations
@@ -40,6 +40,23 @@ _SECRETS_OF_PERSISTENT_VOLUMES: Final = (
     ("storageos", "secretRef"),
 )
 _NEVER_OF_THE_CLAIM: Final = frozenset(("csi", "cinder", "storageos"))
+#: What a volume of a pod that its node makes itself must not be, and what it would lead to.
+_API_VOLUMES: Final = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_API_PROJECTIONS: Final = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
 
 
 class SecretName(NamedTuple):
@@ -107,6 +124,22 @@ def volume_secret_names(volume: Obj) -> Iterator[SecretName]:
         if name := _text(spec, (*path, "name")):
             namespace = _text(spec, (*path, "namespace"))
             yield SecretName(namespace if path[0] in _NEVER_OF_THE_CLAIM else namespace or own, name)
+
+
+def api_reference(spec: Obj) -> str:
+    """What other objects the spec of a pod leads to, if any, as refusals of mirror pods call it."""
+    if spec.get("serviceAccountName"):
+        return "serviceaccounts"
+    for found, resource in ((secret_names(spec), "secrets"), (config_map_names(spec), "configmaps")):
+        if next(found, None) is not None:
+            return resource
+    if spec.get("resourceClaims"):
+        return "resourceclaims"
+    for volume in spec.get("volumes") or ():
+        for sources, known in ((volume, _API_VOLUMES), *((source, _API_PROJECTIONS) for source in _projected(volume))):
+            if told := next((told for field, told in known.items() if sources.get(field) is not None), ""):
+                return told
+    return ""
 
 
 def _containers(spec: Obj) -> Iterator[Obj]:

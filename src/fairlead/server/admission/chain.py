@@ -29,6 +29,7 @@ from fairlead.server.admission.limit_ranger import LimitRanger
 from fairlead.server.admission.namespace_defaults import PodNodeSelector, PodTolerationRestriction
 from fairlead.server.admission.namespace_existence import NamespaceAutoProvision, NamespaceExists
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
+from fairlead.server.admission.node_restriction import NodeRestriction
 from fairlead.server.admission.node_taints import TaintNodesByCondition
 from fairlead.server.admission.owner_references import OwnerReferencesPermissionEnforcement
 from fairlead.server.admission.pod_policies import (
@@ -64,7 +65,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("LimitPodHardAntiAffinityTopology", LimitPodHardAntiAffinityTopology),
     ("LimitRanger", LimitRanger),
     ("ServiceAccount", ServiceAccount),
-    ("NodeRestriction", _NOT_MADE),
+    ("NodeRestriction", NodeRestriction),
     ("TaintNodesByCondition", TaintNodesByCondition),
     ("AlwaysPullImages", AlwaysPullImages),
     ("ImagePolicyWebhook", _NOT_MADE),
@@ -100,7 +101,8 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("AlwaysDeny", AlwaysDeny),
 )
 
-#: Those that work only if `--enable-admission-plugins` names them.
+#: Those that work only if `--enable-admission-plugins` names them. kube-apiserver has NodeRestriction among them;
+#: kubeadm and kind switch it on.
 OFF_BY_DEFAULT: Final = frozenset(
     [
         "AlwaysAdmit",
@@ -113,7 +115,6 @@ OFF_BY_DEFAULT: Final = frozenset(
         "LimitPodHardAntiAffinityTopology",
         "NamespaceAutoProvision",
         "NamespaceExists",
-        "NodeRestriction",
         "OwnerReferencesPermissionEnforcement",
         "PodNodeSelector",
         "PodTolerationRestriction",

@@ -61,11 +61,13 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
     entry = call.backend.find("serviceaccounts", call.name, call.namespace)
     if entry is None:
         raise NotFound.of("serviceaccounts", call.name)
+    attributes = _attributes(call)
+    await call.backend.admission.admit(attributes)
     request = msgspec.convert(call.body.get("spec") or {}, _Request)
     seconds = _DEFAULT_SECONDS if request.expiration_seconds is None else request.expiration_seconds
     _validate(seconds)
     bound = _bound(call, request.bound_object_ref) if request.bound_object_ref is not None else {}
-    await _admit(call)
+    await call.backend.admission.validate(attributes)
     audiences = request.audiences or (ISSUER,)
     uid = entry.view(Object).metadata.uid
     token, expires = call.backend.account_tokens.issue(account, uid, audiences, seconds, bound)
@@ -145,9 +147,9 @@ def _bound(call: ActionCall, reference: _Bound) -> dict[str, Subject]:
     return bound
 
 
-async def _admit(call: ActionCall) -> None:
+def _attributes(call: ActionCall) -> Attributes:
     request = call.request
-    attributes = Attributes(
+    return Attributes(
         Operation.CREATE,
         SERVICE_ACCOUNTS,
         call.namespace,
@@ -159,5 +161,3 @@ async def _admit(call: ActionCall) -> None:
         request.context.user,
         audit=request.context.audit,
     )
-    await call.backend.admission.admit(attributes)
-    await call.backend.admission.validate(attributes)

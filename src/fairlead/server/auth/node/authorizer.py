@@ -138,7 +138,7 @@ class NodeAuthorizer(LocalAuthorizer):
         if request.verb not in _SELECTED:
             text = "only the following verbs are allowed for a ResourceSlice: "
             return _silent(f"{text}get, watch, list, create, update, patch, delete, deletecollection")
-        if _selects(request, "nodeName", node):
+        if _selects(request, node):
             return _ALLOW
         return _silent("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
@@ -150,7 +150,7 @@ class NodeAuthorizer(LocalAuthorizer):
             case "", "get":
                 return self._if_on_node(node, request)
             case "", "list" | "watch":
-                if _selects(request, "spec.nodeName", node):
+                if _selects(request, node):
                     return _ALLOW
                 if request.name:
                     return self._if_on_node(node, request)
@@ -207,13 +207,13 @@ def _if_related(node: str, request: AccessRequest, *, is_related: bool) -> Verdi
     return _ALLOW if is_related else _silent(f"no relationship found between node '{node}' and this object")
 
 
-def _selects(request: AccessRequest, field: str, value: str) -> bool:
-    """Whether the request is about objects alone that have that value in that field."""
+def _selects(request: AccessRequest, node: str) -> bool:
+    """Whether the request is about objects of that node alone."""
     try:
         terms = field_selectors.parse(request.field_selector).terms
     except SelectorError:  # whoever lists says so
         return False
-    return any((term.field, term.value, term.is_negated) == (field, value, False) for term in terms)
+    return any((term.field, term.value, term.is_negated) == ("spec.nodeName", node, False) for term in terms)
 
 
 def _silent(reason: str) -> Verdict:
