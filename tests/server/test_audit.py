@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.runtime.log_lines import TextLines
 from fairlead.server.audit import policy_file
 from fairlead.server.audit.auditor import AuditSettings
 from tests.server.http_world import CONFIG_MAPS, JSON, TOKEN, Reply, Server
@@ -148,6 +149,9 @@ def test_objects_are_told_as_they_were_read_and_answered(world: World) -> None:
     assert event["responseObject"] == reply.obj
     reply, event = world.ask("GET", f"{CONFIG_MAPS}?pretty=1")
     assert event["responseObject"] == reply.obj
+    for path in (f"{CONFIG_MAPS}/c", CONFIG_MAPS):
+        _, event = world.ask("GET", path, headers={"accept": "application/vnd.kubernetes.protobuf"})
+        assert event["responseObject"]["kind"] in ("ConfigMap", "ConfigMapList")
     table = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     reply, event = world.ask("GET", CONFIG_MAPS, headers=table)
     assert event["responseObject"] == reply.obj and reply.obj["kind"] == "Table"
@@ -272,7 +276,9 @@ def test_a_client_that_goes_away_in_the_middle_is_told(world: World) -> None:
     assert (event["responseStatus"]["code"], event["responseStatus"]["message"]) == (500, "unexpected EOF")
 
 
-def test_a_request_that_breaks_the_server_is_told_as_a_panic(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_breaks_the_server_is_told_as_a_panic(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a secret")
 
@@ -281,6 +287,9 @@ def test_a_request_that_breaks_the_server_is_told_as_a_panic(world: World, monke
     received, panic = world.events(reply.headers["audit-id"], "Panic")
     assert (reply.code, received["stage"]) == (500, "RequestReceived")
     assert panic["responseStatus"]["message"] == "APIServer panic'd: RuntimeError"
+    (record,) = [record for record in caplog.records if "RuntimeError" in (record.exc_text or "")]
+    line = f'E {record.name}: GET {SECRETS}/s audit-ID="{reply.headers["audit-id"]}"'
+    assert TextLines().format(record).splitlines()[0] == line
 
 
 def test_lines_stay_lines_whatever_is_sent(world: World) -> None:
@@ -304,3 +313,28 @@ def test_a_large_answer_leaves_the_log(world: World) -> None:
 def test_only_the_owner_may_read_the_log(world: World) -> None:
     world.ask("GET", SECRETS)
     assert (world.log.stat().st_mode & 0o777, world.log.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_pod_security_tells_what_it_decided(world: World) -> None:
+    labels = {"enforce": "baseline", "audit": "restricted", "audit-version": "v1.30"}
+    named = {f"pod-security.kubernetes.io/{mode}": value for mode, value in labels.items()}
+    world.server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "safe", "labels": named}})
+
+    def told(kind: str, spec: Any) -> tuple[int, dict[str, str]]:
+        group = "/api/v1" if kind == "pods" else "/apis/apps/v1"
+        reply, event = world.ask("POST", f"{group}/namespaces/safe/{kind}", {"metadata": {"name": "p"}, "spec": spec})
+        annotations = event["annotations"].items()
+        start = "pod-security.kubernetes.io/"
+        return reply.code, {key.removeprefix(start): value for key, value in annotations if key.startswith(start)}
+
+    pod = {"containers": [{"name": "c", "image": "i"}]}
+    code, annotations = told("pods", pod)
+    assert (code, annotations["enforce-policy"]) == (201, "baseline:latest")
+    assert annotations["audit-violations"].startswith(
+        'would violate PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "c" must set'
+    )
+    code, annotations = told("pods", pod | {"hostNetwork": True})
+    assert (code, annotations["enforce-policy"]) == (403, "baseline:latest")
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod}
+    code, annotations = told("deployments", {"selector": {"matchLabels": {"a": "b"}}, "template": template})
+    assert (code, list(annotations)) == (201, ["audit-violations"])

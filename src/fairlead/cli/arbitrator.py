@@ -25,6 +25,7 @@ from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
+from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 
@@ -85,7 +86,7 @@ def arbitrator(
       fairlead arbitrator --kubeconfig ~/.kube/config --listen 127.0.0.1:9443 &
       kubectl get consumers,allocations -A
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
+    log_lines.configure(logging.WARNING)
     with parsing():
         access = access_of(kubeconfig, context)
         tls = _tls(tls_cert_file, tls_private_key_file, client_ca_file)

@@ -20,6 +20,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.golang.durations import non_negative_seconds
+from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -61,7 +62,7 @@ def scheduler(kubeconfig: Path | None, context: str, config: Path | None, leader
     Example:
       fairlead scheduler --kubeconfig ~/.kube/config --config profiles.yaml
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
+    log_lines.configure(logging.WARNING)
     with parsing():
         configuration = scheduling(config) or configurations.load()
         settings = configuration.settings

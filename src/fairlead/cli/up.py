@@ -26,6 +26,7 @@ from fairlead.cli.options import chosen_names, cluster_options, names_in, overus
 from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
+from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.stopping import stop_signals
@@ -90,6 +91,13 @@ _IMPORTED = time.perf_counter()
 @access_options
 @audit_options
 @click.option(
+    "--logging-format",
+    type=click.Choice(log_lines.FORMATS),
+    default=log_lines.FORMATS[0],
+    show_default=True,
+    help="How errors and warnings are logged: for people, or as JSON with the keys of Kubernetes' components.",
+)
+@click.option(
     "--max-requests-inflight",
     type=click.IntRange(1),
     default=DEFAULT_SEATS,
@@ -121,6 +129,7 @@ def up(
     disable_admission_plugins: str,
     admission_control_config_file: Path | None,
     max_requests_inflight: int,
+    logging_format: str,
     quiet: bool,
 ) -> None:
     """Start a cluster on this machine: API server, controllers, scheduler and simulated nodes in one process.
@@ -134,7 +143,7 @@ def up(
       export KUBECONFIG=$PWD/.fairlead/kubeconfig
       kubectl run hello --image=nginx && kubectl get pods -w
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname).1s %(name)s: %(message)s")
+    log_lines.configure(logging.WARNING, logging_format)
     with parsing():
         local = chosen(data_dir, name)
         _check_memory(memory, detach, name)

@@ -28,6 +28,7 @@ from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load
 from fairlead.compose import restored
 from fairlead.node.explain import NodeStory, node_story
+from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
@@ -76,7 +77,7 @@ def why(
       fairlead why web-7 -n shop      # or shop/web-7
       kubectl get nodes,pods,namespaces -A -o yaml > dump.yaml && fairlead why web-7 -n shop --dump dump.yaml
     """
-    logging.basicConfig(level=logging.ERROR, format="%(levelname).1s %(name)s: %(message)s")
+    log_lines.configure(logging.ERROR)
     with parsing():
         configuration = scheduling(scheduler_config)
         objects = list(imported_objects(dumps))

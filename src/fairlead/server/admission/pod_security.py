@@ -1,6 +1,7 @@
 """PodSecurity: a namespace's labels say which level of the Pod Security Standards its pods must keep to.
 
-`enforce` refuses pods; `warn` warns, also of workloads, whose pods would be refused only later and where nobody looks.
+`enforce` refuses pods; `warn` warns, also of workloads, whose pods would be refused only later and where nobody looks;
+`audit` tells the audit log of both.
 A namespace that enforces more than before gets a warning for its pods that would not be allowed any more: they stay.
 Without labels everything is allowed. The rules themselves are in `kinds/pod_security/`.
 Source: k8s.io/pod-security-admission/admission.
@@ -16,13 +17,20 @@ from typing import Final
 from fairlead.api.builtin import PODS
 from fairlead.api.encoded import Encoded
 from fairlead.api.errors import InternalError
-from fairlead.api.fields import Errors
+from fairlead.api.fields import Errors, aggregated
 from fairlead.api.meta import Object, View
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.pod_security.checked_pod import CheckedPod
 from fairlead.kinds.pod_security.checks import in_detail, in_short, violations
-from fairlead.kinds.pod_security.policy import LevelVersion, Policy, ignored_warning, policy_of
+from fairlead.kinds.pod_security.policy import (
+    ANYTHING,
+    PREFIX,
+    LevelVersion,
+    Policy,
+    ignored_warning,
+    policy_of,
+)
 from fairlead.runtime import clock
 from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import CREATE_AND_UPDATE, AdmissionPlugin, Attributes, Dependencies, Operation
@@ -49,6 +57,9 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 #: Subresources of pods that do not change what a pod asks for. Every other one is looked at, also one of the future.
 _HARMLESS: Final = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+
+#: Under which key the audit log tells why nobody looked.
+_EXEMPT: Final = f"{PREFIX}exempt"
 
 #: How many pods of a namespace are looked at when it enforces more, and for how many seconds.
 _MOST_PODS: Final = 3000
@@ -97,43 +108,73 @@ class PodSecurity(AdmissionPlugin):
                 await self._judge_template(attributes, _TEMPLATES[workload])
 
     async def _judge_pod(self, attributes: Attributes) -> None:
-        policy = self._policy(attributes.namespace)
-        if policy.enforce.allows_everything and policy.warn.allows_everything:
+        if self._is_exempt(attributes):
             return
-        if attributes.old is not None and not _has_new_images(attributes):
+        policy, errors = self._policy(attributes)
+        if policy.allows_everything and not errors:
             return
-        pod = CheckedPod(attributes.obj)
-        if self._is_exempt(attributes, pod):
-            return
-        if text := await _violations(policy.enforce, pod, attributes):
-            raise attributes.forbidden(f'violates PodSecurity "{policy.enforce}": {text}')
-        if policy.warn != policy.enforce:
-            await _warn(policy.warn, pod, attributes)
+        if attributes.old is None or _has_new_images(attributes):
+            await self._judge(CheckedPod(attributes.obj), policy, errors, attributes, is_pod=True)
 
     async def _judge_template(self, attributes: Attributes, path: Iterable[str]) -> None:
-        warn = self._policy(attributes.namespace).warn
-        if warn.allows_everything:
+        if self._is_exempt(attributes):
+            return
+        policy, errors = self._policy(attributes)
+        if policy.warn.allows_everything and policy.audit.allows_everything and not errors:
             return
         template = attributes.obj
         for step in path:
             template = template.get(step) or {}
-        pod = CheckedPod(template)
-        if template and not self._is_exempt(attributes, pod):  # a ReplicationController may have none
-            await _warn(warn, pod, attributes)
+        if template:  # a ReplicationController may have none
+            await self._judge(CheckedPod(template), policy, errors, attributes, is_pod=False)
 
-    def _is_exempt(self, attributes: Attributes, pod: CheckedPod) -> bool:
-        return (
-            attributes.namespace in self._configured.namespaces
-            or attributes.user.name in self._configured.usernames
-            or pod.spec.get("runtimeClassName") in self._configured.runtime_classes
-        )
+    async def _judge(
+        self, pod: CheckedPod, policy: Policy, errors: Errors, attributes: Attributes, *, is_pod: bool
+    ) -> None:
+        """Refuse a pod, and warn and tell the audit log of it and of what makes pods."""
+        if pod.spec.get("runtimeClassName") in self._configured.runtime_classes:
+            attributes.annotate(_EXEMPT, "runtimeClass")
+            return
+        if errors:
+            attributes.annotate(f"{PREFIX}error", f"Failed to parse policy: {aggregated(errors)}")
+        judged: dict[LevelVersion, str] = {}
+        if is_pod:
+            attributes.annotate(f"{PREFIX}enforce-policy", str(policy.enforce))
+            judged[policy.enforce] = await _violations(policy.enforce, pod, attributes)
+        if policy.audit not in judged:
+            judged[policy.audit] = await _violations(policy.audit, pod, attributes)
+        if text := judged[policy.audit]:
+            attributes.annotate(f"{PREFIX}audit-violations", _would_violate(policy.audit, text))
+        if is_pod and (text := judged[policy.enforce]):
+            raise attributes.forbidden(f'violates PodSecurity "{policy.enforce}": {text}')
+        if policy.warn not in judged:
+            judged[policy.warn] = await _violations(policy.warn, pod, attributes)
+        if text := judged[policy.warn]:
+            attributes.warnings.append(_would_violate(policy.warn, text))
 
-    def _policy(self, namespace: str) -> Policy:
-        """What the labels ask for; what is wrong with them was told to whoever wrote them."""
-        found = self._reader.find(_NAMESPACES, namespace)
+    def _is_exempt(self, attributes: Attributes) -> bool:
+        """Whether nobody looks at what is in that namespace, or what that user does."""
+        if attributes.namespace in self._configured.namespaces:
+            attributes.annotate(_EXEMPT, "namespace")
+            return True
+        if attributes.user.name in self._configured.usernames:
+            attributes.annotate(_EXEMPT, "user")
+            return True
+        return False
+
+    def _policy(self, attributes: Attributes) -> tuple[Policy, Errors]:
+        """What the labels ask for, and what is wrong with them, which was told to whoever wrote them.
+
+        What the audit log would be told counts only where there is one.
+        """
+        found = self._reader.find(_NAMESPACES, attributes.namespace)
         if found is None:
-            raise InternalError(f"Internal error occurred: failed to lookup namespace {go_quote(namespace)}")
-        return policy_of(found.kept_view(_Namespace).metadata.labels, self._configured.defaults)[0]
+            namespace = go_quote(attributes.namespace)
+            raise InternalError(f"Internal error occurred: failed to lookup namespace {namespace}")
+        policy, errors = policy_of(found.kept_view(_Namespace).metadata.labels, self._configured.defaults)
+        if attributes.audit is None and not policy.audit.allows_everything:
+            policy = policy._replace(audit=ANYTHING)
+        return policy, errors
 
     async def _judge_namespace(self, attributes: Attributes) -> None:
         """Labels that cannot be read are refused, unless they were there before."""
@@ -149,6 +190,8 @@ class PodSecurity(AdmissionPlugin):
             warning = ignored_warning(name, labels, policy, defaults)
             if warning and (demands_more or attributes.old is None):
                 attributes.warnings.append(warning)
+            if demands_more and attributes.old is not None:
+                attributes.annotate(_EXEMPT, "namespace")
         elif demands_more:
             pods = await _one_of_each_first(list(self._reader.each(_PODS, name)), self._configured.runtime_classes)
             attributes.warnings += await _offending_pods(pods, name, policy.enforce)
@@ -162,9 +205,8 @@ async def _violations(asked: LevelVersion, pod: CheckedPod, attributes: Attribut
     return await offload(lambda: in_detail(violations(asked, pod)), is_long=attributes.is_long)
 
 
-async def _warn(asked: LevelVersion, pod: CheckedPod, attributes: Attributes) -> None:
-    if text := await _violations(asked, pod, attributes):
-        attributes.warnings.append(f'would violate PodSecurity "{asked}": {text}')
+def _would_violate(asked: LevelVersion, text: str) -> str:
+    return f'would violate PodSecurity "{asked}": {text}'
 
 
 def _has_new_images(attributes: Attributes) -> bool:

@@ -88,7 +88,7 @@ async def _send(answer: Answer, request: Request) -> None:
                     return
             body = piece
     except Exception:  # an answer that has begun can only be broken off
-        log.exception("%s %s", request.method, request.path)
+        log.exception("%s", request.log_line, extra=request.log_extra)
         request.scope[TRANSPORT].abort()
         return
     await send({"type": "http.response.body", "body": body})

@@ -98,7 +98,7 @@ async def recover(services: Services, proceed: Handler, request: Request) -> Ans
             request.audit.answers_status(Unknown("unexpected EOF").status())
         return None
     except Exception as error:
-        log.exception("%s %s", request.method, request.path)
+        log.exception("%s", request.log_line, extra=request.log_extra)
         if request.audit is not None:
             request.audit.panicked(error)
         return _refusal(InternalError("Internal error occurred: see the server's log"), request)

@@ -17,6 +17,7 @@ from fairlead.api.verbs import ListQuery, WatchQuery, WriteOptions
 from fairlead.caches import bounded_cache
 from fairlead.golang.durations import parse_seconds
 from fairlead.golang.numbers import parse_bool, parse_int
+from fairlead.runtime.log_lines import AUDIT_ID
 from fairlead.server.access import AccessRequest
 from fairlead.server.apply.bodies import check_options, manager_of
 from fairlead.server.audit.request_audit import RequestAudit
@@ -26,6 +27,9 @@ from fairlead.server.http.request_info import RequestInfo, request_info
 
 #: kube-apiserver's --request-timeout.
 REQUEST_SECONDS = 60.0
+#: How much of its id the log tells (apiserver, pkg/audit/context.go).
+_LONGEST_LOGGED_ID = 64
+_LONGEST_LOGGED_PATH = 1024
 #: How many parameters a query may have.
 MAX_PARAMETERS = 1000
 
@@ -83,6 +87,17 @@ class Request:
         if self._info is None:
             self._info = request_info(self.method, unquote(self.scope["raw_path"].decode("ascii")))
         return self._info
+
+    @property
+    def log_line(self) -> str:
+        """What the log calls it: the path as it was sent, which is one line."""
+        path: bytes = self.scope["raw_path"][:_LONGEST_LOGGED_PATH]
+        return f"{self.method} {path.decode('ascii', 'replace')}"
+
+    @property
+    def log_extra(self) -> dict[str, str]:
+        """What the log tells beside a line that is about this request."""
+        return {AUDIT_ID: self.audit_id[:_LONGEST_LOGGED_ID].decode("ascii", "replace")}
 
     @property
     def path(self) -> str:

@@ -58,7 +58,7 @@ class Stream:
         self._show = Presenter(served, version, request)
         check_stream(self._show.form)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
-        self._pace = Pace(request.scope)
+        self._pace, self._request = Pace(request.scope), request
         framed = framing(None, request.scope["http_version"])
         content_type = (b"content-type", self._show.form.stream_type.encode())
         self.headers = [content_type, *_HEADERS, *request.headers_out, framed]
@@ -174,7 +174,7 @@ class Stream:
 
     def _fail(self) -> None:
         """An object that cannot be shown ends the watch, and nothing else."""
-        log.exception("a watch of %s ends", self._version.resource.plural)
+        log.exception("a watch of %s ends", self._version.resource.plural, extra=self._request.log_extra)
         self._cut_off()
 
     def _cut_off(self) -> None:
