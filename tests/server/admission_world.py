@@ -10,8 +10,10 @@ from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
+from fairlead.client.webhooks import WebhookClient
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.auth.authorizer import Authorizers
+from fairlead.server.service_routes import routes
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ class World:
 
     @property
     def dependencies(self) -> Dependencies:
-        return Dependencies(self, self, Authorizers(), self)
+        return Dependencies(self, self, Authorizers(), self, WebhookClient(routes(self)))
 
     def put(self, resource: str, obj: Obj) -> World:
         meta = metadata(obj)

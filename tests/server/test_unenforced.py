@@ -12,7 +12,6 @@ from fairlead.server.admission import unenforced
 from tests.server.http_world import Server, serving_in_a_thread
 
 COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
-WEBHOOK = {"name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"]}
 MATCHES = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}]}
 
 #: Path, what the object says, and what of it is not done.
@@ -21,11 +20,6 @@ OBJECTS = [
         "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
         {"spec": {"matchConstraints": MATCHES, "reinvocationPolicy": "Never"}},
         "ADMISSION_POLICIES",
-    ),
-    (
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-        {"webhooks": [WEBHOOK | {"clientConfig": {"url": "https://example.com/"}}]},
-        "WEBHOOKS",
     ),
 ]
 

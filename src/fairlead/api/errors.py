@@ -19,7 +19,8 @@
     ├── Unknown                500 (none)                an error for which Kubernetes has no reason either
     │   └── TooLargeToStore    500 (none)                etcd does not take objects of that size
     ├── ServiceUnavailable     503 ServiceUnavailable
-    └── ServerTimeout          504 Timeout               the server gave up waiting
+    ├── ServerTimeout          504 Timeout               the server gave up waiting
+    └── ForeignRefusal         (any)  (any)              somebody else who was asked refused, in their own words
 
 Texts are those of k8s.io/apimachinery/pkg/api/errors (1.36); clients match on `reason` and `code`.
 """
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 from fairlead.api.objects import Obj
 
@@ -92,8 +93,8 @@ class Causes(list[Cause]):
 class ApiError(Exception):
     """A refusal that a client can understand: it becomes a `Status` object."""
 
-    code: ClassVar[int] = 500
-    reason: ClassVar[str] = "InternalError"
+    code: int = 500
+    reason: str = "InternalError"
 
     def __init__(
         self,
@@ -242,6 +243,11 @@ class TooManyRequests(ApiError):
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
 
+    @classmethod
+    def of(cls, why: str) -> InternalError:
+        """Something failed that is none of the client's business."""
+        return cls(f"Internal error occurred: {why}", causes=[Cause("", why)])
+
 
 class Unknown(ApiError):
     code, reason = 500, ""
@@ -258,6 +264,18 @@ class ServiceUnavailable(ApiError):
 
 class ServerTimeout(ApiError):
     code, reason = 504, "Timeout"
+
+
+class ForeignRefusal(ApiError):
+    """A refusal whose `Status` somebody else wrote: a webhook."""
+
+    def __init__(self, status: Obj) -> None:
+        super().__init__(status["message"])
+        self._status = status
+        self.code, self.reason = status["code"], status.get("reason", "")
+
+    def status(self) -> Obj:
+        return self._status | {"message": _shortened(self.message)}
 
 
 def is_namespace_terminating(error: ApiError) -> bool:

@@ -88,6 +88,15 @@ class WriteOptions:
     field_validation: str = "Ignore"  # Ignore | Warn | Strict; over HTTP the default is Warn
     force: bool = False
 
+    def body(self, kind: str) -> Obj:
+        """CreateOptions, UpdateOptions or PatchOptions that say the same."""
+        body = _options_body(kind, dry_run=self.dry_run)
+        if self.field_manager:
+            body["fieldManager"] = self.field_manager
+        if self.field_validation == "Strict":
+            body["fieldValidation"] = self.field_validation
+        return body
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
@@ -96,6 +105,25 @@ class DeleteOptions:
     precondition_uid: str | None = None
     precondition_resource_version: str | None = None
     dry_run: bool = False
+
+    def body(self) -> Obj:
+        """DeleteOptions that say the same."""
+        body = _options_body("DeleteOptions", dry_run=self.dry_run)
+        if self.grace_period_seconds is not None:
+            body["gracePeriodSeconds"] = self.grace_period_seconds
+        if self.propagation_policy:
+            body["propagationPolicy"] = self.propagation_policy
+        given = {"uid": self.precondition_uid, "resourceVersion": self.precondition_resource_version}
+        if preconditions := {key: value for key, value in given.items() if value}:
+            body["preconditions"] = preconditions
+        return body
+
+
+def _options_body(kind: str, *, dry_run: bool) -> Obj:
+    body: Obj = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if dry_run:
+        body["dryRun"] = ["All"]
+    return body
 
 
 WRITE = WriteOptions()

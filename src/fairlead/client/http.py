@@ -223,7 +223,7 @@ class HttpApi:
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Encoded:
-        return Encoded(await self._ask("DELETE", resource.path(name, namespace), {}, encode(_delete_body(options))))
+        return Encoded(await self._ask("DELETE", resource.path(name, namespace), {}, encode(options.body())))
 
     async def delete_collection(
         self,
@@ -233,7 +233,7 @@ class HttpApi:
         options: DeleteOptions = DELETE,
     ) -> Listing:
         path = resource.path(namespace=namespace)
-        return _listing(resource, await self._ask("DELETE", path, _list_params(query), encode(_delete_body(options))))
+        return _listing(resource, await self._ask("DELETE", path, _list_params(query), encode(options.body())))
 
     async def _ask(
         self,
@@ -287,20 +287,6 @@ def _write_params(options: WriteOptions) -> dict[str, str]:
         fieldManager=options.field_manager,
         fieldValidation=options.field_validation,
     )
-
-
-def _delete_body(options: DeleteOptions) -> Obj:
-    body: Obj = {"kind": "DeleteOptions", "apiVersion": "v1"}
-    if options.grace_period_seconds is not None:
-        body["gracePeriodSeconds"] = options.grace_period_seconds
-    if options.propagation_policy:
-        body["propagationPolicy"] = options.propagation_policy
-    preconditions = _without_empty(uid=options.precondition_uid, resourceVersion=options.precondition_resource_version)
-    if preconditions:
-        body["preconditions"] = preconditions
-    if options.dry_run:
-        body["dryRun"] = ["All"]
-    return body
 
 
 # --- what comes back ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import beginning
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
+from fairlead.client.webhooks import WebhookClient
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.server.admission import chain
@@ -33,6 +34,7 @@ from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
 from fairlead.server.registry.registry import Registry
+from fairlead.server.service_routes import routes
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.subresources.table import ACTIONS, ENDPOINTS
@@ -60,6 +62,7 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
+        self._webhooks = WebhookClient(routes(self.registry))
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
         self.is_new = False
 
@@ -79,7 +82,7 @@ class Server:
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
             chain.build(
-                Dependencies(registry, registry, self.authorizers, self.api, admission_configuration),
+                Dependencies(registry, registry, self.authorizers, self.api, self._webhooks, admission_configuration),
                 disabled_admission,
                 further,
                 enabled_admission,
@@ -109,10 +112,13 @@ class Server:
 
     async def run(self) -> None:
         """What the server does by itself, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._custom_kinds.run(), name="custom kinds")
-            group.create_task(self._expiry.run(), name="event expiry")
-            group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._custom_kinds.run(), name="custom kinds")
+                group.create_task(self._expiry.run(), name="event expiry")
+                group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
+        finally:
+            await self._webhooks.close()
 
 
 _ORDINARY = Strategy()

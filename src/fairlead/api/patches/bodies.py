@@ -24,6 +24,9 @@ ANY_MAP: Final = "map[string]interface {}"
 class PatchDoesNotApply(Invalid):
     """422 without a word about the reason: upstream drops it from its generic answer."""
 
+    #: Go's words for it, which are told where a webhook sent the patch.
+    why = ""
+
     def __init__(self) -> None:
         super().__init__("the server rejected our request due to an error in our request")
 

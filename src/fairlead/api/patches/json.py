@@ -75,10 +75,24 @@ def apply_json_patch(original: Obj, patch: JsonPatch) -> Any:
     for operation in patch.operations:
         kind = operation.get("op")
         run = _OPERATIONS.get(kind) if isinstance(kind, str) else None
-        if run is None:
-            raise PatchDoesNotApply
-        run(document, operation)
+        try:
+            if run is None:
+                raise PatchDoesNotApply
+            run(document, operation)
+        except PatchDoesNotApply as error:
+            error.why = _complaint(operation)
+            raise
     return document.root
+
+
+def _complaint(operation: Obj) -> str:
+    """What the library says of an operation that cannot be done."""
+    kind, path = operation.get("op"), operation.get("path")
+    if kind not in list(_OPERATIONS):
+        return f"Unexpected kind: {kind}"
+    if kind == "test":
+        return f"testing value {path} failed: test failed"
+    return f'{kind} operation does not apply: doc is missing path: "{path}": missing value'
 
 
 class _Document:

@@ -7,10 +7,10 @@ change the object in place; both may refuse by raising `Forbidden.of(...)`. They
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,6 +19,7 @@ from fairlead.api.errors import Cause, Forbidden
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER, User
+from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import Authorizer
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.audit.request_audit import RequestAudit
@@ -31,6 +32,59 @@ class Operation(StrEnum):
     CONNECT = "CONNECT"
 
     __hash__ = str.__hash__  # a key at every write, and Enum's own is a function of Python
+
+
+class Reinvocation(msgspec.Struct):
+    """Whether the plugins that change the object are asked again, as those after them changed it."""
+
+    is_wanted: bool = False
+    is_running: bool = False
+    #: The webhooks that want to be asked again, and those that will be.
+    eligible: set[str] = set()
+    due: set[str] = set()
+    #: The object as the webhooks left it.
+    last: bytes = b""
+
+
+class Kind(NamedTuple):
+    """A kind of object in one version."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class RequestView(Protocol):
+    """What those who are asked about a request may see of it, in each version in which its object can be shown."""
+
+    @property
+    def requested(self) -> Resource:
+        """The resource in the version in which the client asked."""
+        ...
+
+    def rows(self) -> Sequence[Resource]:
+        """The resource in all versions in which it is served."""
+        ...
+
+    def kind(self, row: Resource) -> Kind:
+        """What is shown in that version: the kind itself, or what the subresource has instead of it."""
+        ...
+
+    def options(self, operation: Operation) -> Obj:
+        """CreateOptions and the like, as the client gave them."""
+        ...
+
+    async def shown(self, obj: Obj, row: Resource) -> Obj:
+        """An object of the request in that version. The caller leaves it as it is."""
+        ...
+
+    async def taken(self, sent: Obj, row: Resource) -> Obj:
+        """What somebody made of an object in that version, in the form in which the request goes on, with defaults."""
+        ...
 
 
 class Attributes(msgspec.Struct):  # made at every write, several times as fast as a dataclass
@@ -52,6 +106,33 @@ class Attributes(msgspec.Struct):  # made at every write, several times as fast 
     on_failure: list[Callable[[], Awaitable[None]]] = []
     #: What the audit log is told of the request; None: nothing.
     audit: RequestAudit | None = None
+    #: None: there is one version, the stored one.
+    view: RequestView | None = None
+    #: Whether the plugins that change the object are asked again; made by the first whom that concerns.
+    reinvocation: Reinvocation | None = None
+    #: Until when, by the loop's clock, those outside of this process must have answered; set by the first of them.
+    deadline: float | None = None
+
+    @property
+    def requested(self) -> Resource:
+        """The resource in the version in which the client asked."""
+        return self.view.requested if self.view else self.resource
+
+    def kind(self, row: Resource) -> Kind:
+        """What is shown of the request in that version."""
+        return self.view.kind(row) if self.view else Kind(row.group, row.version, row.kind)
+
+    def options(self) -> Obj:
+        """CreateOptions and the like."""
+        return self.view.options(self.operation) if self.view else {}
+
+    async def shown(self, row: Resource) -> tuple[Obj | None, Obj | None]:
+        """The object and the old object in that version; there is no object where it is deleted."""
+        obj, old = (None, self.obj) if self.operation is Operation.DELETE else (self.obj, self.old)
+        if self.view is None:
+            return obj, old
+        shown = self.view.shown
+        return await shown(obj, row) if obj else obj, await shown(old, row) if old else old
 
     def annotate(self, key: str, value: str) -> None:
         """Say something in the audit log, if it tells of this request."""
@@ -128,6 +209,7 @@ class Dependencies:
     writer: Writer
     authorizer: Authorizer
     creator: Creator
+    webhooks: WebhookClient
     configuration: AdmissionConfiguration = UNCONFIGURED
 
 

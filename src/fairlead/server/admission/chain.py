@@ -10,7 +10,7 @@ something to do.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fairlead.golang.quoting import go_quote
 from fairlead.server.admission.always import AlwaysAdmit, AlwaysDeny
@@ -50,6 +50,8 @@ from fairlead.server.admission.storage import (
     StorageObjectInUseProtection,
 )
 from fairlead.server.admission.validating_policy import ValidatingAdmissionPolicy
+from fairlead.server.admission.webhooks.mutating import MutatingAdmissionWebhook
+from fairlead.server.admission.webhooks.validating import ValidatingAdmissionWebhook
 
 #: Why a name that kube-apiserver knows has no plugin here.
 _NOT_MADE = "not there"
@@ -94,9 +96,9 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("JobValidation", _GATED),
     ("PodResizeValidator", PodResizeValidator),
     ("MutatingAdmissionPolicy", _NOT_YET),
-    ("MutatingAdmissionWebhook", _NOT_YET),
+    ("MutatingAdmissionWebhook", MutatingAdmissionWebhook),
     ("ValidatingAdmissionPolicy", ValidatingAdmissionPolicy),
-    ("ValidatingAdmissionWebhook", _NOT_YET),
+    ("ValidatingAdmissionWebhook", ValidatingAdmissionWebhook),
     ("ResourceQuota", ResourceQuotaAdmission),
     ("AlwaysDeny", AlwaysDeny),
 )
@@ -124,40 +126,65 @@ OFF_BY_DEFAULT: Final = frozenset(
 PLUGIN_NAMES: Final = frozenset(name for name, _ in PLUGINS)
 
 _Phase: TypeAlias = Callable[[Attributes], Awaitable[None]]
-#: All `admit`s and all `validate`s of one kind of request.
-_Phases: TypeAlias = tuple[tuple[_Phase, ...], tuple[_Phase, ...]]
+
+
+class _Steps(NamedTuple):
+    """All steps of one kind of request."""
+
+    admits: tuple[_Phase, ...]
+    further_admits: tuple[_Phase, ...]
+    validates: tuple[_Phase, ...]
 
 
 class Chain:
     """The plugins that are switched on."""
 
-    def __init__(self, plugins: Iterable[AdmissionPlugin]) -> None:
-        self.plugins = tuple(plugins)
-        self._steps: dict[tuple[Operation, str, str], _Phases] = {}
+    def __init__(self, plugins: Iterable[AdmissionPlugin], further: Iterable[AdmissionPlugin] = ()) -> None:
+        self.plugins, self._further = tuple(plugins), tuple(further)
+        self._steps: dict[tuple[Operation, str, str], _Steps] = {}
 
     async def admit(self, attributes: Attributes) -> None:
-        """Every plugin may change the object, or refuse it."""
-        for admit in self._for(attributes)[0]:
+        """Every plugin may change the object, or refuse it; all again if a webhook changed what others had seen."""
+        steps = self._for(attributes)
+        for admit in steps.admits:
+            await admit(attributes)
+        if (reinvocation := attributes.reinvocation) is not None and reinvocation.is_wanted:
+            reinvocation.is_running = True
+            for admit in steps.admits:
+                await admit(attributes)
+        for admit in steps.further_admits:
             await admit(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Every plugin may refuse the final object. Whoever called runs `attributes.on_failure` if one does."""
-        for validate in self._for(attributes)[1]:
+        for validate in self._for(attributes).validates:
             await validate(attributes)
 
-    def _for(self, attributes: Attributes) -> _Phases:
+    def _for(self, attributes: Attributes) -> _Steps:
         key = (attributes.operation, attributes.resource.qualified, attributes.subresource)
         steps = self._steps.get(key)
         if steps is None:
             steps = self._steps[key] = self._select(*key)
         return steps
 
-    def _select(self, operation: Operation, resource: str, subresource: str) -> _Phases:
-        concerned = [plugin for plugin in self.plugins if plugin.concerns(operation, resource, subresource)]
-        return (
-            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not AdmissionPlugin.admit),
-            tuple(plugin.validate for plugin in concerned if type(plugin).validate is not AdmissionPlugin.validate),
+    def _select(self, operation: Operation, resource: str, subresource: str) -> _Steps:
+        def concerned(plugins: Iterable[AdmissionPlugin]) -> list[AdmissionPlugin]:
+            return [plugin for plugin in plugins if plugin.concerns(operation, resource, subresource)]
+
+        plugins, further = concerned(self.plugins), concerned(self._further)
+        return _Steps(
+            _admits(plugins),
+            _admits(further),
+            tuple(
+                plugin.validate
+                for plugin in (*plugins, *further)
+                if type(plugin).validate is not AdmissionPlugin.validate
+            ),
         )
+
+
+def _admits(plugins: Iterable[AdmissionPlugin]) -> tuple[_Phase, ...]:
+    return tuple(plugin.admit for plugin in plugins if type(plugin).admit is not AdmissionPlugin.admit)
 
 
 def build(
@@ -177,7 +204,7 @@ def build(
         for name, make in PLUGINS
         if not isinstance(make, str) and (name in on or name not in OFF_BY_DEFAULT.union(off))
     ]
-    return Chain([*chosen, *further])
+    return Chain(chosen, further)
 
 
 def check_choice(

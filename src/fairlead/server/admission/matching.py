@@ -1,7 +1,8 @@
-"""Which requests a policy is about: rules, selectors and exceptions (apiserver/pkg/admission/plugin/policy/matching).
+"""Which requests a policy or a webhook is about: rules, selectors and exceptions.
 
 A rule names a group and a version; by `matchPolicy: Equivalent`, the default, any version in which the resource is
-served stands for the others. What is shown to a policy is the object as it is stored.
+served stands for the others, and who is asked is shown the object in the version that the rule names. Sources:
+apiserver/pkg/admission/plugin/policy/matching and plugin/webhook/{generic,predicates} (1.36).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import of_structured
-from fairlead.server.admission.base import Attributes, Operation, Reader
+from fairlead.server.admission.base import Attributes, Reader
 
 #: What decides about requests is not decided about by itself.
 _EXEMPT_GROUP: Final = "admissionregistration.k8s.io"
@@ -24,32 +25,37 @@ def is_exempt(attributes: Attributes) -> bool:
     return attributes.resource.group == _EXEMPT_GROUP
 
 
-def matches(match: Mapping[str, Any] | None, attributes: Attributes, reader: Reader) -> bool:
-    """Whether a request is one of those that `matchConstraints` or `matchResources` describe."""
+def matched(match: Mapping[str, Any] | None, attributes: Attributes, reader: Reader) -> Resource | None:
+    """The version in which a request is one of those that `matchConstraints` or `matchResources` describe."""
     if match is None:
-        return True
-    rules = match.get("resourceRules") or ()
-    if rules and not any_rule(rules, attributes, reader):
-        return False
-    if any_rule(match.get("excludeResourceRules") or (), attributes, reader):
-        return False
-    return selects_namespace(match.get("namespaceSelector"), attributes, reader) and selects_object(
+        return attributes.requested
+    rules, policy = match.get("resourceRules") or (), match.get("matchPolicy")
+    row = named_by(rules, policy, attributes) if rules else attributes.requested
+    if row is None or named_by(match.get("excludeResourceRules") or (), policy, attributes):
+        return None
+    is_selected = selects_namespace(match.get("namespaceSelector"), attributes, reader) and selects_object(
         match.get("objectSelector"), attributes
     )
+    return row if is_selected else None
 
 
-def any_rule(rules: Sequence[Mapping[str, Any]], attributes: Attributes, reader: Reader) -> bool:
-    """Whether one of the rules describes the request."""
-    return any(_rule_matches(rule, attributes, reader) for rule in rules)
+def named_by(rules: Sequence[Mapping[str, Any]], match_policy: str | None, attributes: Attributes) -> Resource | None:
+    """The version that one of the rules names: that of the request, else an equal one; None if they name none."""
+    requested = attributes.requested
+    if any(_rule_matches(rule, attributes, requested) for rule in rules):
+        return requested
+    if match_policy == "Exact" or attributes.view is None:
+        return None
+    others = [row for row in attributes.view.rows() if row is not requested]
+    return next((row for rule in rules for row in others if _rule_matches(rule, attributes, row)), None)
 
 
-def _rule_matches(rule: Mapping[str, Any], attributes: Attributes, reader: Reader) -> bool:
-    row = attributes.resource
+def _rule_matches(rule: Mapping[str, Any], attributes: Attributes, row: Resource) -> bool:
     if not _has(rule.get("operations"), attributes.operation):
         return False
-    if not _has(rule.get("apiGroups"), row.group) or not _names_resource(rule.get("resources") or (), attributes):
+    if not _has(rule.get("apiGroups"), row.group) or not _has(rule.get("apiVersions"), row.version):
         return False
-    if not any(_is_served(version, row, reader) for version in rule.get("apiVersions") or ()):
+    if not _names_resource(rule.get("resources") or (), row.plural, attributes.subresource):
         return False
     scope = rule.get("scope") or _ANY
     is_namespaced = row.namespaced and row.qualified != "namespaces"
@@ -63,13 +69,8 @@ def _has(values: Sequence[str] | None, value: str) -> bool:
     return values is not None and (_ANY in values or value in values)
 
 
-def _is_served(version: str, row: Resource, reader: Reader) -> bool:
-    return version in (_ANY, row.version) or reader.resource_of(row.group, version, row.kind) is not None
-
-
-def _names_resource(resources: Sequence[str], attributes: Attributes) -> bool:
+def _names_resource(resources: Sequence[str], plural: str, subresource: str) -> bool:
     """`pods`, `pods/status`, `pods/*`, `*/scale`, `*` (no subresource), `*/*`."""
-    plural, subresource = attributes.resource.plural, attributes.subresource
     for text in resources:
         wanted, _, wanted_subresource = text.partition("/")
         if wanted in (_ANY, plural) and wanted_subresource in (subresource, _ANY):
@@ -99,10 +100,3 @@ def selects_object(selector: Obj | None, attributes: Attributes) -> bool:
     compiled = of_structured(selector)
     found = (attributes.obj, attributes.old)
     return any(compiled.matches(metadata(obj).get("labels") or {}) for obj in found if obj and "metadata" in obj)
-
-
-def objects(attributes: Attributes) -> tuple[Obj | None, Obj | None]:
-    """The object and the old object, as policies see them."""
-    if attributes.operation is Operation.DELETE:
-        return None, attributes.obj
-    return attributes.obj, attributes.old

@@ -13,7 +13,6 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
-WEBHOOKS: Final = "admission webhooks are not called"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 CLAIMS: Final = "dynamic resources are not allocated"
 CONVERSION: Final = "conversion webhooks are not called"
@@ -28,8 +27,6 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
         ],
         ADMISSION_POLICIES,
     ),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
     ("resource.k8s.io", "ResourceClaim"): CLAIMS,
     ("resource.k8s.io", "ResourceClaimTemplate"): CLAIMS,
 }

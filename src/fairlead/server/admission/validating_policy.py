@@ -15,16 +15,13 @@ from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Inva
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import of_structured
-from fairlead.api.users import AccountName, User
 from fairlead.cel.environment import Program
 from fairlead.cel.errors import CelError
-from fairlead.cel.functions.authorizer import Answer, Authorizer, Question, ResourceCheck
 from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_policies import CompiledPolicy, Validation, compile_policy
-from fairlead.server.access import AccessRequest
-from fairlead.server.access import Authorizer as ServerAuthorizer
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reader
+from fairlead.server.admission.expressions import activation, all_hold, namespace_of
 from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
@@ -83,17 +80,21 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
         for name, bindings in bound.items():
             found = self._reader.find(_POLICIES, name)
             if found is not None:
-                self._ask(self._policies.of(found), bindings, attributes)
+                await self._ask(self._policies.of(found), bindings, attributes)
 
-    def _ask(self, policy: _Policy, bindings: list[Obj], attributes: Attributes) -> None:
+    async def _ask(self, policy: _Policy, bindings: list[Obj], attributes: Attributes) -> None:
         spec = policy.spec
-        if not matching.matches(spec.get("matchConstraints"), attributes, self._reader):
+        row = matching.matched(spec.get("matchConstraints"), attributes, self._reader)
+        if row is None:
             return
         asking: _Asking | None = None
         for binding in bindings:
-            if not matching.matches(binding["spec"].get("matchResources"), attributes, self._reader):
+            if matching.matched(binding["spec"].get("matchResources"), attributes, self._reader) is None:
                 continue
-            asking = asking or _Asking(policy, attributes, self._reader, self._authorizer)
+            if asking is None:
+                variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
+                variables["namespaceObject"] = namespace_of(attributes, self._reader)
+                asking = _Asking(policy, attributes, self._reader, variables)
             for denial in asking.denials(binding["spec"]):
                 self._carry_out(denial, policy.name, binding, attributes)
 
@@ -118,10 +119,9 @@ def _refusal(attributes: Attributes, message: str, reason: str) -> ApiError:
 class _Asking:
     """One policy asked about one request, by all its bindings."""
 
-    def __init__(self, policy: _Policy, attributes: Attributes, reader: Reader, authorizer: ServerAuthorizer) -> None:
+    def __init__(self, policy: _Policy, attributes: Attributes, reader: Reader, variables: dict[str, Any]) -> None:
         self._spec, self._attributes, self._reader = policy.spec, attributes, reader
-        self._policy = policy.expressions
-        self._variables = _activation(attributes, reader, authorizer)
+        self._policy, self._variables = policy.expressions, variables
 
     def denials(self, binding: Obj) -> Iterator[Denial]:
         """What does not hold, by this binding and its parameters."""
@@ -143,7 +143,7 @@ class _Asking:
         variables = self._variables | {"params": params}
         variables["variables"] = _LazyVariables(self._policy.variables, variables, meter)
         try:
-            if not self._is_meant(variables, meter):
+            if not all_hold(self._policy.conditions, variables, meter):
                 return
         except CelError as error:
             if self._fails:
@@ -158,19 +158,6 @@ class _Asking:
                 continue
             if holds is not True:
                 yield Denial(_message(validation, variables, meter), validation.reason)
-
-    def _is_meant(self, variables: Mapping[str, Any], meter: Meter) -> bool:
-        """Whether all match conditions hold. One that does not is enough, whatever others fail."""
-        failed: CelError | None = None
-        for condition in self._policy.conditions:
-            try:
-                if condition.program.metered(variables, meter) is not True:
-                    return False
-            except CelError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-        return True
 
 
 def _message(validation: Validation, variables: Mapping[str, Any], meter: Meter) -> str:
@@ -204,83 +191,6 @@ class _LazyVariables(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._programs
-
-
-# -- what expressions see
-
-
-def _activation(attributes: Attributes, reader: Reader, authorizer: ServerAuthorizer) -> dict[str, Any]:
-    """The variables of expressions about a request."""
-    obj, old = matching.objects(attributes)
-    namespace = None
-    if attributes.namespace and attributes.resource.qualified != "namespaces":
-        found = reader.find("namespaces", attributes.namespace)
-        namespace = found.obj() if found is not None else None
-    asked = Authorizer(lambda question: _answer(question, attributes.user, authorizer))
-    row = attributes.resource
-    about = Question(
-        group=row.group,
-        resource=row.plural,
-        subresource=attributes.subresource,
-        namespace=attributes.namespace,
-        name=attributes.name,
-    )
-    return {
-        "object": obj,
-        "oldObject": old,
-        "request": _request(attributes, row),
-        "namespaceObject": namespace,
-        "authorizer": asked,
-        "authorizer.requestResource": ResourceCheck(asked.ask, about),
-    }
-
-
-def _request(attributes: Attributes, row: Resource) -> Obj:
-    user = attributes.user
-    kind = {"group": row.group, "version": row.version, "kind": row.kind}
-    resource = {"group": row.group, "version": row.version, "resource": row.plural}
-    return {
-        "kind": kind,
-        "resource": resource,
-        "subResource": attributes.subresource,
-        "requestKind": kind,
-        "requestResource": resource,
-        "requestSubResource": attributes.subresource,
-        "name": attributes.name,
-        "namespace": attributes.namespace,
-        "operation": str(attributes.operation),
-        "userInfo": {
-            "username": user.name,
-            "uid": user.uid,
-            "groups": list(user.groups),
-            "extra": {key: list(values) for key, values in user.extra},
-        },
-        "dryRun": attributes.dry_run,
-        "options": {},
-    }
-
-
-def _answer(question: Question, user: User, authorizer: ServerAuthorizer) -> Answer:
-    if question.account:
-        namespace, _, name = question.account.partition(":")
-        account = AccountName(namespace, name)
-        user = User(account.user_name, account.groups)
-    verdict = authorizer.decide(
-        AccessRequest(
-            user,
-            question.verb,
-            question.group,
-            "*",
-            question.resource,
-            question.subresource,
-            question.namespace,
-            question.name,
-            question.path,
-            question.field_selector,
-            question.label_selector,
-        )
-    )
-    return Answer(verdict.is_allowed, verdict.reason, verdict.error)
 
 
 def _params(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.api.builtin import SCALE
-from fairlead.api.encoded import beginning
+from fairlead.api.encoded import beginning, copied
 from fairlead.api.errors import BadRequest, Cause, TooLargeToStore
 from fairlead.api.fields import Errors
 from fairlead.api.names import qualified_name
@@ -209,6 +209,12 @@ class CustomStrategy(Strategy):
 
     def refresh(self, obj: Obj) -> Obj:
         return self.stored.shown(obj)
+
+    def in_version(self, obj: Obj, api_version: str) -> Obj:
+        """The object in that version; it stays as it is."""
+        if obj.get("apiVersion") == api_version:
+            return obj
+        return self.versions[api_version].shown(copied(obj))
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:
         # Without a status subresource the status is a field like any other, so its changes count too.

@@ -12,15 +12,18 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
+from fairlead.api.encoded import copied
 from fairlead.api.errors import ApiError, BadRequest
 from fairlead.api.fields import Errors
 from fairlead.api.objects import Obj, metadata
-from fairlead.api.verbs import PatchType
+from fairlead.api.resources import Resource
+from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.runtime.offload import offload
-from fairlead.server.admission.base import Admission, Attributes, Operation
+from fairlead.server.admission.base import Admission, Attributes, Kind, Operation
 from fairlead.server.apply.ownership import mark_reset
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import WriteRequest
+from fairlead.server.crds.custom import CustomStrategy
 from fairlead.server.registry.patching import check_kind, unreadable
 from fairlead.server.storage import metadata_rules
 from fairlead.server.storage.catalogue import Served
@@ -42,7 +45,18 @@ class WriteAttempt:
     Used in a `with` statement, so that a refusal carries the warnings that came before it.
     """
 
-    __slots__ = ("_admission", "attributes", "endpoint", "is_long", "obj", "old", "request", "served", "warnings")
+    __slots__ = (
+        "_admission",
+        "attributes",
+        "delete_options",
+        "endpoint",
+        "is_long",
+        "obj",
+        "old",
+        "request",
+        "served",
+        "warnings",
+    )
 
     def __init__(self, admission: Admission, served: Served, request: WriteRequest, endpoint: Endpoint = MAIN) -> None:
         self._admission = admission
@@ -52,6 +66,7 @@ class WriteAttempt:
         self.attributes: Attributes | None = None
         self.warnings: list[str] = []
         self.is_long = request.is_long()
+        self.delete_options: DeleteOptions | None = None
 
     @property
     def meta(self) -> Obj:
@@ -98,8 +113,8 @@ class WriteAttempt:
             when = " after mutating admission happens" if self.request.patch else ""
             self.warnings.append(_REPEATED_OWNERS.format(when, ", ".join(repeated)))
 
-    async def admit(self, operation: Operation) -> None:
-        """Let admission change the object. A replacement that it returns is normalised and defaulted again."""
+    async def admit(self, operation: Operation) -> bool:
+        """Let admission change the object; whether it replaced it by another one."""
         meta, request, served = self.meta, self.request, self.served
         self.attributes = attributes = Attributes(
             operation,
@@ -114,17 +129,63 @@ class WriteAttempt:
             self.is_long,
             self.warnings,
             audit=request.context.audit,
+            view=self,
         )
         await self._admission.admit(attributes)
-        if attributes.obj is not self.obj:
-            self.obj = attributes.obj
-            served.stored_version.normalise(self.obj)
-            served.strategy.default(self.obj)
+        is_replaced = attributes.obj is not self.obj
+        self.obj = attributes.obj
+        return is_replaced
 
     async def validate_admission(self) -> None:
         """Let admission refuse what is about to be stored (the validating phase)."""
         assert self.attributes is not None
         await self._admission.validate(self.attributes)
+
+    # -- what those who are asked about the request see of it (admission.base.RequestView)
+
+    @property
+    def requested(self) -> Resource:
+        return self.request.version.resource
+
+    def rows(self) -> list[Resource]:
+        return [version.resource for version in self.served.versions.values()]
+
+    def kind(self, row: Resource) -> Kind:
+        if self.endpoint.is_whole:
+            return Kind(row.group, row.version, row.kind)
+        body_type = body_type_of(row, self.request.subresource)
+        return Kind(body_type.group, body_type.version, body_type.kind)
+
+    def options(self, operation: Operation) -> Obj:
+        if self.delete_options is not None:
+            return self.delete_options.body()
+        return self.request.options.body(f"{operation.capitalize()}Options")
+
+    async def shown(self, obj: Obj, row: Resource) -> Obj:
+        kind, served = self.kind(row), self.served
+        if not self.endpoint.is_whole:
+            found = self.endpoint.shown(served, copied(obj))
+        elif isinstance(served.strategy, CustomStrategy):
+            found = served.strategy.in_version(obj, row.api_version)
+        else:
+            convert, stored = served.versions[row.api_version].from_stored, served.resource
+            typed = {"kind": stored.kind, "apiVersion": stored.api_version}
+            found = convert(typed | copied(obj)) if convert else obj
+        return {"kind": kind.kind, "apiVersion": kind.api_version} | found
+
+    async def taken(self, sent: Obj, row: Resource) -> Obj:
+        served, endpoint, version = self.served, self.endpoint, self.served.versions[row.api_version]
+        check_kind(sent, body_type_of(row, self.request.subresource))
+        endpoint.normalise(version)(sent)
+        if not endpoint.is_whole:
+            assert self.old is not None
+            return endpoint.merged(served, sent, self.old)
+        if isinstance(served.strategy, CustomStrategy):
+            return served.strategy.in_version(sent, self.requested.api_version)
+        if version.to_stored:
+            sent = version.to_stored(sent)
+        served.strategy.default(sent)
+        return sent
 
     async def undo(self) -> None:
         """Nothing was written: take back what admission charged for it. Who asked is told why it was not."""

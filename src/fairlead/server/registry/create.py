@@ -52,7 +52,8 @@ async def _create_named(attempt: WriteAttempt, objects: ObjectStore, namespace: 
     served, strategy, request = attempt.served, attempt.served.strategy, attempt.request
     await attempt.compute(lambda: _prepare(attempt, namespace))
     try:
-        await attempt.admit(Operation.CREATE)
+        if await attempt.admit(Operation.CREATE):
+            metadata_rules.ensure_namespace(served, attempt.meta, namespace)
         metadata_rules.fill_system_fields(served, attempt.meta)
         metadata_rules.reset_status(served, attempt.obj)
         strategy.note_requester(attempt.obj, request.context.user)

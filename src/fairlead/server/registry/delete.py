@@ -45,6 +45,7 @@ class DeleteRequest:
 
         async def decide(record: Record | None) -> Result[Encoded]:
             attempt = WriteAttempt(self._admission, served, self._request)
+            attempt.delete_options = self._options
             attempt.warnings += self.warnings
             with attempt:
                 if record is None:

@@ -109,7 +109,8 @@ class UpdateRequest:
         metadata_rules.check_revision(served, attempt.meta, record.revision, is_whole=endpoint.is_whole)
         await attempt.compute(lambda: self._merge(attempt, old))
         try:
-            await attempt.admit(Operation.UPDATE)
+            if await attempt.admit(Operation.UPDATE):
+                self._merge_again(attempt, old)
             await attempt.compute(lambda: self._validate(attempt, old))
             await attempt.validate_admission()
             may_drop_managers = request.patch is not None and not request.is_apply
@@ -151,6 +152,15 @@ class UpdateRequest:
             track(sent, endpoint.edited(served, old), endpoint.field_manager(served, request))
         attempt.obj = endpoint.merged(served, sent, old)
         keep_unchanged_timestamps(attempt.obj, old)
+
+    def _merge_again(self, attempt: WriteAttempt, old: Obj) -> None:
+        """Whoever changed the object on its way may not change more of it than the client."""
+        old_meta = metadata(old)
+        metadata_rules.check_identity(
+            attempt.meta, self._served.resource, old_meta["name"], old_meta.get("namespace", "")
+        )
+        if self._endpoint.is_whole:
+            attempt.obj = self._endpoint.merged(self._served, attempt.obj, old)
 
     def _validate(self, attempt: WriteAttempt, old: Obj) -> None:
         served, endpoint, errors = self._served, self._endpoint, Errors()

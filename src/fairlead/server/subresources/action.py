@@ -10,10 +10,10 @@ from typing import Protocol
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
-from fairlead.api.verbs import DeleteOptions
+from fairlead.api.verbs import DeleteOptions, WriteOptions
 from fairlead.server.access import Authorizer
 from fairlead.server.account_tokens import AccountTokens, TokenVerifier
-from fairlead.server.admission.base import Admission, Reader, Writer
+from fairlead.server.admission.base import Admission, Attributes, Kind, Operation, Reader, Writer
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
 from fairlead.server.storage.catalogue import Catalogue, Served
@@ -48,6 +48,57 @@ class ActionCall:
         """Normalise and type-check the body; returns the warnings."""
         body_type = body_type_of(self.request.version.resource, self.request.subresource)
         return self.request.apply_field_validation(body_type.normalise(self.body), body_type.kind, body_type.version)
+
+    def attributes(self, resource: Resource, name: str, subresource: str) -> Attributes:
+        """The request as admission sees it."""
+        request = self.request
+        return Attributes(
+            Operation.CREATE,
+            resource,
+            self.namespace,
+            name,
+            self.body,
+            None,
+            subresource,
+            request.options.dry_run,
+            request.context.user,
+            audit=request.context.audit,
+            view=_BodyView(resource, subresource, request.options),
+        )
+
+    async def admitted(self, resource: Resource, name: str, subresource: str) -> Obj:
+        """The body, as admission lets it pass."""
+        attributes = self.attributes(resource, name, subresource)
+        await self.backend.admission.admit(attributes)
+        await self.backend.admission.validate(attributes)
+        return attributes.obj
+
+
+@dataclass(frozen=True, slots=True)
+class _BodyView:
+    """What is seen of the body of an action (admission.base.RequestView): it has one version."""
+
+    requested: Resource
+    subresource: str
+    write_options: WriteOptions
+
+    def rows(self) -> list[Resource]:
+        return [self.requested]
+
+    def kind(self, row: Resource) -> Kind:
+        body_type = body_type_of(row, self.subresource)
+        return Kind(body_type.group, body_type.version, body_type.kind)
+
+    def options(self, operation: Operation) -> Obj:
+        return self.write_options.body("CreateOptions")
+
+    async def shown(self, obj: Obj, row: Resource) -> Obj:
+        kind = self.kind(row)
+        return {"kind": kind.kind, "apiVersion": kind.api_version} | obj
+
+    async def taken(self, sent: Obj, row: Resource) -> Obj:
+        body_type_of(row, self.subresource).normalise(sent)
+        return sent
 
 
 Action = Callable[[ActionCall], Awaitable[Result[Encoded]]]

@@ -8,7 +8,6 @@ from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.verbs import DeleteOptions
 from fairlead.kinds.pods import assign, check_binding
-from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.context import Result
 from fairlead.server.storage import metadata_rules
 from fairlead.server.subresources.action import ActionCall, created
@@ -23,7 +22,7 @@ async def bind(call: ActionCall) -> Result[Encoded]:
     metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
     name = call.name or name_of(call.body)
     check_binding(call.body, name)
-    binding = await _admitted(call, name, "binding")
+    binding = await call.admitted(PODS, name, "binding")
     pods, _ = call.backend.catalogue.of(PODS)
 
     def change(pod: Obj) -> Obj:
@@ -41,7 +40,7 @@ async def evict_pod(call: ActionCall) -> Result[Encoded]:
     """`pods/NAME/eviction`."""
     warnings = call.normalise_body()
     metadata_rules.ensure_namespace(call.served, metadata(call.body), call.namespace)
-    eviction = await _admitted(call, call.name, "eviction")
+    eviction = await call.admitted(PODS, call.name, "eviction")
     backend = call.backend
 
     async def delete(pod: str, namespace: str, options: DeleteOptions) -> object:
@@ -50,22 +49,3 @@ async def evict_pod(call: ActionCall) -> Result[Encoded]:
     dry_run = call.request.options.dry_run
     status = await evict(backend, backend, delete, call.namespace, call.name, eviction, dry_run=dry_run)
     return created(status, warnings)
-
-
-async def _admitted(call: ActionCall, name: str, subresource: str) -> Obj:
-    """The body, as admission lets it pass."""
-    request = call.request
-    attributes = Attributes(
-        Operation.CREATE,
-        PODS,
-        call.namespace,
-        name,
-        call.body,
-        None,
-        subresource,
-        request.options.dry_run,
-        request.context.user,
-    )
-    await call.backend.admission.admit(attributes)
-    await call.backend.admission.validate(attributes)
-    return attributes.obj

@@ -18,7 +18,6 @@ from fairlead.api.objects import Obj, metadata
 from fairlead.api.users import AccountName, authenticated
 from fairlead.runtime.clock import timestamp
 from fairlead.server.account_tokens import ISSUER, UNKNOWN, InvalidToken, Subject
-from fairlead.server.admission.base import Attributes, Operation
 from fairlead.server.context import Result
 from fairlead.server.storage import metadata_rules
 from fairlead.server.subresources.action import ActionCall, answered, created
@@ -61,7 +60,7 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
     entry = call.backend.find("serviceaccounts", call.name, call.namespace)
     if entry is None:
         raise NotFound.of("serviceaccounts", call.name)
-    attributes = _attributes(call)
+    attributes = call.attributes(SERVICE_ACCOUNTS, call.name, "token")
     await call.backend.admission.admit(attributes)
     request = msgspec.convert(call.body.get("spec") or {}, _Request)
     seconds = _DEFAULT_SECONDS if request.expiration_seconds is None else request.expiration_seconds
@@ -145,19 +144,3 @@ def _bound(call: ActionCall, reference: _Bound) -> dict[str, Subject]:
             node = call.backend.find("nodes", spec.node_name)
             bound["node"] = Subject(name=spec.node_name, uid=node.view(Object).metadata.uid if node else "")
     return bound
-
-
-def _attributes(call: ActionCall) -> Attributes:
-    request = call.request
-    return Attributes(
-        Operation.CREATE,
-        SERVICE_ACCOUNTS,
-        call.namespace,
-        call.name,
-        call.body,
-        None,
-        "token",
-        request.options.dry_run,
-        request.context.user,
-        audit=request.context.audit,
-    )

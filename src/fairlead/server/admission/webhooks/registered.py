@@ -1,0 +1,92 @@
+"""The webhooks of the configurations, and which of them are asked about a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.errors import Forbidden
+from fairlead.api.fields import Errors
+from fairlead.api.objects import Obj, name_of
+from fairlead.api.resources import Resource
+from fairlead.cel.errors import CelError
+from fairlead.cel.scope import Meter
+from fairlead.kinds.admission_expressions import Condition, compile_conditions
+from fairlead.kinds.webhook_configurations import DEFAULT_TIMEOUT_SECONDS
+from fairlead.server.access import Authorizer
+from fairlead.server.admission import matching
+from fairlead.server.admission.base import Attributes, Reader
+from fairlead.server.admission.expressions import activation, all_hold
+from fairlead.server.admission.remembered import Remembered
+
+#: What all match conditions of one webhook may cost for one request; upstream allows ten times as much.
+_CONDITIONS_BUDGET: Final = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook as it is stored."""
+
+    name: str
+    #: Its configuration and its name.
+    uid: str
+    spec: Obj
+    conditions: tuple[Condition, ...]
+    seconds: int
+    #: Whether a request passes if it does not answer.
+    is_ignorable: bool
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it may be asked about a dry run."""
+        return self.spec.get("sideEffects") in ("None", "NoneOnDryRun")
+
+
+def _webhooks(entry: Encoded) -> tuple[Webhook, ...]:
+    obj = entry.obj()
+    return tuple(
+        Webhook(
+            spec["name"],
+            f"{name_of(obj)}/{spec['name']}",
+            spec,
+            compile_conditions(spec.get("matchConditions") or (), "", Errors()),
+            spec.get("timeoutSeconds", DEFAULT_TIMEOUT_SECONDS),
+            spec.get("failurePolicy") == "Ignore",
+        )
+        for spec in obj.get("webhooks") or ()
+    )
+
+
+class Registered:
+    """All webhooks of one kind of configuration."""
+
+    def __init__(self, qualified: str, reader: Reader, authorizer: Authorizer) -> None:
+        self._qualified, self._reader, self._authorizer = qualified, reader, authorizer
+        self._known: Remembered[tuple[Webhook, ...]] = Remembered(_webhooks)
+
+    def each(self, attributes: Attributes) -> Iterator[Webhook]:
+        """In the order in which they are asked; none about requests that no webhook hears of."""
+        if not matching.is_exempt(attributes):
+            for entry in self._reader.each(self._qualified):
+                yield from self._known.of(entry)
+
+    async def concerned(self, webhook: Webhook, attributes: Attributes) -> Resource | None:
+        """The version in which a webhook is asked about a request; None: it is not. Forbidden: nobody can say."""
+        spec = webhook.spec
+        if not matching.selects_namespace(spec.get("namespaceSelector"), attributes, self._reader):
+            return None
+        if not matching.selects_object(spec.get("objectSelector"), attributes):
+            return None
+        row = matching.named_by(spec.get("rules") or (), spec.get("matchPolicy"), attributes)
+        if row is None or not webhook.conditions:
+            return row
+        variables = activation(attributes, row, await attributes.shown(row), self._authorizer)
+        try:
+            return row if all_hold(webhook.conditions, variables, Meter(_CONDITIONS_BUDGET)) else None
+        except CelError as error:
+            if webhook.is_ignorable:
+                return None
+            resource = attributes.requested
+            raise Forbidden.of(resource.plural, attributes.name, str(error), resource.group) from None

@@ -1,0 +1,56 @@
+"""ValidatingAdmissionWebhook: all webhooks that a request concerns are asked at once, and each may refuse it.
+
+Source: apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from fairlead.api.errors import ApiError
+from fairlead.api.resources import Resource
+from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
+from fairlead.server.admission.webhooks.registered import Registered, Webhook
+from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
+
+log = logging.getLogger(__name__)
+
+_CONFIGURATIONS: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+
+
+class ValidatingAdmissionWebhook(AdmissionPlugin):
+    name = "ValidatingAdmissionWebhook"
+    subresources = None
+    operations = frozenset(Operation)
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        super().__init__(dependencies)
+        self._registered = Registered(_CONFIGURATIONS, self._reader, dependencies.authorizer)
+        self._reviews = Reviews(dependencies.webhooks)
+
+    async def validate(self, attributes: Attributes) -> None:
+        concerned: list[tuple[Webhook, Resource]] = []
+        for webhook in list(self._registered.each(attributes)):
+            row = await self._registered.concerned(webhook, attributes)
+            if row is not None:
+                concerned.append((webhook, row))
+        if len(concerned) < 2:
+            refusals = [await self._refusal(webhook, attributes, row) for webhook, row in concerned]
+        else:
+            refusals = await asyncio.gather(*(self._refusal(webhook, attributes, row) for webhook, row in concerned))
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+
+    async def _refusal(self, webhook: Webhook, attributes: Attributes, row: Resource) -> ApiError | None:
+        try:
+            await self._reviews.ask(webhook, attributes, row, is_mutating=False)
+        except ApiError as error:
+            return error
+        except CallingError as error:
+            if not webhook.is_ignorable:
+                return error.refusal()
+            log.warning("%s: ignored", error)
+        return None

@@ -1,0 +1,94 @@
+"""Where a service listens, for a server that calls it: its name is not in any DNS, and its address not on any network.
+
+So a call goes to one of the ready addresses that its EndpointSlices name, or to its external name. Source:
+apiserver/pkg/util/proxy/proxy.go (1.36), as with `--enable-aggregator-routing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final, Protocol
+
+from fairlead.api.encoded import Encoded
+from fairlead.api.meta import ObjectMeta, View
+from fairlead.client.webhooks import Route, ServiceError
+from fairlead.runtime import rng
+
+_SERVICE_NAME: Final = "kubernetes.io/service-name"
+
+
+class Reader(Protocol):
+    def find(self, resource: str, name: str, namespace: str = "") -> Encoded | None: ...
+
+    def each(self, resource: str, namespace: str = "") -> Iterable[Encoded]: ...
+
+
+class _ServicePort(View):
+    name: str = ""
+    port: int = 0
+
+
+class _ServiceSpec(View):
+    type: str = ""
+    external_name: str = ""
+    ports: tuple[_ServicePort, ...] = ()
+
+
+class _Service(View):
+    spec: _ServiceSpec
+
+
+class _SlicePort(View):
+    name: str = ""
+    port: int | None = None
+
+
+class _Conditions(View):
+    ready: bool | None = None
+
+
+class _Endpoint(View):
+    addresses: tuple[str, ...]
+    conditions: _Conditions = _Conditions()
+
+
+class _Slice(View):
+    metadata: ObjectMeta
+    address_type: str = ""
+    endpoints: tuple[_Endpoint, ...] | None = None
+    ports: tuple[_SlicePort, ...] | None = None
+
+
+def routes(reader: Reader) -> Route:
+    """How the services of a server are reached."""
+    return partial(_route, reader)
+
+
+def _route(reader: Reader, namespace: str, name: str, port: int) -> tuple[str, int]:
+    found = reader.find("services", name, namespace)
+    if found is None:
+        raise ServiceError(f'service "{name}" not found')
+    spec = found.kept_view(_Service).spec
+    if spec.type == "ExternalName":
+        return spec.external_name, port
+    named = next((served.name for served in spec.ports if served.port == port), None)
+    if named is None:
+        raise ServiceError(f'no service port {port} found for service "{name}"')
+    places = list(_places(reader, namespace, name, named))
+    if not places:
+        raise ServiceError(f'no endpoints available for service "{name}"')
+    return rng.source().choice(places)
+
+
+def _places(reader: Reader, namespace: str, service: str, port_name: str) -> Iterator[tuple[str, int]]:
+    """The ready addresses, each with its port."""
+    for entry in reader.each("endpointslices.discovery.k8s.io", namespace):
+        slice_ = entry.kept_view(_Slice)
+        if slice_.metadata.labels.get(_SERVICE_NAME) != service or slice_.address_type == "FQDN":
+            continue
+        port = next((port.port for port in slice_.ports or () if port.name == port_name), None)
+        if port is not None:
+            for endpoint in slice_.endpoints or ():
+                if endpoint.conditions.ready is not False:
+                    yield endpoint.addresses[0], port
