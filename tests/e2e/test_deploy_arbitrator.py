@@ -35,7 +35,7 @@ def test_everything_can_be_applied_and_schedulers_are_told(
     install, remove = readme()
     typed = [line for line in install if line.startswith(("kubectl apply", "./certificates"))]
     assert len(typed) == 3
-    for line in (typed[0], "kubectl apply -f gate.yaml", *typed[1:], "kubectl apply -f policy.yaml"):
+    for line in (typed[0], "kubectl apply -f gate.yaml", *typed[1:]):
         applied = terminal.run(f"cd {DEPLOY} && {line.replace('~/fairlead-pki', str(pki))}")
         warnings = [one for one in applied.err.splitlines() if not one.startswith("Warning: Fairlead stores this ")]
         assert (applied.code, warnings) == (0, []), applied
@@ -52,11 +52,16 @@ def test_everything_can_be_applied_and_schedulers_are_told(
     file.write_text(config.replace("/etc/kubernetes/fairlead", str(pki)))
     listen = ("--listen", f"0.0.0.0:{port}", "--client-ca-file", str(pki / "ca.crt"))
     tls = ("--tls-cert-file", str(pki / "server.crt"), "--tls-private-key-file", str(pki / "server.key"))
+    terminal.output(reached_at(port))
     with (
         component(cluster, "arbitrator", *listen, *tls),
         component(cluster, "scheduler", "--config", str(file), "--port", "0"),
     ):
         terminal.output("kubectl wait --for=create consumer/defaults --timeout=20s")
+        terminal.output(f"kubectl apply -f {DEPLOY / 'policy.yaml'}")
+        negative = '{"spec":{"hard":{"requests.cpu":-2}}}'
+        wrong = terminal.run(f"kubectl patch consumer defaults --type=merge -v=8 -p '{negative}'")
+        assert 'admission webhook \\"review.kube-arbitrator.incubator.k8s.io\\" denied the request: ' in wrong.err
         terminal.output('kubectl patch consumer defaults --type=merge -p \'{"spec":{"hard":{"requests.cpu":2}}}\'')
         terminal.output(pods("one", "two"))
         terminal.output("kubectl wait --for=condition=Ready pod/one pod/two --timeout=30s")
@@ -74,6 +79,15 @@ def test_everything_can_be_applied_and_schedulers_are_told(
     for line in remove:
         terminal.output(f"cd {DEPLOY} && {line}")
     assert "arbitrator" not in terminal.output("kubectl get crds -o name")
+
+
+def reached_at(port: int) -> str:
+    """The command that leads the webhook to an arbitrator beside the cluster: simulated pods answer nobody."""
+    service = "service fairlead-arbitrator -n kube-system"
+    external = f"kubectl create {service.replace(' ', ' externalname ', 1)} --external-name localhost"
+    patch = f'[{{"op":"add","path":"/webhooks/0/clientConfig/service/port","value":{port}}}]'
+    webhook = f"kubectl patch validatingwebhookconfiguration fairlead-arbitrator --type=json -p '{patch}'"
+    return f"kubectl delete {service} && {external} && {webhook}"
 
 
 def readme() -> tuple[list[str], list[str]]:

@@ -320,11 +320,13 @@ def _read_event(line: bytes) -> WatchEvent:
     return WatchEvent(EventType(event.type), Encoded(bytes(event.object)))
 
 
+#: Classes that no Status names.
+_UNNAMED: Final = (ApiError, errors.TooLargeToStore, errors.ForeignRefusal)
 #: The classes that a Status can name; those which their reason does not tell from another are left out.
 _ERRORS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
     (kind.code, kind.reason): kind
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in (ApiError, errors.TooLargeToStore)
+    if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in _UNNAMED
 }
 _BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: error for (code, _), error in reversed(list(_ERRORS.items()))}
 
