@@ -17,6 +17,9 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, PatchType, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
+from fairlead.server.audit.event import Event, Level, Stage, UserInfo
+from fairlead.server.audit.policy import Decision
+from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.store.memory import MemoryStore
 from tests.server.webhook_world import CONFIGS, VALIDATING, World, allowed, denied, patched, within
 
@@ -452,6 +455,43 @@ def test_warnings_reach_the_client_also_with_a_refusal() -> None:
         assert (await world.refusal(world.create("y"))).warnings == ["w"]
 
     within(steps)
+
+
+def test_the_audit_log_is_told_what_webhooks_did_and_said() -> None:
+    async def steps(world: World) -> None:
+        await world.mutating(allowed, lambda review: patched(review, ADD))
+        dead = {"url": "https://127.0.0.1:1/x"}
+        await world.validating(allowed, clientConfig=dead, failurePolicy="Ignore")
+        await world.api.create(VALIDATING, {"metadata": {"name": "w"}, "webhooks": [_noting(world)]})
+        told = {
+            "api_version": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "audit_id": "1",
+            "stage": Stage.RESPONSE_COMPLETE,
+        }
+        when = {"request_received_timestamp": "", "stage_timestamp": ""}
+        event = Event(**told, **when, request_uri="/", verb="create", user=UserInfo("me"))
+        audit = RequestAudit(event, Decision(Level.METADATA), 0.0, is_long_running=False, write=lambda line: None)
+        await world.told(CONFIG_MAPS, {"metadata": {"name": "x"}}, audit)
+        mutation, failed = "mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/"
+        assert event.annotations == {
+            f"{mutation}round_0_index_0": '{"configuration":"m","webhook":"m0.example.com","mutated":false}',
+            f"{mutation}round_0_index_1": '{"configuration":"m","webhook":"m1.example.com","mutated":true}',
+            f"{failed}round_0_index_0": "v0.example.com",
+            "note.example.com/why": "because",
+        }
+
+    within(steps)
+
+
+def _noting(world: World) -> Obj:
+    return {
+        "name": "note.example.com",
+        "clientConfig": world.webhooks.at("note", lambda review: allowed(review, auditAnnotations={"why": "because"})),
+        "rules": [CONFIGS],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
 
 
 def test_a_service_leads_to_its_ready_endpoints() -> None:

@@ -7,6 +7,7 @@ import json
 import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.runtime.authority import Authority, key_pem, new_key
 from fairlead.server.assembly import Server
+from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import INTERNAL, Result
 from fairlead.store.memory import MemoryStore
 
@@ -143,9 +145,9 @@ class World:
         meta = {"name": name} | fields.pop("metadata", {})
         return (await self.api.create(resource, {"metadata": meta, **fields}, namespace)).obj()
 
-    async def told(self, resource: Resource, obj: Obj) -> Result[Encoded]:
-        """A create whose warnings can be seen."""
-        return await self.server.registry.create(INTERNAL, resource, obj, "default")
+    async def told(self, resource: Resource, obj: Obj, audit: RequestAudit | None = None) -> Result[Encoded]:
+        """A create whose warnings can be seen, and what the audit log is told of it."""
+        return await self.server.registry.create(replace(INTERNAL, audit=audit), resource, obj, "default")
 
     async def refusal(self, made: Awaitable[Any]) -> ApiError:
         with pytest.raises(ApiError) as caught:

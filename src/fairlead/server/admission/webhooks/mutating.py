@@ -24,6 +24,7 @@ from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
 log = logging.getLogger(__name__)
 
 _CONFIGURATIONS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+_MUTATION: Final = "mutation.webhook.admission.k8s.io/"
 #: How many operations of a patch make it one that takes long.
 _MANY: Final = 100
 
@@ -45,23 +46,32 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         attributes.reinvocation = rounds = attributes.reinvocation or Reinvocation()
         if rounds.is_running and rounds.last != encode(attributes.obj):
             _require_again(rounds)
-        for webhook in webhooks:
+        for index, webhook in enumerate(webhooks):
             row = await self._registered.concerned(webhook, attributes)
             if row is None or (rounds.is_running and webhook.uid not in rounds.due):
                 continue
-            await self._ask(webhook, attributes, row, rounds)
+            await self._ask(webhook, attributes, row, rounds, f"round_{int(rounds.is_running)}_index_{index}")
         if rounds.is_wanted and not rounds.is_running:
             rounds.last = encode(attributes.obj)
 
-    async def _ask(self, webhook: Webhook, attributes: Attributes, row: Resource, rounds: Reinvocation) -> None:
+    async def _ask(
+        self, webhook: Webhook, attributes: Attributes, row: Resource, rounds: Reinvocation, place: str
+    ) -> None:
+        """Ask one webhook; `place` is how the audit log calls this."""
+        patch, has_changed = None, False
         try:
             patch = await self._reviews.ask(webhook, attributes, row, is_mutating=True)
+            if patch is not None and patch.operations:
+                has_changed = await _changed(webhook, attributes, row, patch)
         except CallingError as error:
             if not webhook.is_ignorable:
                 raise error.refusal() from None
             log.warning("%s: ignored", error)
-            patch = None
-        if patch is not None and patch.operations and await _changed(webhook, attributes, row, patch):
+            attributes.annotate(f"failed-open.{_MUTATION}{place}", webhook.name)
+        finally:
+            told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}
+            attributes.annotate(_MUTATION + place, encode(told).decode())
+        if has_changed:
             _require_again(rounds)
             rounds.is_wanted = True
         if webhook.spec.get("reinvocationPolicy") == "IfNeeded":

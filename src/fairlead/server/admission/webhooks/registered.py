@@ -30,13 +30,17 @@ class Webhook:
     """A webhook as it is stored."""
 
     name: str
-    #: Its configuration and its name.
-    uid: str
+    configuration: str
     spec: Obj
     conditions: tuple[Condition, ...]
     seconds: int
     #: Whether a request passes if it does not answer.
     is_ignorable: bool
+
+    @property
+    def uid(self) -> str:
+        """What tells it from all others."""
+        return f"{self.configuration}/{self.name}"
 
     @property
     def is_harmless(self) -> bool:
@@ -49,7 +53,7 @@ def _webhooks(entry: Encoded) -> tuple[Webhook, ...]:
     return tuple(
         Webhook(
             spec["name"],
-            f"{name_of(obj)}/{spec['name']}",
+            name_of(obj),
             spec,
             compile_conditions(spec.get("matchConditions") or (), "", Errors()),
             spec.get("timeoutSeconds", DEFAULT_TIMEOUT_SECONDS),

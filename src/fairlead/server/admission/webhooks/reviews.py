@@ -133,6 +133,8 @@ def _patch_in(
         response = _response_in(answer, uid, version, is_mutating=is_mutating)
     except ValueError as error:
         raise CallingError(webhook, str(error)) from None
+    for key, value in (response.audit_annotations or {}).items():
+        attributes.annotate(f"{webhook.name}/{key}", value)
     attributes.warnings.extend(response.warnings or ())
     if not response.allowed:
         raise _denial(webhook, response.status)

@@ -17,6 +17,7 @@ from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
 
 log = logging.getLogger(__name__)
 
+_FAILED_OPEN: Final = "failed-open.validating.webhook.admission.k8s.io/"
 _CONFIGURATIONS: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
 
 
@@ -37,14 +38,16 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
             if row is not None:
                 concerned.append((webhook, row))
         if len(concerned) < 2:
-            refusals = [await self._refusal(webhook, attributes, row) for webhook, row in concerned]
+            refusals = [await self._refusal(0, webhook, attributes, row) for webhook, row in concerned]
         else:
-            refusals = await asyncio.gather(*(self._refusal(webhook, attributes, row) for webhook, row in concerned))
+            refusals = await asyncio.gather(
+                *(self._refusal(index, webhook, attributes, row) for index, (webhook, row) in enumerate(concerned))
+            )
         for refusal in refusals:
             if refusal is not None:
                 raise refusal
 
-    async def _refusal(self, webhook: Webhook, attributes: Attributes, row: Resource) -> ApiError | None:
+    async def _refusal(self, index: int, webhook: Webhook, attributes: Attributes, row: Resource) -> ApiError | None:
         try:
             await self._reviews.ask(webhook, attributes, row, is_mutating=False)
         except ApiError as error:
@@ -53,4 +56,5 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
             if not webhook.is_ignorable:
                 return error.refusal()
             log.warning("%s: ignored", error)
+            attributes.annotate(f"{_FAILED_OPEN}round_0_index_{index}", webhook.name)
         return None
