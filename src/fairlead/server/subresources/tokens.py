@@ -62,7 +62,8 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
         raise NotFound.of("serviceaccounts", call.name)
     attributes = call.attributes(SERVICE_ACCOUNTS, call.name, "token")
     await call.backend.admission.admit(attributes)
-    request = msgspec.convert(call.body.get("spec") or {}, _Request)
+    spec = attributes.obj.get("spec") or {}
+    request = msgspec.convert(spec, _Request)
     seconds = _DEFAULT_SECONDS if request.expiration_seconds is None else request.expiration_seconds
     _validate(seconds)
     bound = _bound(call, request.bound_object_ref) if request.bound_object_ref is not None else {}
@@ -77,7 +78,7 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
         "spec": {
             "audiences": list(audiences),
             "expirationSeconds": seconds,
-            "boundObjectRef": (call.body.get("spec") or {}).get("boundObjectRef"),
+            "boundObjectRef": spec.get("boundObjectRef"),
         },
         "status": {"token": token, "expirationTimestamp": timestamp(expires)},
     }
