@@ -463,14 +463,17 @@ def test_the_audit_log_is_told_what_webhooks_did_and_said() -> None:
         dead = {"url": "https://127.0.0.1:1/x"}
         await world.validating(allowed, clientConfig=dead, failurePolicy="Ignore")
         await world.api.create(VALIDATING, {"metadata": {"name": "w"}, "webhooks": [_noting(world)]})
-        told = {
-            "api_version": "audit.k8s.io/v1",
-            "level": "Metadata",
-            "audit_id": "1",
-            "stage": Stage.RESPONSE_COMPLETE,
-        }
-        when = {"request_received_timestamp": "", "stage_timestamp": ""}
-        event = Event(**told, **when, request_uri="/", verb="create", user=UserInfo("me"))
+        event = Event(
+            api_version="audit.k8s.io/v1",
+            level="Metadata",
+            audit_id="1",
+            stage=Stage.RESPONSE_COMPLETE,
+            request_received_timestamp="",
+            stage_timestamp="",
+            request_uri="/",
+            verb="create",
+            user=UserInfo("me"),
+        )
         audit = RequestAudit(event, Decision(Level.METADATA), 0.0, is_long_running=False, write=lambda line: None)
         await world.told(CONFIG_MAPS, {"metadata": {"name": "x"}}, audit)
         mutation, failed = "mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/"
