@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fairlead.client import http
+from fairlead.client import tls
 from fairlead.client.kubeconfig import Access, load
 
 
@@ -75,7 +75,7 @@ class Connection:
 @cache
 def tls_of(access: Access) -> ssl.SSLContext | None:
     """The context of all connections of that access: to make one takes 30 ms."""
-    return http.tls_of(access) if access.server.startswith("https") else None
+    return tls.tls_of(access) if access.server.startswith("https") else None
 
 
 async def connect(access: Access) -> Connection:

@@ -45,7 +45,7 @@ from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfi
 from fairlead.server.assembly import Server
 from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth import certificates, tokens
-from fairlead.server.auth.authentication import NO_FURTHER, AuthenticationSettings, authenticator, bearer_tokens
+from fairlead.server.auth.authentication import NO_FURTHER, Authentication, AuthenticationSettings
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
@@ -347,9 +347,10 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     accounts = running.registry.account_tokens
     accounts.sign_with(tokens.ensure_account_key(credentials))
     documents = Documents(running.registry, running.address.removeprefix("https://"))
-    bearer = bearer_tokens(settings.authentication, token, accounts, running.registry)
-    running.registry.verify_token = bearer.verify
-    authenticate = authenticator(settings.authentication, bearer)
+    login = Authentication(settings.authentication, token, accounts, running.registry)
+    await stack.enter_async_context(login.running())
+    running.registry.verify_token = login.verify_token
+    authenticate = login.authenticate
     fairness = running.server.fairness
     auditor = await stack.enter_async_context(auditing(settings.audit))
     application = Application(running.registry, documents, authenticate, running.progress, fairness, auditor)

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import Access, load
+from fairlead.client.tls import tls_of
 from tests.processes import Up, fairlead_up
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

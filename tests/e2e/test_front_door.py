@@ -12,8 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import load
+from fairlead.client.tls import tls_of
 from tests.processes import Up, fairlead_up
 
 API = ("--components", "api")

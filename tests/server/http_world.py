@@ -18,8 +18,7 @@ from fairlead.api.objects import Obj
 from fairlead.runtime.loops import run
 from fairlead.server import assembly
 from fairlead.server.audit.auditor import AuditSettings, auditing
-from fairlead.server.auth.authentication import AuthenticationSettings, authenticator, bearer_tokens
-from fairlead.server.auth.authenticator import Authenticator
+from fairlead.server.auth.authentication import Authentication, AuthenticationSettings
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
 from fairlead.server.http.app import Application
@@ -90,7 +89,10 @@ class Server:
         async with AsyncExitStack() as stack:
             auditor = await stack.enter_async_context(auditing(self._audit))
             ports = []
-            for authenticate in (anybody, self._guarded()):
+            login = Authentication(self._authentication, TOKEN, self.registry.account_tokens, self.registry)
+            self.registry.verify_token = login.verify_token
+            await stack.enter_async_context(login.running())
+            for authenticate in (anybody, login.authenticate):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
                 fairness = server.fairness
@@ -100,11 +102,6 @@ class Server:
             self._ready.set()
             await self._stop.wait()
         following.cancel()
-
-    def _guarded(self) -> Authenticator:
-        bearer = bearer_tokens(self._authentication, TOKEN, self.registry.account_tokens, self.registry)
-        self.registry.verify_token = bearer.verify
-        return authenticator(self._authentication, bearer)
 
     def start(self) -> None:
         self._thread.start()

@@ -7,7 +7,18 @@ from typing import Any, Final, TypeVar, dataclass_transform
 
 import msgspec
 
+from fairlead.api.objects import Obj
+from fairlead.golang import yaml as goyaml
+
 T = TypeVar("T")
+
+
+def document(data: bytes) -> Obj:
+    """The mapping in a file of JSON or YAML. Raises ValueError, also where keys come twice."""
+    found = next(goyaml.strict_documents(data), None)
+    if not isinstance(found, dict):
+        raise ConfigurationError("not a mapping")
+    return found
 
 
 class ConfigurationError(ValueError):

@@ -6,8 +6,6 @@ the server raises OSError, and whatever the server refuses raises the `ApiError`
 
 from __future__ import annotations
 
-import ssl
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -38,6 +36,7 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.client.kubeconfig import Access, read_token
+from fairlead.client.tls import tls_of
 from fairlead.client.unreachable import Unreachable
 from fairlead.runtime import rng
 from fairlead.runtime.clock import monotonic
@@ -356,22 +355,3 @@ def error_of(code: int, body: bytes) -> ApiError:
     if isinstance(error, errors.Expired):
         error.continue_token = status.metadata.continue_
     return error
-
-
-# --- TLS ------------------------------------------------------------------------------------------------------------
-
-
-def tls_of(access: Access) -> ssl.SSLContext:
-    """Trust the cluster's own authority, and show the client certificate if there is one."""
-    try:
-        context = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
-        if access.insecure:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        if access.client_certificate and access.client_key:
-            with tempfile.NamedTemporaryFile("wb", suffix=".pem") as pem:  # ssl reads certificates from files only
-                pem.write(access.client_certificate + b"\n" + access.client_key)
-                pem.flush()
-                context.load_cert_chain(pem.name)
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise ValueError(f"the certificates of the kubeconfig cannot be used: {error}") from None
-    return context

@@ -29,7 +29,7 @@ def _object(type_name: str, /, **fields: Type) -> ObjectType:
 
 _KIND: Final = _object("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
 _RESOURCE: Final = _object("kubernetes.GroupVersionResource", group=STRING, version=STRING, resource=STRING)
-_USER: Final = _object(
+USER_INFO: Final = _object(
     "kubernetes.UserInfo", username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING))
 )
 REQUEST: Final = _object(
@@ -43,7 +43,7 @@ REQUEST: Final = _object(
     name=STRING,
     namespace=STRING,
     operation=STRING,
-    userInfo=_USER,
+    userInfo=USER_INFO,
     dryRun=BOOL,
     options=DYN,
 )

@@ -19,8 +19,8 @@ from fairlead.api import builtin
 from fairlead.api.objects import Obj
 from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
-from fairlead.client.http import tls_of
 from fairlead.client.kubeconfig import Access
+from fairlead.client.tls import tls_of
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.scheduler.configuration import ExtenderConfig
 from fairlead.scheduler.framework import MAX_NODE_SCORE, ExtenderFailure

@@ -17,8 +17,7 @@ import msgspec
 from fairlead.api import names
 from fairlead.api.fields import Errors, aggregated
 from fairlead.api.objects import Obj
-from fairlead.api.strict import ConfigurationError, Strict, read
-from fairlead.golang import yaml as goyaml
+from fairlead.api.strict import ConfigurationError, Strict, document, read
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.pod_security.policy import NOTHING_ASKED, Policy, default_policy
 from fairlead.kinds.podspec.tolerations import validate_tolerations
@@ -218,10 +217,7 @@ _READERS: Final[Mapping[str, Callable[[Obj, AdmissionConfiguration], AdmissionCo
 
 
 def _document(file: Path) -> Obj:
-    found = next(goyaml.strict_documents(file.read_bytes()), None)
-    if not isinstance(found, dict):
-        raise ConfigurationError("not a mapping")
-    return found
+    return document(file.read_bytes())
 
 
 def _within(file: Path, step: Callable[[], AdmissionConfiguration]) -> AdmissionConfiguration:

@@ -5,15 +5,22 @@ Source: pkg/kubeapiserver/authenticator/config.go (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from fairlead.api.users import ADMIN, User
-from fairlead.server.account_tokens import AccountTokens, Finder, TokenVerifier
+from fairlead.server.account_tokens import ISSUER, AccountTokens, Finder, TokenVerifier
 from fairlead.server.auth.authenticator import Authenticator, anonymous, shown_first
 from fairlead.server.auth.bootstrap_tokens import bootstrap_tokens
 from fairlead.server.auth.certificates import CertificateAuthenticator
+from fairlead.server.auth.oidc.configuration import AuthenticationConfiguration, JwtIssuer, parsed
+from fairlead.server.auth.oidc.issuers import Issuers
+from fairlead.server.auth.oidc.keys import ALGORITHMS
+from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.tokens import KnownTokens, TokenAuthenticator
 
 
@@ -25,31 +32,67 @@ class AnonymousAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthenticationFile:
+    """An AuthenticationConfiguration, and what it said at the start; its issuers are those of the file at any time."""
+
+    path: Path
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class AuthenticationSettings:
     """The ways to log in beside client certificates, the administrator's token and those of service accounts."""
 
     known_tokens: Mapping[str, User] = field(default_factory=dict)
     has_bootstrap_tokens: bool = False
     anonymous: AnonymousAccess | None = None
+    issuers: tuple[JwtIssuer, ...] = ()
+    #: What their tokens may be signed with.
+    algorithms: tuple[str, ...] = ALGORITHMS
+    file: AuthenticationFile | None = None
 
 
 #: None but those.
 NO_FURTHER: Final = AuthenticationSettings()
 
 
-def bearer_tokens(
-    settings: AuthenticationSettings, admin_token: str, accounts: AccountTokens, finder: Finder
-) -> TokenAuthenticator:
-    """What tells whose a bearer token is."""
-    verifiers: list[TokenVerifier] = [KnownTokens({**settings.known_tokens, admin_token: ADMIN}), accounts]
-    if settings.has_bootstrap_tokens:
-        verifiers.append(bootstrap_tokens(finder))
-    return TokenAuthenticator(*verifiers)
+def read_configuration(data: bytes) -> AuthenticationConfiguration:
+    """What an AuthenticationConfiguration says; ValueError."""
+    return parsed(data, {ISSUER})
 
 
-def authenticator(settings: AuthenticationSettings, bearer: TokenAuthenticator) -> Authenticator:
+class Authentication:
     """What tells who a client is."""
-    others: list[Authenticator] = [CertificateAuthenticator()]
-    if settings.anonymous is not None:
-        others.append(anonymous(settings.anonymous.paths))
-    return shown_first(bearer, *others)
+
+    def __init__(
+        self, settings: AuthenticationSettings, admin_token: str, accounts: AccountTokens, finder: Finder
+    ) -> None:
+        self._file = settings.file
+        self._issuers = Issuers(settings.issuers, settings.algorithms)
+        verifiers: list[TokenVerifier] = [KnownTokens({**settings.known_tokens, admin_token: ADMIN}), accounts]
+        if settings.has_bootstrap_tokens:
+            verifiers.append(bootstrap_tokens(finder))
+        if settings.issuers or settings.file:
+            verifiers.append(self._issuers)
+        bearer = TokenAuthenticator(*verifiers)
+        others: list[Authenticator] = [CertificateAuthenticator()]
+        if settings.anonymous is not None:
+            others.append(anonymous(settings.anonymous.paths))
+        self.verify_token: TokenVerifier = bearer.verify
+        self.authenticate: Authenticator = shown_first(bearer, *others)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep up with the file while the block runs, and end what is under way after it."""
+        file = self._file
+        following = asyncio.create_task(follow(file.path, file.data, self._apply)) if file is not None else None
+        try:
+            yield
+        finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            await self._issuers.close()
+
+    def _apply(self, data: bytes) -> None:
+        self._issuers.replace(read_configuration(data).issuers)

@@ -1,0 +1,109 @@
+"""`fairlead up` takes kube-apiserver's flags about who may log in, and refuses them in its words (issue 16)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from fairlead.cli.access_options import access_options, authentication
+from fairlead.cli.failures import parsing
+from fairlead.server.auth.authentication import AuthenticationSettings
+
+FILE = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthenticationConfiguration
+jwt:
+- issuer: {url: https://issuer, audiences: [a]}
+  claimMappings: {username: {claim: sub, prefix: ""}}
+"""
+ANONYMOUS = "anonymous: {enabled: true, conditions: [{path: /livez}]}\n"
+OIDC = ("--oidc-issuer-url=https://issuer", "--oidc-client-id=me")
+
+
+def stated(*arguments: str) -> AuthenticationSettings:
+    found = []
+
+    @click.command()
+    @access_options
+    def command() -> None:
+        with parsing():
+            found.append(authentication())
+
+    command.main(arguments, standalone_mode=False)
+    return found[0]
+
+
+def refusal(*arguments: str) -> str:
+    @click.command()
+    @access_options
+    def command() -> None:
+        with parsing():
+            authentication()
+
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2
+    return result.output
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "authentication.yaml"
+    path.write_text(text)
+    return f"--authentication-config={path}"
+
+
+def test_nothing_is_on_by_default() -> None:
+    assert stated() == AuthenticationSettings()
+    assert stated("--anonymous-auth=false", "--enable-bootstrap-token-auth=0") == AuthenticationSettings()
+
+
+def test_flags_without_a_value_are_true() -> None:
+    found = stated("--anonymous-auth", "--enable-bootstrap-token-auth")
+    assert found.anonymous is not None
+    assert found.anonymous.paths == frozenset()
+    assert found.has_bootstrap_tokens
+
+
+def test_a_file_says_who_comes_in(tmp_path: Path) -> None:
+    found = stated(write(tmp_path, FILE + ANONYMOUS))
+    assert [issuer.configuration.issuer.url for issuer in found.issuers] == ["https://issuer"]
+    assert found.anonymous is not None
+    assert found.anonymous.paths == {"/livez"}
+    assert stated(write(tmp_path, FILE), "--anonymous-auth").anonymous is not None
+
+
+def test_flags_say_what_a_file_would() -> None:
+    (issuer,) = stated(*OIDC, "--oidc-groups-claim=g", "--oidc-required-claim=a=b=c").issuers
+    said = issuer.configuration
+    assert (said.claim_mappings.username.claim, said.claim_mappings.username.prefix) == ("sub", "https://issuer#")
+    assert (said.claim_mappings.groups.claim, said.claim_mappings.groups.prefix) == ("g", "")
+    assert [(rule.claim, rule.required_value) for rule in said.claim_validation_rules] == [("a", "b=c")]
+    assert stated(*OIDC).algorithms == ("RS256",)
+    for arguments in (["--oidc-username-prefix=-"], ["--oidc-username-claim=email"]):
+        assert stated(*OIDC, *arguments).issuers[0].configuration.claim_mappings.username.prefix == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (OIDC[:1], "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"),
+        (("--oidc-groups-claim=g",), "oidc-issuer-url and oidc-client-id must be specified together"),
+        ((*OIDC, "--oidc-signing-algs=HS256"), 'oidc: unsupported signing alg: "HS256"'),
+        ((*OIDC, "--oidc-required-claim=a"), "malformed pair, expect string=string, got a"),
+        (("--oidc-issuer-url=http://x", "--oidc-client-id=me"), "URL scheme must be https"),
+        (("--anonymous-auth=maybe",), 'strconv.ParseBool: parsing "maybe": invalid syntax'),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], why: str) -> None:
+    assert why in refusal(*arguments)
+
+
+def test_a_file_and_flags_must_not_say_the_same(tmp_path: Path) -> None:
+    file = write(tmp_path, FILE + ANONYMOUS)
+    assert "authentication-config file and oidc-* flags are mutually exclusive" in refusal(file, OIDC[0])
+    assert "--anonymous-auth flag cannot be set when anonymous field is configured" in refusal(file, "--anonymous-auth")
+    assert "authentication.yaml: jwt[0].issuer.url: Invalid value" in refusal(
+        write(tmp_path, FILE.replace("https", "http"))
+    )
