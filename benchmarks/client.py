@@ -78,11 +78,11 @@ def tls_of(access: Access) -> ssl.SSLContext | None:
     return tls.tls_of(access) if access.server.startswith("https") else None
 
 
-async def connect(access: Access) -> Connection:
+async def connect(access: Access, accept: str = "application/json") -> Connection:
     url = urlsplit(access.server)
     reader, writer = await asyncio.open_connection(url.hostname, url.port, ssl=tls_of(access), limit=1 << 26)
     token = f"authorization: Bearer {access.token}\r\n" if access.token else ""
-    return Connection(reader, writer, f"host: {url.netloc}\r\naccept: application/json\r\n{token}".encode())
+    return Connection(reader, writer, f"host: {url.netloc}\r\naccept: {accept}\r\n{token}".encode())
 
 
 async def spread(kubeconfig: Path, connections: int, jobs: Iterable[tuple[str, str, bytes]]) -> None:

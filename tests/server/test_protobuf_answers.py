@@ -21,7 +21,7 @@ from fairlead.server.codec import protobuf, wire
 from fairlead.server.codec.normalise import normalise, zero_object
 from fairlead.server.codec.protobuf_writer import message_type, message_writer, object_message
 from fairlead.server.http.messages import event_writer
-from fairlead.server.http.negotiate import JSON, PROTOBUF, YAML, aggregated_form_of, form_of
+from fairlead.server.http.negotiate import JSON, PARTIAL, PROTOBUF, YAML, MediaTypeOptions, aggregated_form_of, form_of
 from fairlead.server.storage.entries import CacheEvent, Entry
 from tests.server.http_world import CONFIG_MAPS, Reply, Server, serving_in_a_thread, uncomplaining
 from tests.server.test_custom_kinds import WIDGETS
@@ -491,9 +491,10 @@ def test_a_watch_that_cannot_begin_where_it_should_says_so_in_a_frame(server: Se
 def test_the_watchers_of_a_kind_share_the_bytes_of_an_event() -> None:
     entry = Entry(b'{"kind":"ConfigMap","metadata":{"name":"m"}}', "default", "m", 7)
     change = CacheEvent(7, None, entry)
-    writers = [event_writer(f"{CORE}.ConfigMap", "ConfigMap", "v1") for _ in range(2)]
-    first, second = (change.written(EventType.ADDED, write) for write in writers)
-    assert first is second
+    for form in (MediaTypeOptions(PROTOBUF), MediaTypeOptions(PROTOBUF, PARTIAL), MediaTypeOptions(JSON, PARTIAL)):
+        writers = [event_writer(builtin.CONFIG_MAPS, form) for _ in range(2)]
+        first, second = (change.written(EventType.ADDED, write) for write in writers)
+        assert first is second
 
 
 def test_a_schema_may_be_as_deep_as_json_may_be(server: Server) -> None:

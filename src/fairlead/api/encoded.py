@@ -54,6 +54,10 @@ class Encoded:
             decoder = _decoders[type_] = msgspec.json.Decoder(type_)
         return decoder.decode(self.raw)  # type: ignore[return-value]
 
+    def metadata(self) -> Obj:
+        """A fresh dict of the metadata alone; the rest is skipped."""
+        return self.view(_Metadata).metadata
+
     def kept_view(self, type_: type[T]) -> T:
         """The same, decoded once and kept with the object: for the few objects that are read at every request."""
         if self._kept is None:
@@ -71,6 +75,10 @@ class Encoded:
         if found is None:
             found = self._kept[make] = make(self)
         return found  # type: ignore[return-value]
+
+
+class _Metadata(msgspec.Struct):
+    metadata: Obj = {}
 
 
 def encoded(obj: Obj) -> Encoded:

@@ -16,8 +16,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
 from fairlead.caches import bounded_cache
@@ -77,12 +75,8 @@ def message_of(item: Encoded, definition: str) -> bytes:
 def _encoded_writer(definition: str) -> Callable[[Encoded], bytes]:
     write = message_writer(definition)
     if definition == f"{wire.META}.PartialObjectMetadata":  # the rest of the object need not be read
-        return lambda item: write({"metadata": item.view(_Metadata).metadata})
+        return lambda item: write({"metadata": item.metadata()})
     return lambda item: write(item.obj())
-
-
-class _Metadata(msgspec.Struct):
-    metadata: Obj = {}
 
 
 # --- the wire -------------------------------------------------------------------------------------------------------

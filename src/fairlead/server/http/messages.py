@@ -1,4 +1,4 @@
-"""Lists and watch events as protobuf.
+"""Lists as protobuf, and the events of watches.
 
 A message begins with its length, so every item of a list is written before the first byte is sent. The messages of
 stored objects are kept with them: the next list and every watcher share them. An event is a frame: four bytes of
@@ -14,6 +14,7 @@ from functools import cache
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType
 from fairlead.server.codec import wire
 from fairlead.server.codec.protobuf_writer import (
@@ -26,9 +27,10 @@ from fairlead.server.codec.protobuf_writer import (
     message_writer,
 )
 from fairlead.server.http.answers import Answer
-from fairlead.server.http.negotiate import PARTIAL, PROTOBUF
+from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, MediaTypeOptions
+from fairlead.server.http.partials import PARTIAL_TYPE, encoded_partial
 from fairlead.server.http.pieces import pieces
-from fairlead.server.storage.entries import EventWriter
+from fairlead.server.storage.entries import EventWriter, event_line
 
 
 def of_list(head: Obj, items: Sequence[Encoded], definition: str) -> Answer:
@@ -47,22 +49,35 @@ def of_list(head: Obj, items: Sequence[Encoded], definition: str) -> Answer:
     return Answer(200, beginning, PROTOBUF, rest=pieces([*parts, end]), rest_length=size + len(end))
 
 
+def event_writer(row: Resource, form: MediaTypeOptions) -> EventWriter:
+    """Writes events with objects of a kind in a form that is no Table. For one form there is one writer, to share."""
+    is_protobuf = form.media_type == PROTOBUF
+    if form.transform:
+        return _partial_writer(form.version, is_protobuf)
+    return _message_writer(row) if is_protobuf else _line
+
+
+def _line(type_: EventType, item: Encoded) -> bytes:
+    return event_line(type_, item.raw)
+
+
 @cache
-def event_writer(definition: str, kind: str, api_version: str) -> EventWriter:
-    """Writes events with objects of a type as frames. One type has one writer, so that its watchers share them."""
+def _partial_writer(version: str, is_protobuf: bool) -> EventWriter:
+    if is_protobuf:
+        return _writer(PARTIAL, f"meta.k8s.io/{version}", PARTIAL_TYPE)
+    return lambda type_, item: event_line(type_, encoded_partial(item, version))
 
-    def write(type_: EventType, item: Encoded) -> bytes:
-        return event_frame(type_, enveloped(kind, api_version, message_of(item, definition)))
 
-    return write
+@cache
+def _message_writer(row: Resource) -> EventWriter:
+    return _writer(row.kind, row.api_version, row.definition)
+
+
+def _writer(kind: str, api_version: str, definition: str) -> EventWriter:
+    return lambda type_, item: event_frame(type_, enveloped(kind, api_version, message_of(item, definition)))
 
 
 def event_frame(type_: EventType, body: bytes) -> bytes:
     """One event of a stream; the object is a body as an answer would have it."""
     event = delimited(1, type_.encode()) + delimited(2, delimited(1, body))
     return len(event).to_bytes(4, "big") + event
-
-
-def partial_type() -> str:
-    """The type of an object's metadata alone."""
-    return message_type(PARTIAL, "meta.k8s.io/v1")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import chain
 
 from fairlead.api import field_selectors
-from fairlead.api.encoded import encode
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
@@ -24,8 +24,8 @@ from fairlead.runtime import rng
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.exchange import Receive, framing
-from fairlead.server.http.messages import event_frame, event_writer, partial_type
-from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, TABLE, MediaTypeOptions, check_stream
+from fairlead.server.http.messages import event_frame, event_writer
+from fairlead.server.http.negotiate import PROTOBUF, TABLE, MediaTypeOptions, check_stream
 from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
@@ -190,20 +190,15 @@ class Stream:
         return self._show.partial if form.transform else None
 
     def _encoder(self, version: ServedVersion) -> Callable[[EventType, CacheEvent], bytes]:
-        transform, row = self._transform, version.resource
-        if self._is_protobuf:
-            if transform:
-                write = event_writer(partial_type(), PARTIAL, f"meta.k8s.io/{self._show.form.version}")
-            else:
-                write = event_writer(row.definition, row.kind, row.api_version)
-            if version.from_stored and not transform:
-                return lambda type_, change: write(type_, version.shown(change.carried(type_)))
-            return lambda type_, change: change.written(type_, write)
-        if transform:
-            return lambda type_, change: event_line(type_, encode(transform(self._obj(type_, change))))
+        transform, form = self._transform, self._show.form
+        if form.transform == TABLE and transform:  # the first line tells the columns, so each watch has its own
+            return lambda type_, change: event_line(type_, encode(transform(self._shown(type_, change).obj())))
+        if form.is_json_object and not version.from_stored:
+            return lambda type_, change: change.line(type_)
+        write = event_writer(version.resource, form)
         if version.from_stored:
-            return lambda type_, change: event_line(type_, version.shown(change.carried(type_)).raw)
-        return lambda type_, change: change.line(type_)
+            return lambda type_, change: write(type_, self._shown(type_, change))
+        return lambda type_, change: change.written(type_, write)
 
     def _event(self, type_: EventType, obj: Obj) -> bytes:
         """An event that is not of the cache."""
@@ -214,8 +209,8 @@ class Stream:
         self._has_columns = True
         return table
 
-    def _obj(self, type_: EventType, change: CacheEvent) -> Obj:
-        return self._version.shown(change.carried(type_)).obj()
+    def _shown(self, type_: EventType, change: CacheEvent) -> Encoded:
+        return self._version.shown(change.carried(type_))
 
 
 class Streams:

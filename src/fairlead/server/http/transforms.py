@@ -23,6 +23,7 @@ from fairlead.server.context import takes_long
 from fairlead.server.http import messages
 from fairlead.server.http.answers import Answer, list_head, list_meta, of_list
 from fairlead.server.http.negotiate import JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE
+from fairlead.server.http.partials import PARTIAL_TYPE, encoded_partial, partial
 from fairlead.server.http.request import Request
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.watching import INITIAL_EVENTS_END
@@ -107,8 +108,7 @@ class Presenter:
 
     def partial(self, obj: Obj) -> Obj:
         """The object's metadata alone."""
-        api_version = f"meta.k8s.io/{self.form.version}"
-        return {"kind": PARTIAL, "apiVersion": api_version, "metadata": obj.get("metadata") or {}}
+        return partial(obj.get("metadata") or {}, self.form.version)
 
     def _table_of(self, listing: Listing) -> Answer:
         printer = printer_of(self._version.resource, self._served.crd)
@@ -167,10 +167,10 @@ class Presenter:
             "metadata": list_meta(listing),
         }
         if self.form.media_type == PROTOBUF:
-            return messages.of_list(head, listing.items, messages.partial_type())
+            return messages.of_list(head, listing.items, PARTIAL_TYPE)
         if not listing.items:
             return Answer.of_obj(head | {"items": None}, self.form)
-        items = (encode(self.partial(item.obj())) for item in listing.items)
+        items = (encoded_partial(item, self.form.version) for item in listing.items)
         return Answer.of_items(head, "items", items, self.form)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead.api.encoded import encode
+from fairlead.server.codec.protobuf_writer import delimited, key, varint
 
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 #: How clients asked for it before Kubernetes 1.24, and ask still.
@@ -35,38 +36,25 @@ def document(json: bytes) -> bytes:
 # --- forms ----------------------------------------------------------------------------------------------------------
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _bytes(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
 def _text(number: int, value: str) -> bytes:
-    return _bytes(number, value.encode())
+    return delimited(number, value.encode())
 
 
 def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + (b"\1" if value else b"\0")
+    return key(number, 0) + (b"\1" if value else b"\0")
 
 
 def _integer(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value & 0xFFFFFFFFFFFFFFFF)
+    return key(number, 0) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def _double(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value)
+    return key(number, 1) + struct.pack("<d", value)
 
 
 def _any(number: int, value: object) -> bytes:
     """Any value: as YAML, which JSON is."""
-    return _bytes(number, _text(2, encode(value).decode() + "\n"))
+    return delimited(number, _text(2, encode(value).decode() + "\n"))
 
 
 def _each(write: _Write) -> _Write:
@@ -76,22 +64,22 @@ def _each(write: _Write) -> _Write:
 
 def _within(inner: int, write: _Write) -> _Write:
     """A message with nothing in it but this field."""
-    return lambda number, value: _bytes(number, write(inner, value))
+    return lambda number, value: delimited(number, write(inner, value))
 
 
 def _named(inner: int, write: _Write) -> _Write:
     """A message that stands for a map: entries with a name and a value."""
 
     def written(number: int, values: Mapping[str, Any]) -> bytes:
-        entries = (_bytes(inner, _text(1, name) + write(2, value)) for name, value in values.items())
-        return _bytes(number, b"".join(entries))
+        entries = (delimited(inner, _text(1, name) + write(2, value)) for name, value in values.items())
+        return delimited(number, b"".join(entries))
 
     return written
 
 
 def _of(table: _Table) -> _Write:
     """A message with the fields of a table."""
-    return lambda number, value: _bytes(number, _message(table, value))
+    return lambda number, value: delimited(number, _message(table, value))
 
 
 def _message(table: _Table, value: Mapping[str, Any]) -> bytes:
@@ -103,7 +91,7 @@ def _message(table: _Table, value: Mapping[str, Any]) -> bytes:
             number, write = field
             parts.append(write(number, member))
         elif name.startswith(_EXTENSION):
-            parts.append(_bytes(extensions, _text(1, name) + _any(2, member)))
+            parts.append(delimited(extensions, _text(1, name) + _any(2, member)))
     return b"".join(parts)
 
 
@@ -111,7 +99,7 @@ def _message(table: _Table, value: Mapping[str, Any]) -> bytes:
 
 
 def _schema(number: int, value: Mapping[str, Any]) -> bytes:
-    return _bytes(number, _message(_SCHEMA, value))
+    return delimited(number, _message(_SCHEMA, value))
 
 
 def _or_list(write: _Write) -> _Write:
@@ -120,7 +108,7 @@ def _or_list(write: _Write) -> _Write:
 
 
 def _additional(number: int, value: Any) -> bytes:
-    return _bytes(number, _flag(2, value) if isinstance(value, bool) else _schema(1, value))
+    return delimited(number, _flag(2, value) if isinstance(value, bool) else _schema(1, value))
 
 
 _SCHEMA: Final[_Table] = {
