@@ -19,7 +19,6 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from prometheus_client import CollectorRegistry
 
 from benchmarks.client import connect
 from fairlead.arbitrator.accounting import Accounting
@@ -29,6 +28,7 @@ from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, liste
 from fairlead.client.kubeconfig import Access
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import collect_seldom, keep_started
+from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.server.auth.certificates import Pki, ensure
 
 ASKED_MS = 5.0
@@ -45,7 +45,7 @@ def serve(pki: Pki | None, pipe: Pipe) -> None:
         grants.publish(Division({}, outcomes, {}), frozenset())
         tls = Tls(pki.server_certificate, pki.server_key) if pki else None
         async with listening(
-            ListenAddress("127.0.0.1", 0), tls, ListenerState(CollectorRegistry(), grants=grants)
+            ListenAddress("127.0.0.1", 0), tls, ListenerState(MetricsRegistry(), grants=grants)
         ) as port:
             collect_seldom()
             keep_started()  # as `fairlead arbitrator` does

@@ -16,10 +16,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from prometheus_client import CollectorRegistry
 
 from fairlead.arbitrator import serving
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls
+from fairlead.runtime.metrics import MetricsRegistry
 
 Obj = dict[str, Any]
 
@@ -52,7 +52,7 @@ async def listening(
     client: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Client]:
     """A client of a new listener; with TLS it believes the authority in `client`."""
-    served = state or ListenerState(CollectorRegistry())
+    served = state or ListenerState(MetricsRegistry())
     async with (
         serving.listening(ListenAddress(host, 0), tls, served) as port,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=client or True)) as session,

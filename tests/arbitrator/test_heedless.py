@@ -63,8 +63,7 @@ class Record:
             self.left.append(sum(_is_ready(pod_seen) for pod_seen in self.pods.values()))
 
     def reclaims(self, namespace: str, result: str) -> int:
-        labels = {"namespace": namespace, "result": result}
-        return int(self.metrics.registry.get_sample_value("fairlead_arbitrator_reclaims_total", labels) or 0)
+        return int(self.metrics.reclaims.values.get((namespace, result), 0))
 
 
 def _is_evicted(pod: Obj) -> bool:

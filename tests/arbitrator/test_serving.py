@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.grant_table import GrantTable
@@ -17,6 +16,7 @@ from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.outcomes import Division, ShareOutcome
 from fairlead.arbitrator.review import ReviewContext
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener
+from fairlead.runtime.metrics import MetricsRegistry
 from tests.arbitrator.listening import Authority, Client, listening, run
 
 Obj = dict[str, Any]
@@ -34,7 +34,7 @@ def grants(cpu: int) -> GrantTable:
 
 
 def state(cpu: int = 1000) -> ListenerState:
-    return ListenerState(CollectorRegistry(), WORLD, grants(cpu))
+    return ListenerState(MetricsRegistry(), WORLD, grants(cpu))
 
 
 def pod(name: str, namespace: str = "a") -> Obj:
@@ -247,7 +247,7 @@ def test_only_arbitrators_write_allocations() -> None:
 
 def test_before_it_is_informed_reviews_are_put_off_and_it_is_not_ready() -> None:
     async def act() -> None:
-        served = ListenerState(CollectorRegistry())
+        served = ListenerState(MetricsRegistry())
         async with listening(served) as client:
             assert (await client.get("/readyz"))[0] == 503
             assert (await client.post("/validate", review("Consumer", custom("Consumer"))))[0] == 503
@@ -382,10 +382,10 @@ def test_metrics_are_told_on_this_machine() -> None:
     async def act() -> None:
         metrics = ArbitratorMetrics()
         metrics.proposed("a")
-        async with listening(ListenerState(metrics.registry)) as client:
+        async with listening(ListenerState(MetricsRegistry(*metrics.families))) as client:
             status, text = await client.get("/metrics")
             assert status == 200
-            assert 'fairlead_arbitrator_reclaim_proposals_total{namespace="a"} 1.0' in text.splitlines()
+            assert 'fairlead_arbitrator_reclaim_proposals_total{namespace="a"} 1' in text.splitlines()
 
     run(act)
 

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from fairlead.runtime.exposition import exposition
 from fairlead.runtime.loops import run, run_virtual
-from fairlead.runtime.metrics import exposition
+from fairlead.runtime.process_metrics import process_families
 from fairlead.runtime.watchdog import HOLDS, LONGEST_SECONDS, working_on
 
 
@@ -37,8 +38,8 @@ def test_a_turn_that_holds_the_loop_is_logged_and_counted_by_name(caplog: pytest
         record.getMessage() for record in caplog.records if "slow-controller" in record.getMessage()
     ]  # once a minute
     assert message.startswith("slow-controller default/web held the event loop for ")
-    text = exposition().decode()
-    assert 'fairlead_event_loop_holds_total{component="slow-controller"} 2.0' in text
+    text = asyncio.run(exposition(process_families())).decode()
+    assert 'fairlead_event_loop_holds_total{component="slow-controller"} 2\n' in text
     [held] = re.findall(r'fairlead_event_loop_held_seconds_total{component="slow-controller"} (\S+)', text)
     assert float(held) > 2 * LONGEST_SECONDS
 

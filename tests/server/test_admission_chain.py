@@ -7,6 +7,7 @@ import pytest
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Operation
 from fairlead.server.admission.configuration import AdmissionConfiguration, EventLimit
+from fairlead.server.metrics.admission import AdmissionMetrics
 from tests.server.admission_world import NODES, World, creation, pod, run
 
 
@@ -67,7 +68,7 @@ def test_only_plugins_that_concern_a_kind_see_it() -> None:
         async def admit(self, attributes: Attributes) -> None:
             asked.append(attributes.resource.plural)
 
-    built = chain.Chain([OnlyNodes(World().dependencies)])
+    built = chain.Chain([OnlyNodes(World().dependencies)], (), AdmissionMetrics())
     run(built.admit(creation(pod())))
     run(built.admit(creation({"metadata": {"name": "n"}}, NODES)))
     run(built.admit(Attributes(Operation.DELETE, NODES, "", "n", {})))

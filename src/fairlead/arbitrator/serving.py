@@ -19,12 +19,13 @@ from typing import Final, Self
 
 import msgspec
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from fairlead.arbitrator import extender, webhooks
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.loop import always
 from fairlead.arbitrator.review import ReviewContext
+from fairlead.runtime.exposition import MEDIA_TYPE, exposition
+from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.runtime.tls import server_context
 
 #: Extender arguments hold all nodes of a large cluster. A review, which any client may send, holds two objects.
@@ -108,7 +109,7 @@ class Tls:
 class ListenerState:
     """What the listener answers from. Until a part is there, requests that need it get 503."""
 
-    registry: CollectorRegistry
+    metrics: MetricsRegistry
     context: ReviewContext | None = None
     #: Once this arbitrator has divided the cluster.
     grants: GrantTable | None = None
@@ -170,7 +171,7 @@ class _Answers:
 
     async def metrics(self, request: web.Request) -> web.Response:
         self._admit(request)
-        return web.Response(body=generate_latest(self._state.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await exposition(self._state.metrics), headers={"Content-Type": MEDIA_TYPE})
 
     async def filter(self, request: web.Request) -> web.Response:
         grants = self._grants(request)

@@ -28,6 +28,8 @@ from fairlead.client.leader import LostLeadership, Terms
 from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
+from fairlead.runtime.metrics import MetricsRegistry
+from fairlead.runtime.process_metrics import process_families
 
 LEASE = "fairlead-arbitrator"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -145,7 +147,7 @@ async def _run(access: Access, terms: Terms | None, listener: ListenerOptions | 
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(informers.run())]
             if listener is not None:
-                state = ListenerState(metrics.registry, is_leading=may_act)
+                state = ListenerState(MetricsRegistry(*process_families(), *metrics.families), is_leading=may_act)
                 grants.subscribe(lambda: _divided(state, grants))
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
@@ -21,7 +20,10 @@ from fairlead.client.kubeconfig import Access
 from fairlead.client.leader import LostLeadership, Terms
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime import log_lines
+from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.loops import run
+from fairlead.runtime.metrics import MetricsRegistry
+from fairlead.runtime.process_metrics import process_families
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
@@ -115,12 +117,13 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
 async def _listen(port: int, metrics: Metrics) -> web.AppRunner:
     """Serve health checks and metrics on loopback."""
 
+    served = MetricsRegistry(*process_families(), *metrics.families)
+
     async def healthy(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def measured(_: web.Request) -> web.Response:
-        content = {"Content-Type": CONTENT_TYPE_LATEST}
-        return web.Response(body=generate_latest(metrics.registry), headers=content)
+        return web.Response(body=await exposition(served), headers={"Content-Type": MEDIA_TYPE})
 
     application = web.Application()
     application.add_routes([web.get(path, healthy) for path in ("/healthz", "/livez", "/readyz")])

@@ -48,3 +48,7 @@ def micro_timestamp(at: float | None = None) -> str:
 def parse_timestamp(text: str) -> float:
     """Seconds since the epoch of an RFC 3339 text; ValueError if it is none."""
     return datetime.fromisoformat(text).timestamp()
+
+
+#: For how long work has really taken, however time passes for the loop. It is shown, and decides nothing.
+stopwatch = time.perf_counter

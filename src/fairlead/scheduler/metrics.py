@@ -1,92 +1,83 @@
-"""Metrics of the scheduler, by kube-scheduler's names (pkg/scheduler/metrics)."""
+"""Metrics of the scheduler, by kube-scheduler's names, labels and buckets (pkg/scheduler/metrics)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-from fairlead.runtime.metrics import HoldsCollector
+from fairlead.runtime.metrics import GAUGE, Computed, Counter, Family, Histogram, Labels, exponential
 from fairlead.scheduler.queue import QueueState, SchedulingQueue
 
-_ATTEMPT_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))
-_SLI_SECONDS: Final = tuple(0.01 * 2**power for power in range(20))
+_ATTEMPT_SECONDS: Final = exponential(0.001, 2, 15)
+_SLI_SECONDS: Final = exponential(0.01, 2, 20)
 _QUEUES: Final = {
     "active": (QueueState.ACTIVE,),
     "backoff": (QueueState.BACKOFF, QueueState.ERROR),
     "unschedulable": (QueueState.UNSCHEDULABLE,),
     "gated": (QueueState.GATED,),
 }
-
-
-class _Pending(Collector):
-    """Counts when metrics are read."""
-
-    def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue
-
-    def collect(self) -> Iterator[Metric]:
-        pending = GaugeMetricFamily(
-            "scheduler_pending_pods", "Number of pending pods, by the queue type.", labels=["queue"]
-        )
-        for name, states in _QUEUES.items():
-            pending.add_metric([name], sum(self._queue.count(state) for state in states))
-        yield pending
+#: From so many attempts on they count as one.
+_MANY_ATTEMPTS: Final = 16
 
 
 class Metrics:
     """What a scheduler counts."""
 
     def __init__(self, queue: SchedulingQueue) -> None:
-        self.registry = CollectorRegistry()
-        self.registry.register(_Pending(queue))
-        self.registry.register(HoldsCollector())
+        self._queue = queue
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
-            "Number of attempts to schedule pods, by the result.",
-            ["result", "profile"],
-            registry=self.registry,
+            "[STABLE] Attempts to schedule pods, by the result.",
+            "result",
+            "profile",
         )
         self._seconds = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
-            ["result", "profile"],
-            buckets=_ATTEMPT_SECONDS,
-            registry=self.registry,
+            "[STABLE] How long attempts took: the decision and the binding.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
         )
         self._waited = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue.",
-            ["attempts"],
-            buckets=_SLI_SECONDS,
-            registry=self.registry,
+            "[BETA] How long pods took to be scheduled from when they entered the queue, over all attempts.",
+            _SLI_SECONDS,
+            "attempts",
         )
-        self._preemptions = Counter(
-            "scheduler_preemption_attempts_total",
-            "Total preemption attempts in the cluster till now",
-            registry=self.registry,
+        self._tries = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "[STABLE] How many attempts it took to schedule a pod.",
+            exponential(1.0, 2, 5),
         )
+        self._preemptions = Counter("scheduler_preemption_attempts_total", "[STABLE] Attempts to preempt.")
         self._victims = Histogram(
-            "scheduler_preemption_victims",
-            "Number of selected preemption victims",
-            buckets=(1, 2, 4, 8, 16, 32, 64),
-            registry=self.registry,
+            "scheduler_preemption_victims", "[STABLE] How many victims were chosen.", exponential(1.0, 2, 7)
+        )
+        self.families: tuple[Family, ...] = (
+            self._attempts,
+            self._seconds,
+            self._waited,
+            self._tries,
+            self._preemptions,
+            self._victims,
+            Computed(GAUGE, "scheduler_pending_pods", "[STABLE] Pods that wait, by queue.", ("queue",), self._pending),
         )
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """`result`: scheduled, unschedulable or error."""
-        self._attempts.labels(result, profile).inc()
-        self._seconds.labels(result, profile).observe(seconds)
+        self._attempts.add((result, profile))
+        self._seconds.observe(seconds, (result, profile))
 
     def scheduled(self, attempts: int, seconds: float) -> None:
         """A pod is bound, that long after it came."""
-        self._waited.labels(str(attempts) if attempts < 16 else "16+").observe(seconds)
+        self._waited.observe(seconds, (str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+",))
+        self._tries.observe(attempts)
 
     def preempted(self, victims: int) -> None:
         """Preemption was tried; so many victims were found."""
-        self._preemptions.inc()
+        self._preemptions.add()
         if victims:
             self._victims.observe(victims)
+
+    def _pending(self) -> Iterable[tuple[Labels, float]]:
+        return [((name,), sum(map(self._queue.count, states))) for name, states in _QUEUES.items()]

@@ -12,6 +12,7 @@ from fairlead.api.users import INTERNAL_USER
 from fairlead.client.webhooks import WebhookClient
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
+from fairlead.runtime.process_metrics import process_families
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
@@ -26,6 +27,8 @@ from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.crds.definition import STRATEGY as CRD_STRATEGY
 from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
+from fairlead.server.http.discovery import build_info
+from fairlead.server.metrics import ServerMetrics
 from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
 from fairlead.server.registry import flow_control
@@ -37,6 +40,7 @@ from fairlead.server.registry.registry import Registry
 from fairlead.server.service_routes import routes
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
+from fairlead.server.storage.families import storage_families
 from fairlead.server.subresources.table import ACTIONS, ENDPOINTS
 from fairlead.store.base import Store
 
@@ -46,11 +50,13 @@ class Server:
 
     def __init__(self, store: Store, seats: int = DEFAULT_SEATS) -> None:
         #: Who may do what, as with `--authorization-mode=Node,RBAC`.
-        self.authorizers = Authorizers()
+        self.metrics = ServerMetrics()
+        self.metrics.served.add(*process_families(), build_info())
+        self.authorizers = Authorizers(decided=self.metrics.access.decided)
         self._nodes, self._rbac = NodeAuthorizer(), RbacAuthorizer()
-        self.authorizers.add(self._nodes)
-        self.authorizers.add(self._rbac)
-        self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers)
+        self.authorizers.add(self._nodes, "Node")
+        self.authorizers.add(self._rbac, "RBAC")
+        self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers, self.metrics)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
         self._addresses = ServiceAddresses()
@@ -63,6 +69,7 @@ class Server:
         self._expiry = EventExpiry(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         self._webhooks = WebhookClient(routes(self.registry))
+        self.metrics.served.add(*storage_families(self.registry.catalogue, store))
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
         self.is_new = False
 
@@ -86,6 +93,7 @@ class Server:
                 disabled_admission,
                 further,
                 enabled_admission,
+                self.metrics.admission,
             )
         )
         self.is_new = registry.revision == 0

@@ -91,6 +91,11 @@ class Store(Protocol):
         ...
 
     @property
+    def size_bytes(self) -> int:
+        """How much it takes on disk."""
+        ...
+
+    @property
     def trouble(self) -> str:
         """Why the last commit failed; empty if it did not."""
         ...

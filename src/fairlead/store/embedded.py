@@ -64,6 +64,10 @@ class EmbeddedStore:
     def revision(self) -> int:
         return self._committed
 
+    @property
+    def size_bytes(self) -> int:
+        return 0
+
     async def open(self, deliver: Deliver) -> None:
         self._deliver = deliver
         deliver([StoreChange(key, record.revision, record) for key, record in sorted(self._head.items())])

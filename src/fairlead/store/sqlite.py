@@ -54,6 +54,10 @@ class SQLiteStore(EmbeddedStore):
         self._kept_changes = self._kept_bytes = 0
         self._compacted = 0  # asked for, and perhaps still on disk
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.stat().st_size for file in self._files if file.exists())
+
     async def open(self, deliver: Deliver) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._load)
         await super().open(deliver)

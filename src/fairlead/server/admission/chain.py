@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
+from fairlead.api.errors import ApiError
 from fairlead.golang.quoting import go_quote
+from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.metrics import Distribution
 from fairlead.server.admission.always import AlwaysAdmit, AlwaysDeny
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.certificates import (
@@ -52,6 +55,7 @@ from fairlead.server.admission.storage import (
 from fairlead.server.admission.validating_policy import ValidatingAdmissionPolicy
 from fairlead.server.admission.webhooks.mutating import MutatingAdmissionWebhook
 from fairlead.server.admission.webhooks.validating import ValidatingAdmissionWebhook
+from fairlead.server.metrics.admission import ADMIT, VALIDATE, AdmissionMetrics
 
 #: Why a name that kube-apiserver knows has no plugin here.
 _NOT_MADE = "not there"
@@ -128,37 +132,72 @@ PLUGIN_NAMES: Final = frozenset(name for name, _ in PLUGINS)
 _Phase: TypeAlias = Callable[[Attributes], Awaitable[None]]
 
 
+class _Step(NamedTuple):
+    """What one plugin does, and where it is noted how long that takes."""
+
+    phase: _Phase
+    plugin: str
+    seconds: Distribution
+
+
 class _Steps(NamedTuple):
     """All steps of one kind of request."""
 
-    admits: tuple[_Phase, ...]
-    further_admits: tuple[_Phase, ...]
-    validates: tuple[_Phase, ...]
+    admits: tuple[_Step, ...]
+    further_admits: tuple[_Step, ...]
+    validates: tuple[_Step, ...]
 
 
 class Chain:
     """The plugins that are switched on."""
 
-    def __init__(self, plugins: Iterable[AdmissionPlugin], further: Iterable[AdmissionPlugin] = ()) -> None:
+    def __init__(
+        self, plugins: Iterable[AdmissionPlugin], further: Iterable[AdmissionPlugin], metrics: AdmissionMetrics
+    ) -> None:
         self.plugins, self._further = tuple(plugins), tuple(further)
+        self._metrics = metrics
         self._steps: dict[tuple[Operation, str, str], _Steps] = {}
 
     async def admit(self, attributes: Attributes) -> None:
         """Every plugin may change the object, or refuse it; all again if a webhook changed what others had seen."""
-        steps = self._for(attributes)
-        for admit in steps.admits:
-            await admit(attributes)
+        await self._measured(ADMIT, attributes, self._admit(self._for(attributes), attributes))
+
+    async def _admit(self, steps: _Steps, attributes: Attributes) -> None:
+        await self._take(ADMIT, steps.admits, attributes)
         if (reinvocation := attributes.reinvocation) is not None and reinvocation.is_wanted:
             reinvocation.is_running = True
-            for admit in steps.admits:
-                await admit(attributes)
-        for admit in steps.further_admits:
-            await admit(attributes)
+            await self._take(ADMIT, steps.admits, attributes)
+        await self._take(ADMIT, steps.further_admits, attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Every plugin may refuse the final object. Whoever called runs `attributes.on_failure` if one does."""
-        for validate in self._for(attributes).validates:
-            await validate(attributes)
+        steps = self._for(attributes).validates
+        await self._measured(VALIDATE, attributes, self._take(VALIDATE, steps, attributes))
+
+    async def _measured(self, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
+        """How long all plugins take together."""
+        began = stopwatch()
+        try:
+            await work
+        except ApiError:
+            rejected = self._metrics.step(type_, attributes.operation, is_rejected=True)
+            rejected.observe(stopwatch() - began)
+            raise
+        self._metrics.step(type_, attributes.operation).observe(stopwatch() - began)
+
+    async def _take(self, type_: str, steps: Iterable[_Step], attributes: Attributes) -> None:
+        since, step = stopwatch(), None
+        try:
+            for step in steps:
+                await step.phase(attributes)
+                now = stopwatch()
+                step.seconds.observe(now - since)
+                since = now
+        except ApiError:
+            assert step is not None
+            rejected = self._metrics.plugin(step.plugin, type_, attributes.operation, is_rejected=True)
+            rejected.observe(stopwatch() - since)
+            raise
 
     def _for(self, attributes: Attributes) -> _Steps:
         key = (attributes.operation, attributes.resource.qualified, attributes.subresource)
@@ -173,18 +212,21 @@ class Chain:
 
         plugins, further = concerned(self.plugins), concerned(self._further)
         return _Steps(
-            _admits(plugins),
-            _admits(further),
+            self._admits(plugins, operation),
+            self._admits(further, operation),
             tuple(
-                plugin.validate
+                _Step(plugin.validate, plugin.name, self._metrics.plugin(plugin.name, VALIDATE, operation))
                 for plugin in (*plugins, *further)
                 if type(plugin).validate is not AdmissionPlugin.validate
             ),
         )
 
-
-def _admits(plugins: Iterable[AdmissionPlugin]) -> tuple[_Phase, ...]:
-    return tuple(plugin.admit for plugin in plugins if type(plugin).admit is not AdmissionPlugin.admit)
+    def _admits(self, plugins: Iterable[AdmissionPlugin], operation: Operation) -> tuple[_Step, ...]:
+        return tuple(
+            _Step(plugin.admit, plugin.name, self._metrics.plugin(plugin.name, ADMIT, operation))
+            for plugin in plugins
+            if type(plugin).admit is not AdmissionPlugin.admit
+        )
 
 
 def build(
@@ -192,6 +234,7 @@ def build(
     disabled: Iterable[str] = (),
     further: Iterable[AdmissionPlugin] = (),
     enabled: Iterable[str] = (),
+    metrics: AdmissionMetrics | None = None,
 ) -> Chain:
     """The chain of `--enable-admission-plugins` and `--disable-admission-plugins`. ValueError if they cannot be.
 
@@ -204,7 +247,7 @@ def build(
         for name, make in PLUGINS
         if not isinstance(make, str) and (name in on or name not in OFF_BY_DEFAULT.union(off))
     ]
-    return Chain(chosen, further)
+    return Chain(chosen, further, metrics or AdmissionMetrics())
 
 
 def check_choice(

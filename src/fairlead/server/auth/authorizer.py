@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, authorization/union and authorizerfactory (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from fairlead.api.users import MASTERS, User
@@ -37,33 +37,44 @@ class Masters(LocalAuthorizer):
 class Authorizers:
     """The first that has an opinion decides; the reasons of the others are told together."""
 
-    def __init__(self, authorizers: Iterable[Authorizer] = (Masters(),)) -> None:
-        self._authorizers = list(authorizers)
+    def __init__(
+        self,
+        authorizers: Iterable[Authorizer] = (Masters(),),
+        decided: Callable[[str, str], None] = lambda mode, decision: None,
+    ) -> None:
+        """`decided` is told the mode of who has decided (`RBAC`), and what."""
+        self._authorizers: list[tuple[Authorizer, str]] = [(authorizer, "") for authorizer in authorizers]
+        self._decided = decided
 
-    def add(self, authorizer: Authorizer) -> None:
-        """Ask this one too, after all others."""
-        self._authorizers.append(authorizer)
+    def add(self, authorizer: Authorizer, mode: str) -> None:
+        """Ask this one too, after all others; it is the one that `--authorization-mode` calls so."""
+        self._authorizers.append((authorizer, mode))
 
     def decide(self, request: AccessRequest) -> Verdict:
         silent = []
-        for authorizer in self._authorizers:
+        for authorizer, mode in self._authorizers:
             verdict = authorizer.decide(request)
             if verdict.decision is not Decision.NO_OPINION:
-                return verdict
+                return self._told(verdict, mode)
             silent.append(verdict)
         return _joined(silent)
 
     async def authorize(self, request: AccessRequest) -> Verdict:
         silent = []
-        for authorizer in self._authorizers:
+        for authorizer, mode in self._authorizers:
             verdict = await authorizer.authorize(request)
             if verdict.decision is not Decision.NO_OPINION:
-                return verdict
+                return self._told(verdict, mode)
             silent.append(verdict)
         return _joined(silent)
 
+    def _told(self, verdict: Verdict, mode: str) -> Verdict:
+        if mode:
+            self._decided(mode, "allowed" if verdict.is_allowed else "denied")
+        return verdict
+
     def rules_for(self, user: User, namespace: str) -> UserRules:
-        found = [authorizer.rules_for(user, namespace) for authorizer in self._authorizers]
+        found = [authorizer.rules_for(user, namespace) for authorizer, _ in self._authorizers]
         return UserRules(
             tuple(rule for part in found for rule in part.rules),
             all(part.is_complete for part in found),

@@ -6,7 +6,9 @@ Two listeners (TLS and plain) differ in how they authenticate.
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 
+from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.offload import offload
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import Authenticator
@@ -21,6 +23,7 @@ from fairlead.server.http.pieces import PIECE_BYTES, Pace
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
+from fairlead.server.metrics.requests import Endpoint
 from fairlead.server.registry.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -40,8 +43,18 @@ class Application:
     ) -> None:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
+        self._metrics = registry.metrics
         health = Health(registry, self._progress)
-        services = Services(authenticate, registry.authorizer, self._resources, documents, health, fairness, auditor)
+        services = Services(
+            authenticate,
+            registry.authorizer,
+            self._resources,
+            documents,
+            health,
+            self._metrics,
+            fairness,
+            auditor,
+        )
         self._handle = chained(services)
 
     def close(self) -> None:
@@ -53,17 +66,29 @@ class Application:
         headers = dict(reversed(scope["headers"]))  # the first of its name counts, as in Go
         id_ = audit_id(headers)
         request = Request(scope, headers, receive, send, audit_id=id_, headers_out=[(b"audit-id", id_)])
-        answer = None
+        request.came_at = stopwatch()
+        answer, size = None, 0
         try:
             answer = await self._handle(request)
             if answer is not None:
-                await _send(answer, request)
+                size = await _send(answer, request)
         finally:
+            if request.endpoint is not None:
+                self._count(request.endpoint, request, answer, size)
             if request.audit is not None:
                 request.audit.complete(answer.code if answer is not None else None)
 
+    def _count(self, endpoint: Endpoint, request: Request, answer: Answer | None, size: int) -> None:
+        """The request is over."""
+        if answer is None and not request.is_streamed:  # the client has gone
+            self._metrics.requests.abandon(endpoint)
+            return
+        code = answer.code if answer is not None else HTTPStatus.OK
+        self._metrics.requests.end(endpoint, code, size, stopwatch() - request.came_at, request.waited)
 
-async def _send(answer: Answer, request: Request) -> None:
+
+async def _send(answer: Answer, request: Request) -> int:
+    """Send it; returns how many bytes its body had."""
     send = request.send
     headers = [
         (b"content-type", answer.media_type.encode()),
@@ -75,20 +100,22 @@ async def _send(answer: Answer, request: Request) -> None:
     if all(name != b"cache-control" for name, _ in headers):
         headers.append((b"cache-control", b"no-cache, private"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    pace, unread, body = Pace(request.scope), 0, b""
+    pace, unread, size, body = Pace(request.scope), 0, 0, b""
     try:
         pieces = iter(answer.pieces() if request.method != "HEAD" else ())
         while (piece := await offload(lambda: next(pieces, None), is_long=answer.rest_length is None)) is not None:
             if body:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 unread += len(body)
+                size += len(body)
             if unread >= PIECE_BYTES:
                 unread = 0
                 if not await pace.ready():
-                    return
+                    return size
             body = piece
     except Exception:  # an answer that has begun can only be broken off
         log.exception("%s", request.log_line, extra=request.log_extra)
         request.scope[TRANSPORT].abort()
-        return
+        return size
     await send({"type": "http.response.body", "body": body})
+    return size + len(body)

@@ -26,8 +26,9 @@ from fairlead.api.errors import (
     Unauthorized,
     Unknown,
 )
+from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.watchdog import working_on
-from fairlead.server.access import Authorizer, check
+from fairlead.server.access import Authorizer, Decision, Verdict, check
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
@@ -39,9 +40,12 @@ from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.health import HEALTH_PATHS, Health
+from fairlead.server.http.measuring import count_path
 from fairlead.server.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
+from fairlead.server.metrics import ServerMetrics
+from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
 
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
@@ -62,6 +66,7 @@ class Services:
     resources: ResourceHandlers
     documents: Documents
     health: Health
+    metrics: ServerMetrics
     #: None: nobody has to wait.
     fairness: Fairness | None = None
     #: None: there is no audit log.
@@ -131,13 +136,16 @@ async def bound(services: Services, proceed: Handler, request: Request) -> Answe
 
 async def authenticate(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """Set the user of the request; 401 without one."""
+    began = stopwatch()
     if request.count(b"authorization") <= 1:
         shown = Credentials(request.headers, request.scope[TRANSPORT], request.path)
         request.user = await services.authenticate(shown)
     if request.user is None:
+        services.metrics.access.refused(stopwatch() - began, has_credentials=b"authorization" in request.headers)
         if services.auditor is not None:
             begin_of_stranger(services.auditor, request)
         raise Unauthorized("Unauthorized")
+    services.metrics.access.authenticated(request.user.name, stopwatch() - began)
     if ON_AUTHENTICATED in request.scope and request.user is not ANONYMOUS_USER:
         request.scope[ON_AUTHENTICATED]()
     request.requester = request.user
@@ -164,12 +172,23 @@ async def impersonate(services: Services, proceed: Handler, request: Request) ->
 async def authorize(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """403 unless the user may do that."""
     asked = request.asked = access_request(request)
+    began = stopwatch()
     verdict = await services.authorizer.authorize(asked)
+    services.metrics.access.authorized(_result(verdict), stopwatch() - began)
     if request.audit is not None:
         request.audit.annotate(_DECISION, "allow" if verdict.is_allowed else "forbid")
         request.audit.annotate(_REASON, verdict.reason)
     check(verdict, asked)
     return await proceed(request)
+
+
+def _result(verdict: Verdict) -> str:
+    """How metrics call it."""
+    if verdict.is_allowed:
+        return ALLOWED
+    if verdict.error:
+        return ERROR
+    return DENIED if verdict.decision is Decision.DENY else NO_OPINION
 
 
 async def receive(services: Services, proceed: Handler, request: Request) -> Answer | None:
@@ -188,6 +207,7 @@ async def take_turn(services: Services, proceed: Handler, request: Request) -> A
     asked = request.asked
     if services.fairness is None or asked is None or runs_long(asked):
         return await proceed(request)
+    began = stopwatch()
     try:
         admitted = await services.fairness.admit(asked, services.resources.count(request))
     except Rejected as rejected:
@@ -197,6 +217,7 @@ async def take_turn(services: Services, proceed: Handler, request: Request) -> A
         return answer
     request.headers_out.extend(_flow_headers(admitted.flow))
     request.on_begun = admitted.end
+    request.waited = stopwatch() - began
     try:
         return await proceed(request)
     finally:
@@ -216,6 +237,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     working_on("apiserver", f"{request.method} {info.path}")
     if info.resource:
         return await services.resources.answer(request)
+    count_path(services.metrics.requests, request)
     endpoint, _, check = info.path.strip("/").partition("/")
     if endpoint in HEALTH_PATHS:
         excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query

@@ -19,6 +19,7 @@ from fairlead.api.builtin import RESOURCES, stored_as
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
+from fairlead.runtime.metrics import GAUGE, Computed, Family
 
 _GROUP_ORDER = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in RESOURCES))}
 
@@ -39,10 +40,29 @@ _VERSION: Obj = {
     "platform": "linux/amd64",
 }
 
+_BUILD_LABELS = {
+    "major": "major",
+    "minor": "minor",
+    "git_version": "gitVersion",
+    "git_commit": "gitCommit",
+    "git_tree_state": "gitTreeState",
+    "build_date": "buildDate",
+    "go_version": "goVersion",
+    "compiler": "compiler",
+    "platform": "platform",
+}
+
 
 def version() -> Obj:
     """`/version`: the Kubernetes whose behaviour this server has."""
     return dict(_VERSION)
+
+
+def build_info() -> Family:
+    """The same as a metric."""
+    labels = {snake: _VERSION[camel] for snake, camel in _BUILD_LABELS.items()}
+    text = "[BETA] Always 1; the labels say which Kubernetes this server behaves as."
+    return Computed(GAUGE, "kubernetes_build_info", text, tuple(labels), lambda: [(tuple(labels.values()), 1)])
 
 
 def core_versions(address: str) -> Obj:

@@ -13,6 +13,7 @@ from fairlead.api.encoded import encode
 from fairlead.api.errors import MethodNotSupported
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.offload import offload
 from fairlead.server import openapi
 from fairlead.server.http import discovery
@@ -32,6 +33,7 @@ class Documents:
         self._catalogue = registry.catalogue
         self._accounts = registry.account_tokens
         self._address = address
+        self._metrics = registry.metrics
         self._made: dict[tuple[str, ...], bytes] = {}
         self._generation = -1
 
@@ -67,9 +69,9 @@ class Documents:
             case ("openid", "v1", "jwks"):
                 return Answer(200, encode(self._accounts.key_set()), "application/jwk-set+json")
             case ("metrics",):
-                from fairlead.runtime import metrics  # only here: its library is slow to import
-
-                return Answer(200, metrics.exposition(), metrics.MEDIA_TYPE)
+                return Answer(200, await exposition(self._metrics.served), MEDIA_TYPE)
+            case ("metrics", "slis"):
+                return Answer(200, await exposition(self._metrics.health.served), MEDIA_TYPE)
         return Answer.not_found()
 
     async def _roots(self, request: Request, *, is_core: bool) -> Answer:
@@ -121,8 +123,8 @@ class Documents:
     def _paths(self) -> list[str]:
         roots = {row.root for row in self._catalogue.rows()}
         groups = {f"/apis/{row.group}" for row in self._catalogue.rows() if row.group}
-        fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3"}
-        fixed |= {"/.well-known/openid-configuration", "/openid/v1/jwks"}
+        fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/version", "/openapi/v2", "/openapi/v3"}
+        fixed |= {"/metrics", "/metrics/slis", "/.well-known/openid-configuration", "/openid/v1/jwks"}
         return sorted(roots | groups | fixed)
 
 

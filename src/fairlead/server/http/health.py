@@ -57,7 +57,10 @@ class Health:
         for name, check in checks.items():
             if name in excluded:
                 lines.append(f"[+]{name} excluded: ok")
-            elif await check():
+                continue
+            problem = await check()
+            self._registry.metrics.health.checked(name, endpoint, is_well=not problem)
+            if problem:
                 failed = True
                 lines.append(f"[-]{name} failed: reason withheld")  # /readyz/NAME has it
             else:

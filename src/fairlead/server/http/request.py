@@ -24,6 +24,7 @@ from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.server.context import RequestContext
 from fairlead.server.http.negotiate import MediaTypeOptions, aggregated_form_of, form_of, plain_form_of
 from fairlead.server.http.request_info import RequestInfo, request_info
+from fairlead.server.metrics.requests import Endpoint
 
 #: kube-apiserver's --request-timeout.
 REQUEST_SECONDS = 60.0
@@ -68,6 +69,12 @@ class Request:
     headers_out: list[tuple[bytes, bytes]] = field(default_factory=list)
     #: Called once the answer of a watch has begun.
     on_begun: Callable[[], None] = _nothing
+    #: When it came, by the stopwatch, and for how many seconds it has waited for its turn.
+    came_at: float = 0.0
+    waited: float = 0.0
+    #: What it counts as, once that is known; and whether it is answered by a stream.
+    endpoint: Endpoint | None = None
+    is_streamed: bool = False
     _info: RequestInfo | None = None
 
     def count(self, header: bytes) -> int:

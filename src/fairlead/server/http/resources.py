@@ -17,7 +17,7 @@ from fairlead.server.codec.body_types import BodyType, body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
-from fairlead.server.http import containers, node_proxy
+from fairlead.server.http import containers, measuring, node_proxy
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
@@ -47,7 +47,7 @@ class ResourceHandlers:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self.streams = Streams()
+        self.streams = Streams(registry.metrics.watches)
 
     def count(self, request: Request) -> int:
         """About how many objects the request will list."""
@@ -68,6 +68,7 @@ class ResourceHandlers:
         if found is None or not _is_place(request, found[1].resource):
             return self._no_such_path(info)
         served, version = found
+        measuring.count_resource(self._registry.metrics.requests, request, version.resource)
         if node_proxy.is_proxied(info):
             return await node_proxy.answer(self._registry, request)
         if containers.is_simulated(info):

@@ -30,6 +30,7 @@ from fairlead.server.http.pieces import PAUSE, PIECE_BYTES, Pace, pieces
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.transforms import Presenter
+from fairlead.server.metrics.watches import WatchMetrics
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.catalogue import Served
 from fairlead.server.storage.entries import CacheEvent, event_line
@@ -53,8 +54,10 @@ _HEADERS = [(b"cache-control", b"no-cache, private")]
 class Stream:
     """One watch on one connection."""
 
-    def __init__(self, served: Served, version: ServedVersion, request: Request) -> None:
-        self._version = version
+    def __init__(self, served: Served, version: ServedVersion, request: Request, metrics: WatchMetrics) -> None:
+        self._version, self._metrics = version, metrics
+        row = version.resource
+        self._sizes = metrics.sizes(row.group, row.version, row.plural)
         self._show = Presenter(served, version, request)
         check_stream(self._show.form)
         self._transport: asyncio.Transport = request.scope[TRANSPORT]
@@ -108,7 +111,7 @@ class Stream:
     async def begin(self, beginning: Beginning, end: Iterable[bytes]) -> None:
         """Send the initial events and the lines after them, as fast as the client reads; later events wait."""
         try:
-            lines = (self._encode(*event) if event else PAUSE for event in beginning)
+            lines = (self._measured(self._encode(*event)) if event else PAUSE for event in beginning)
             for piece in pieces(chain(lines, end)):
                 if piece:
                     self._send(piece)
@@ -119,6 +122,10 @@ class Stream:
             self._fail()
         self._is_open = True
         self._flush()
+
+    def _measured(self, line: bytes) -> bytes:
+        self._sizes.observe(len(line))
+        return line
 
     def end(self) -> None:
         """The cache sends no more events."""
@@ -133,6 +140,8 @@ class Stream:
         """The end of a turn of the loop in which events came."""
         self._is_due = False
         if self._backlog_bytes > MAX_BACKLOG_BYTES:
+            row = self._version.resource
+            self._metrics.terminated.add((row.group, row.plural))
             self._cut_off()
         elif self._is_open:
             self._flush()
@@ -162,6 +171,7 @@ class Stream:
             else:
                 line = self._encode(*event)
                 self._pending_bytes -= event[1].size
+            self._sizes.observe(len(line))
             lines.append(line)
             size += len(line)
         return lines[0] if len(lines) == 1 else b"".join(lines)
@@ -216,7 +226,8 @@ class Stream:
 class Streams:
     """All open watches of a listener, so that they can be ended when it stops."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: WatchMetrics) -> None:
+        self._metrics = metrics
         self._open: set[Stream] = set()
 
     def close(self) -> None:
@@ -233,7 +244,7 @@ class Streams:
             check_list(request.list_query(), has_initial_events="sendInitialEvents" in request.query)
         if info.name:
             query = _of_one(query, info.name)
-        out = Stream(served, version, request)
+        out = Stream(served, version, request, self._metrics)
         self._open.add(out)
         listening = asyncio.create_task(_disconnect(request.receive, out))
         try:
@@ -269,6 +280,7 @@ async def _stream(
         except (Expired, ServerTimeout) as error:
             out.error(error)
         revision = registry.revision
+        request.is_streamed = True
         await send({"type": "http.response.start", "status": 200, "headers": out.headers})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await out.begin(beginning, _end_of_beginning(out, query, revision))

@@ -40,6 +40,7 @@ from fairlead.server.admission.base import Admission
 from fairlead.server.apply.bodies import check_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import PatchBody, RequestContext, Result, WriteRequest
+from fairlead.server.metrics import ServerMetrics
 from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import MeasuredKind
 from fairlead.server.registry.attempt import WriteAttempt
@@ -74,9 +75,11 @@ class Registry:
         endpoints: EndpointTable,
         actions: Mapping[tuple[str, str], Action],
         authorizer: Authorizer,
+        metrics: ServerMetrics,
     ) -> None:
         self.store = store
         self.catalogue = catalogue
+        self.metrics = metrics
         #: Who may do what. The verbs below do not ask it: HTTP does before it calls them, and so does `UserApi`.
         self.authorizer = authorizer
         self.admission: Admission
@@ -88,7 +91,7 @@ class Registry:
         #: Whose any token is; where clients come in, there are others than those of service accounts.
         self.verify_token: TokenVerifier = self.account_tokens
         self._endpoints, self._actions = endpoints, actions
-        self._objects = ObjectStore(store)
+        self._objects = ObjectStore(store, metrics.storage)
 
     async def open(self, admission: Admission) -> None:
         """Load what the store holds."""

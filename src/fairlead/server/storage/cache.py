@@ -58,6 +58,8 @@ class Cache:
         self._history_bytes = 0
         self.forgotten = 0  # history up to this revision is gone
         self._watchers = Watchers()
+        #: How many changes there were since it was made.
+        self.changes = 0
 
     # -- reading
 
@@ -197,6 +199,7 @@ class Cache:
             return
         self.revision = max(self.revision, revision)  # at start, changes come in the order of their keys
         self._remember(_HistoryEntry(revision, old, new))
+        self.changes += 1
         if not self._watchers:
             return
         change = CacheEvent(revision, old, new)

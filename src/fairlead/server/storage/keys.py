@@ -17,6 +17,11 @@ def parts_of(key: str) -> tuple[str, str, str]:
     return qualified, namespace, name
 
 
+def kind_of(key: str) -> str:
+    """The first of the three."""
+    return key[1 : key.index("/", 1)]
+
+
 def prefix_of(qualified: str) -> str:
     """How the keys of all objects of a resource begin."""
     return f"/{qualified}/"

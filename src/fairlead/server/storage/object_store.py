@@ -16,8 +16,11 @@ import msgspec
 from fairlead.api.encoded import is_same, stamp, unstamped
 from fairlead.api.errors import MOST_STORED, ServiceUnavailable, TooLargeToStore
 from fairlead.api.objects import Obj, metadata
+from fairlead.runtime.clock import stopwatch
+from fairlead.server.metrics.storage import CREATE, DELETE, UPDATE, StorageMetrics
 from fairlead.server.storage import deletion
 from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.keys import kind_of
 from fairlead.store.base import Record, RevisionMismatch, Store, StoreUnavailable
 
 T = TypeVar("T")
@@ -28,8 +31,8 @@ _unescaped = msgspec.msgpack.Encoder().encode
 class ObjectStore:
     """The objects of all kinds in one store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, metrics: StorageMetrics) -> None:
+        self._store, self._metrics = store, metrics
 
     async def decided(self, key: str, decide: Callable[[Record | None], Awaitable[T]]) -> T:
         """The answer or refusal of `decide` on the newest state of a key, once that state is committed.
@@ -52,10 +55,24 @@ class ObjectStore:
                     return answer
 
     async def put(self, key: str, value: bytes, expected: int) -> Record:
-        return await self._store.put(key, value, expected)
+        operation, began = UPDATE if expected else CREATE, stopwatch()
+        try:
+            record = await self._store.put(key, value, expected)
+        except (RevisionMismatch, StoreUnavailable):
+            self._metrics.failed(operation, kind_of(key), stopwatch() - began)
+            raise
+        self._metrics.written(operation, kind_of(key), stopwatch() - began)
+        return record
 
     async def remove(self, key: str, expected: int) -> int:
-        return await self._store.delete(key, expected)
+        began = stopwatch()
+        try:
+            revision = await self._store.delete(key, expected)
+        except (RevisionMismatch, StoreUnavailable):
+            self._metrics.failed(DELETE, kind_of(key), stopwatch() - began)
+            raise
+        self._metrics.written(DELETE, kind_of(key), stopwatch() - began)
+        return revision
 
     async def replace(
         self,
