@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api import builtin
 from fairlead.api.errors import BadRequest, NotAcceptable
@@ -20,6 +23,7 @@ from fairlead.api.verbs import EventType
 from fairlead.server.codec import protobuf, wire
 from fairlead.server.codec.normalise import normalise, zero_object
 from fairlead.server.codec.protobuf_writer import message_type, message_writer, object_message
+from fairlead.server.codec.wire import WireType
 from fairlead.server.http.messages import event_writer
 from fairlead.server.http.negotiate import JSON, PARTIAL, PROTOBUF, YAML, MediaTypeOptions, aggregated_form_of, form_of
 from fairlead.server.storage.entries import CacheEvent, Entry
@@ -147,6 +151,65 @@ def test_every_recorded_object_is_read_back_as_it_was_written(path: Path) -> Non
         except BadRequest:
             continue
         assert decoded(object_message(obj)) == obj
+
+
+_TEXT = st.text(max_size=6)
+_JSON = st.recursive(
+    st.none() | st.booleans() | _TEXT | st.integers(), lambda of: st.lists(of) | st.dictionaries(_TEXT, of)
+)
+_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "string": _TEXT,
+    "bool": st.booleans(),
+    "float64": st.floats(allow_nan=False, allow_infinity=False),
+    "bytes": st.binary(max_size=4).map(lambda raw: b64encode(raw).decode()),
+    "quantity": st.sampled_from(["0", "100m", "1Gi", "-5", "12e6"]),
+    "intstr": _TEXT | st.integers(-(2**31), 2**31 - 1),
+    "time": st.datetimes(datetime(1, 1, 2)).map(lambda time: time.isoformat(timespec="seconds") + "Z"),
+    "microtime": st.datetimes(datetime(1, 1, 2)).map(lambda time: time.isoformat(timespec="microseconds") + "Z"),
+    "raw": st.dictionaries(_TEXT, _JSON, min_size=1),
+    "fields": st.dictionaries(_TEXT, _JSON),
+    "json": _JSON.filter(lambda value: value is not None),
+    "schema-or-bool": st.booleans() | st.just({}),
+    "schema-or-array": st.just({}) | st.just([{}, {}]),
+    "schema-or-strings": st.just({}) | st.lists(_TEXT, min_size=1),
+    **{form: st.integers(*bounds) for form, bounds in wire.INTEGERS.items()},
+}
+
+
+def _value(draw: st.DrawFn, shape: WireType) -> Any:
+    if shape.form == "struct":
+        return _object(draw, shape.definition)
+    if shape.form == "list":
+        return [_value(draw, shape.element) for _ in range(draw(st.integers(1, 2)))] if shape.element else []
+    if shape.form == "map":
+        return {key: _value(draw, shape.element) for key in draw(st.sets(_TEXT, max_size=2))} if shape.element else {}
+    return draw(_VALUES[shape.form])
+
+
+def _object(draw: st.DrawFn, definition: str) -> Obj:
+    """Any object of a type, with up to three of its fields."""
+    found: Obj = {}
+    fields = [field for field in wire.declared(definition) if field.number]
+    for field in (
+        draw(st.lists(st.sampled_from(fields), max_size=3, unique_by=lambda field: field.number)) if fields else ()
+    ):
+        value = _value(draw, field.shape)
+        found |= {field.name: value} if field.name else value
+    return found
+
+
+@st.composite
+def any_object(draw: st.DrawFn) -> tuple[str, Obj]:
+    row = draw(st.sampled_from(builtin.RESOURCES))
+    return row.definition, _object(draw, row.definition)
+
+
+@given(any_object())
+def test_any_object_is_read_back_as_it_was_written(found: tuple[str, Obj]) -> None:
+    definition, obj = found
+    normalise(obj, definition)
+    normalise(back := protobuf.read(message_writer(definition)(obj), definition), definition)
+    assert back == obj
 
 
 @pytest.mark.parametrize(("definition", "obj"), EVERY_SHAPE)
@@ -346,6 +409,16 @@ def test_a_page_of_a_list_tells_how_it_goes_on(server: Server) -> None:
     pages = both(server, f"{CONFIG_MAPS}?labelSelector=in%3Dpages")
     assert [item["data"]["k"] for item in pages["items"]] == ["page-a", "page-b", "page-c"]
     assert not both(server, f"{CONFIG_MAPS}?labelSelector=in%3Dnothing")["items"]
+
+
+def test_what_a_collection_loses_is_listed(server: Server) -> None:
+    path = "/api/v1/namespaces/default/endpoints"
+    for name in ("lost-a", "lost-b"):
+        server.ask("POST", path, {"metadata": {"name": name}})
+    gone = server.ask("DELETE", path, headers=ONLY_PROTOBUF)
+    assert gone.headers["content-type"] == PROTOBUF
+    assert {item["metadata"]["name"] for item in decoded(gone.body)["items"]} >= {"lost-a", "lost-b"}
+    assert not both(server, path)["items"]
 
 
 def test_a_list_is_as_go_writes_it(server: Server) -> None:
