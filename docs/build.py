@@ -1,10 +1,11 @@
-"""Generates docs/reference.md and deploy/arbitrator/crds.yaml from the code: `python -m docs.build`.
+"""Generates docs/reference.md, and crds.yaml and rbac.yaml of deploy/arbitrator, from the code: `python -m docs.build`.
 
 A test fails when a file is out of date.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -12,11 +13,15 @@ import yaml
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.arbitrator.definitions import definitions
+from fairlead.arbitrator.permissions import CLUSTER, NAMESPACE, Permission
 from fairlead.cli.main import main
 from fairlead.server.admission.chain import OFF_BY_DEFAULT, PLUGINS
 
 REFERENCE = Path(__file__).parent / "reference.md"
-CRDS = Path(__file__).parents[1] / "deploy" / "arbitrator" / "crds.yaml"
+_DEPLOY = Path(__file__).parents[1] / "deploy" / "arbitrator"
+CRDS, RIGHTS = _DEPLOY / "crds.yaml", _DEPLOY / "rbac.yaml"
+_EMPTY = '""'
+_GENERATED = "# Generated from the code by `python -m docs.build`; do not edit.\n"
 
 
 def reference() -> str:
@@ -91,10 +96,53 @@ class _Spelt(yaml.SafeDumper):
 
 def crds() -> str:
     """The arbitrator's kinds, for `kubectl apply`."""
-    told = "# Generated from the code by `python -m docs.build`; do not edit.\n"
-    return told + yaml.dump_all(definitions(), Dumper=_Spelt, sort_keys=False, width=120)
+    return _GENERATED + yaml.dump_all(definitions(), Dumper=_Spelt, sort_keys=False, width=120)
+
+
+def rights() -> str:
+    """The arbitrator's account and what it may do, for `kubectl apply`."""
+    parts = [
+        f"{_GENERATED}# What each is for: docs/arbitrator-on-kubernetes.md.\n"
+        f"apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {_ACCOUNT}\n  namespace: {_NAMESPACE}\n",
+        _role("Cluster", CLUSTER),
+        _binding("Cluster"),
+        _role("", NAMESPACE),
+        _binding(""),
+    ]
+    return "---\n".join(parts)
+
+
+_ACCOUNT, _NAMESPACE = "fairlead-arbitrator", "kube-system"
+
+
+def _role(prefix: str, permissions: Iterable[Permission]) -> str:
+    lines = [*_head(f"{prefix}Role", is_namespaced=not prefix), "rules:"]
+    for permission in permissions:
+        if permission.why:
+            lines.append(f"  # {permission.why}")
+        first = "  - "
+        for field, values in permission.rule().items():
+            lines.append(f"{first}{field}: [{', '.join(value or _EMPTY for value in values)}]")
+            first = "    "
+    return "\n".join(lines) + "\n"
+
+
+def _binding(prefix: str) -> str:
+    group = "rbac.authorization.k8s.io"
+    lines = [
+        *_head(f"{prefix}RoleBinding", is_namespaced=not prefix),
+        *("roleRef:", f"  apiGroup: {group}", f"  kind: {prefix}Role", f"  name: {_ACCOUNT}"),
+        *("subjects:", "  - kind: ServiceAccount", f"    name: {_ACCOUNT}", f"    namespace: {_NAMESPACE}"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(kind: str, *, is_namespaced: bool) -> list[str]:
+    lines = ["apiVersion: rbac.authorization.k8s.io/v1", f"kind: {kind}", "metadata:", f"  name: {_ACCOUNT}"]
+    return [*lines, f"  namespace: {_NAMESPACE}"] if is_namespaced else lines
 
 
 if __name__ == "__main__":
     REFERENCE.write_text(reference())
     CRDS.write_text(crds())
+    RIGHTS.write_text(rights())

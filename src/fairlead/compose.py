@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,11 +20,13 @@ from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.scheduling import DEFAULT_SCHEDULER
-from fairlead.api.users import ARBITRATOR_USER, NODES_USER, SCHEDULER_USER, controller_user
+from fairlead.api.users import ARBITRATOR_USER, FLEET_USER, SCHEDULER_USER, controller_user, node_user
 from fairlead.api.verbs import Api, EventType, WatchQuery
+from fairlead.arbitrator import permissions
 from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.installing import install
 from fairlead.arbitrator_wiring.admission import ArbitratorAdmission
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.events import SeriesRecorder
@@ -47,6 +49,7 @@ from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.authentication import NO_FURTHER, Authentication, AuthenticationSettings
 from fairlead.server.auth.certificates import write_private
+from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
@@ -57,6 +60,7 @@ from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.node_settings import NodeConfigurations
+from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
 from fairlead.store import directory
@@ -71,6 +75,8 @@ REFUSE, EVICT_FIRST = "refuse", "evict-first"
 HOST = "fairlead"
 #: How often it is looked whether the store can write while a cluster starts, and how long it may be unable to.
 _LOOK_SECONDS = 0.25
+#: Of how many nodes the way in is kept once it was asked for.
+_NODES_KEPT = 1 << 14
 _PATIENCE_SECONDS = 2.0
 
 
@@ -137,7 +143,7 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         unless_ready = ExitStack()
         store = await stack.enter_async_context(_store(settings.data_dir, unless_ready))
-        running = await _opened(store, settings)
+        running = await opened(store, settings)
         await _listen(settings, running, stack)
         await stack.enter_async_context(components(running, settings))
         running.progress.is_ready = True
@@ -145,12 +151,16 @@ async def cluster(settings: Settings) -> AsyncIterator[Cluster]:
         yield running
 
 
-async def _opened(store: Store, settings: Settings) -> Cluster:
+async def opened(store: Store, settings: Settings) -> Cluster:
     """The server over that store, with what this cluster is to begin with."""
     server = Server(store, settings.seats)
     further = _further_admission(server.registry, settings)
     await server.open(
-        settings.disabled_admission, further, settings.enabled_admission, settings.admission_configuration
+        settings.disabled_admission,
+        further,
+        settings.enabled_admission,
+        settings.admission_configuration,
+        _policy(settings),
     )
     own = definitions() if settings.arbitrator else []  # what is imported may be of them
     if "nodes" in settings.components:
@@ -158,9 +168,22 @@ async def _opened(store: Store, settings: Settings) -> Cluster:
         if server.is_new:
             own += default_classes(settings.imported)
     restored = await restore(server.registry, settings.imported, own)
+    if settings.arbitrator:
+        await install(server.api)  # those of an older version are brought up to date
     if settings.on_restored:
         settings.on_restored(restored)
     return Cluster(server)
+
+
+def _policy(settings: Settings) -> list[Obj]:
+    """The roles of the parts that Kubernetes does not know."""
+    found: list[Obj] = []
+    if settings.arbitrator:
+        rules = [permission.rule() for permission in permissions.CLUSTER]
+        found += component_policy(ARBITRATOR_USER.name, rules)
+    if "nodes" in settings.components:
+        found += component_policy(FLEET_USER.name, FLEET_RULES)
+    return found
 
 
 def _further_admission(registry: Registry, settings: Settings) -> list[AdmissionPlugin]:
@@ -175,7 +198,7 @@ async def simulation(settings: Settings) -> AsyncIterator[tuple[UserApi, Informe
 
     Nodes renew no leases and nobody watches for them: years of silence would have to be filled with heartbeats.
     """
-    running = await _opened(MemoryStore(), settings)
+    running = await opened(MemoryStore(), settings)
     async with components(running, settings, heartbeats=False) as informers:
         yield running.api, informers
     if running.failure.done():
@@ -185,7 +208,7 @@ async def simulation(settings: Settings) -> AsyncIterator[tuple[UserApi, Informe
 @asynccontextmanager
 async def restored(objects: Sequence[Obj]) -> AsyncIterator[Api]:
     """What a dump says, as an API server shows it; nothing acts on it."""
-    running = await _opened(MemoryStore(), Settings(imported=tuple(objects), components=frozenset()))
+    running = await opened(MemoryStore(), Settings(imported=tuple(objects), components=frozenset()))
     serving_ = asyncio.create_task(running.server.run())
     try:
         yield running.api
@@ -205,6 +228,10 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
 
     def as_account(account: str) -> Api:
         return as_user(controller_user(account))
+
+    @lru_cache(_NODES_KEPT)
+    def as_node(name: str) -> Api:
+        return as_user(node_user(name))
 
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
@@ -231,7 +258,9 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if "nodes" in wanted:
         hooks = _overuse_hooks(settings.overused_namespaces, grants)
         nodes, configurations = settings.nodes, settings.configurations
-        fleet = Fleet(as_user(NODES_USER), informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats)
+        fleet = Fleet(
+            as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
+        )
         running.server.serve_nodes(SimulatedAgents(fleet.machines))
         parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE).run()]
         ready.append(fleet.ready())

@@ -18,7 +18,7 @@ from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.objects import ALLOCATIONS
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.informer import Informers
-from fairlead.compose import Cluster, Settings, components
+from fairlead.compose import Cluster, Settings, components, opened
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
 from fairlead.sim.nodes import NodeShape, uniform
@@ -102,8 +102,7 @@ class _Told:
         self._settings = Settings(nodes=tuple(uniform(story.nodes, shape)), arbitrator=True)
 
     async def play(self) -> None:
-        self._server = Server(MemoryStore())
-        await self._server.open()
+        self._server = (await opened(MemoryStore(), self._settings)).server
         world = World(self._server.api)
         self._running = await self._start()
         try:

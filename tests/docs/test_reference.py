@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.build import CRDS, REFERENCE, crds, reference
+from docs.build import CRDS, REFERENCE, RIGHTS, crds, reference, rights
 
 
 def test_the_reference_is_that_of_this_code() -> None:
@@ -11,3 +11,4 @@ def test_the_reference_is_that_of_this_code() -> None:
 
 def test_the_arbitrators_kinds_to_apply_are_those_of_this_code() -> None:
     assert CRDS.read_text() == crds(), "run: python -m docs.build"
+    assert RIGHTS.read_text() == rights(), "run: python -m docs.build"

@@ -217,7 +217,7 @@ def test_each_component_asks_in_its_own_name() -> None:
             await asyncio.sleep(30)
 
     run_virtual(main())
-    assert {("system:kube-scheduler", "pods/binding"), ("system:node", "pods/status")} <= witness.seen
+    assert {("system:kube-scheduler", "pods/binding"), ("system:node:node-1", "pods/status")} <= witness.seen
     assert (INTERNAL_USER.name, "pods") in witness.seen
     assert {user for user, resource in witness.seen if resource == "pods/binding"} == {"system:kube-scheduler"}
 

@@ -91,8 +91,9 @@ INTERNAL_USER: Final = User("system:admin", _MASTERS)
 #: The components that run beside the API server in one process, by the names that kube-apiserver's roles know.
 SCHEDULER_USER: Final = authenticated(User("system:kube-scheduler"))
 CONTROLLERS_USER: Final = authenticated(User("system:kube-controller-manager"))
-NODES_USER: Final = User("system:node", (*_MASTERS, NODES))
-ARBITRATOR_USER: Final = User("system:fairlead:arbitrator", _MASTERS)
+#: Fairlead's own, with roles of their own: the arbitrator, and whoever sets up the machines of simulated nodes.
+ARBITRATOR_USER: Final = authenticated(User("system:fairlead:arbitrator"))
+FLEET_USER: Final = authenticated(User("system:fairlead:fleet"))
 
 
 def controller_user(account: str) -> User:

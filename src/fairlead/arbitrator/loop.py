@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from fairlead.api import builtin
 from fairlead.api.budgets import PodDisruptionBudget
-from fairlead.api.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from fairlead.api.errors import AlreadyExists, ApiError, NotFound
 from fairlead.api.event_types import WARNING
 from fairlead.api.meta import Object
 from fairlead.api.nodes import Node
@@ -24,10 +24,10 @@ from fairlead.api.scheduling import Pod
 from fairlead.api.verbs import Api
 from fairlead.arbitrator import evictions, legacy_group
 from fairlead.arbitrator.accounting import RequestVector, is_gated, is_waiting, limited, requested
-from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.divide import divide_cluster
 from fairlead.arbitrator.gates import lift
 from fairlead.arbitrator.grant_table import GrantTable
+from fairlead.arbitrator.installing import install
 from fairlead.arbitrator.notices import Notices
 from fairlead.arbitrator.objects import (
     ALLOCATIONS,
@@ -128,17 +128,8 @@ class Arbitrator:
     # --- informers --------------------------------------------------------------------------------------------------
 
     async def _install(self) -> None:
-        """Make the kinds known to the server, and wait until they are served."""
-        forbidden = set[str]()
-        for definition in definitions():
-            name = definition["metadata"]["name"]
-            try:
-                await self._api.create(builtin.CUSTOM_RESOURCE_DEFINITIONS, definition)
-            except AlreadyExists:
-                changed = {"spec": definition["spec"]}
-                await self._api.patch(builtin.CUSTOM_RESOURCE_DEFINITIONS, name, "", changed)
-            except Forbidden:  # then it is for an administrator to do, or has been done
-                forbidden.add(name)
+        """Make the kinds known to the server if need be, and wait until they are served."""
+        forbidden = await install(self._api)
         for resource in (CONSUMERS, CONSUMER_GROUPS, ALLOCATIONS, POLICIES, MISSPELT_CONSUMERS):
             while True:
                 try:

@@ -62,6 +62,7 @@ class EventRecord(msgspec.Struct, frozen=True):  # made at every event, five tim
     at: float
     name: str
     component: str
+    host: str
     annotations: dict[str, str] = {}
 
     @property
@@ -91,9 +92,13 @@ class Recorder:
         action: str = "",
         related: Object | Reference | None = None,
         component: str = "",
+        host: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Queue an event about an object; never waits, never fails. `component` may speak in the recorder's place."""
+        """Queue an event about an object; never waits, never fails.
+
+        `component` and `host` may speak in the recorder's place.
+        """
         if len(self._queue) >= LONGEST_QUEUE:
             if not self._dropped:  # once, however many: told again when there is room
                 log.error("too many queued events, dropping %s and what follows", reason)
@@ -103,10 +108,8 @@ class Recorder:
         at = clock.now()
         about = None if related is None else _as_reference(related)
         name = self._names.next(regarding.name, at)
-        component, annotated = component or self._component, dict(annotations or {})
-        self._queue.append(
-            EventRecord(regarding, type_, reason, message, action, about, at, name, component, annotated)
-        )
+        who, annotated = (component or self._component, host or self._host), dict(annotations or {})
+        self._queue.append(EventRecord(regarding, type_, reason, message, action, about, at, name, *who, annotated))
         self._idle.clear()
         self._ready.set()
 
@@ -143,15 +146,17 @@ class Recorder:
             await asyncio.sleep(RETRY_SECONDS * (rng.source().random() if attempt == 0 else 1.0))
 
     async def _send(self, event: Obj, patch: Obj | None) -> Encoded:
-        meta = event["metadata"]
+        meta, api = event["metadata"], self._api_of(event)
         if patch is not None:
             try:
-                return await self._api.patch(
-                    builtin.EVENTS, meta["name"], meta["namespace"], patch, PatchType.STRATEGIC
-                )
+                return await api.patch(builtin.EVENTS, meta["name"], meta["namespace"], patch, PatchType.STRATEGIC)
             except NotFound:
                 log.debug("event %s is gone, creating it again", meta["name"])
-        return await self._api.create(builtin.EVENTS, event, meta["namespace"])
+        return await api.create(builtin.EVENTS, event, meta["namespace"])
+
+    def _api_of(self, event: Obj) -> Api:
+        """In whose name the event is written."""
+        return self._api
 
     def _new(self, record: EventRecord) -> Obj:
         return {
@@ -206,7 +211,7 @@ class EventRecorder(Recorder):
         return limit.take(record.at)
 
     def _counted(self, record: EventRecord, message: str, seen: _Seen) -> Obj:
-        source = {"component": record.component} | ({"host": self._host} if self._host else {})
+        source = {"component": record.component} | ({"host": record.host} if record.host else {})
         return self._new(record) | {
             "metadata": _annotated({"name": seen.name, "namespace": record.namespace}, record),
             "message": message,
@@ -216,7 +221,7 @@ class EventRecorder(Recorder):
             "count": seen.count,
             "eventTime": None,
             "reportingComponent": record.component,
-            "reportingInstance": self._host,
+            "reportingInstance": record.host,
         }
 
 

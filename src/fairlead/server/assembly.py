@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.builtin import RESOURCES
 from fairlead.api.encoded import beginning
+from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
 from fairlead.client.webhooks import WebhookClient
@@ -37,6 +38,7 @@ from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
 from fairlead.server.registry.registry import Registry
+from fairlead.server.registry.system_namespaces import SystemNamespaces
 from fairlead.server.service_routes import routes
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
@@ -67,6 +69,7 @@ class Server:
         self.fairness = Fairness(seats)
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
+        self._namespaces = SystemNamespaces(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         self._webhooks = WebhookClient(routes(self.registry))
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
@@ -79,10 +82,11 @@ class Server:
         further_admission: Iterable[AdmissionPlugin] = (),
         enabled_admission: Iterable[str] = (),
         admission_configuration: AdmissionConfiguration = UNCONFIGURED,
+        further_policy: Sequence[Obj] = (),
     ) -> None:
         """Load what the store holds, and create what every cluster has. ValueError: an unknown admission plugin.
 
-        `further_admission` is that of parts which run beside the server.
+        `further_admission` and `further_policy` are those of parts which run beside the server.
         """
         schemas.definitions()  # a copy that lacks them says so before it serves anybody
         registry = self.registry
@@ -100,7 +104,7 @@ class Server:
         await self._custom_kinds.load_definitions()
         registry.recall()
         await bootstrap(registry)
-        await asyncio.gather(reconcile(registry), flow_control.settle(registry, self.fairness))
+        await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
 
@@ -124,6 +128,7 @@ class Server:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._custom_kinds.run(), name="custom kinds")
                 group.create_task(self._expiry.run(), name="event expiry")
+                group.create_task(self._namespaces.run(), name="system namespaces")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
             await self._webhooks.close()

@@ -26,8 +26,8 @@ class _Content(View):
 class ConfigSources:
     """Call `found` before a step of a pod and `settle` after it; a waiting pod is retried on any change."""
 
-    def __init__(self, api: Api, informers: Informers, wake: Callable[[str], None]) -> None:
-        self._api, self._informers, self._wake = api, informers, wake
+    def __init__(self, as_node: Callable[[str], Api], informers: Informers, wake: Callable[[str], None]) -> None:
+        self._as_node, self._informers, self._wake = as_node, informers, wake
         self._waiting: dict[tuple[str, ConfigSource], set[str]] = {}  # by namespace and source: keys of pods
         self._is_watching = False
 
@@ -37,11 +37,12 @@ class ConfigSources:
             return NOTHING
         for source in needs.sources:  # before reading, so that no change in between is missed
             self._waiting.setdefault((pod.metadata.namespace, source), set()).add(pod.metadata.key)
-        return {source: await self._keys(source, pod.metadata.namespace) for source in needs.sources}
+        return {source: await self._keys(source, pod) for source in needs.sources}
 
-    async def _keys(self, source: ConfigSource, namespace: str) -> frozenset[str] | None:
+    async def _keys(self, source: ConfigSource, pod: Pod) -> frozenset[str] | None:
+        api = self._as_node(pod.spec.node_name)
         try:
-            content = (await self._api.get(_RESOURCES[source.kind], source.name, namespace)).view(_Content)
+            content = (await api.get(_RESOURCES[source.kind], source.name, pod.metadata.namespace)).view(_Content)
         except NotFound:
             return None
         return frozenset(content.data or ()) | frozenset(content.binary_data or ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PODS
@@ -18,9 +18,7 @@ from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.pods import Pod
-from fairlead.api.references import reference
 from fairlead.api.verbs import Api, DeleteOptions, PatchType
-from fairlead.client.events import EventRecorder
 from fairlead.client.informer import Informers
 from fairlead.node.admission import NodeAdmission
 from fairlead.node.allocation import NodeAllocation, amounts
@@ -44,6 +42,7 @@ from fairlead.sim.config_sources import ConfigSources
 from fairlead.sim.kubelets import Kubelets
 from fairlead.sim.leases import Leases
 from fairlead.sim.machine.machines import Machines
+from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.nodes import is_simulated
 from fairlead.sim.registration import Registration
@@ -74,6 +73,7 @@ class Fleet:
     def __init__(
         self,
         api: Api,
+        as_node: Callable[[str], Api],
         informers: Informers,
         nodes: Iterable[Obj],
         configurations: NodeConfigurations | None = None,
@@ -82,14 +82,15 @@ class Fleet:
         heartbeats: bool = True,
         events: bool = True,
     ) -> None:
-        self._api, self._overuse = api, overuse.refuse
+        """`api` is for what is no node's to write; `as_node` is that of the node of a name."""
+        self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
-        self._leases = Leases(api, lambda: self._allocations) if heartbeats else None
+        self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None
         self._kubelets = Kubelets(configurations or NodeConfigurations(), self._record_of_node)
-        self._registration = Registration(api, nodes, self._leases, self._kubelets)
+        self._registration = Registration(api, as_node, nodes, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
-        self._recorder = EventRecorder(api, "kubelet") if events else None
+        self._events = NodeEvents(api, as_node) if events else None
         self._event_limit = TokenBucket(EVENTS_PER_SECOND, EVENT_BURST, monotonic())
         self._queue: WorkQueue[str] = WorkQueue()
         self._runs: dict[str, PodRun] = {}  # by uid
@@ -97,12 +98,12 @@ class Fleet:
         self._last_address = 0
         self._pods = informers.of(PODS, Pod)
         profiles = Profiles()
-        follow(profiles, informers, self._recorder, self._usage_changed)
+        follow(profiles, informers, self._events, self._usage_changed)
         configured, evict_first = self._kubelets.configured, overuse.evict_first
-        self.machines = Machines(api, self, self._recorder, profiles, configured, self._pods.get, evict_first)
+        self.machines = Machines(as_node, self, self._events, profiles, configured, self._pods.get, evict_first)
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
-        self._config_sources = ConfigSources(api, informers, self._queue.add)
+        self._config_sources = ConfigSources(as_node, informers, self._queue.add)
         self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()
@@ -123,8 +124,8 @@ class Fleet:
             group.create_task(self.machines.run(), name="node machines")
             if self._leases:
                 group.create_task(self._leases.run(), name="node leases")
-            if self._recorder:
-                group.create_task(self._recorder.run(), name="node events")
+            if self._events:
+                group.create_task(self._events.run(), name="node events")
 
     async def ready(self) -> None:
         """Return once every node is there and Ready."""
@@ -168,15 +169,14 @@ class Fleet:
         if old is None or new is None or old.spec.unschedulable == new.spec.unschedulable:
             return
         name = new.metadata.name
-        if self._recorder and name in self._allocations:
+        if self._events and name in self._allocations:
             reason = "NodeNotSchedulable" if new.spec.unschedulable else "NodeSchedulable"
-            about = reference(new, NODES)
-            self._recorder.event(about, "Normal", reason, f"Node {name} status is now: {reason}")
+            self._events.of_node(new, NORMAL, reason, f"Node {name} status is now: {reason}")
 
     def _record_of_node(self, node: Node, event: NodeEvent) -> None:
         """Record all warnings, and normal events as far as the kubelet's rate limit allows."""
-        if self._recorder and (event.type != NORMAL or self._event_limit.take(monotonic(), 1)):
-            self._recorder.event(reference(node, NODES), event.type, event.reason, event.message)
+        if self._events and (event.type != NORMAL or self._event_limit.take(monotonic(), 1)):
+            self._events.of_node(node, event.type, event.reason, event.message)
 
     # -- pods
 
@@ -250,7 +250,7 @@ class Fleet:
             if uid != pod.metadata.uid:
                 self._queue.add(found.metadata.key)
         self._make_room(pod, decided.preempted)
-        for event in decided.events if self._recorder else ():
+        for event in decided.events if self._events else ():
             about = pods[event.pod["metadata"]["uid"]][0]
             self._record(about, [Note(event.type, event.reason, event.message)])
         return pod.metadata.uid in decided.held
@@ -294,8 +294,8 @@ class Fleet:
             allocation.hold(uid, held, host_ports_of(pod))
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
-        if self._recorder:
-            self._recorder.event(pod, "Warning", refusal.reason, refusal.message)
+        if self._events:
+            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
 
@@ -316,8 +316,8 @@ class Fleet:
             run = self._run(doomed, moment)
             run.kill = run.kill or kill_for_critical(doomed, moment)
             self._awaited.setdefault(meta["uid"], set()).add(pod.metadata.key)
-            if self._recorder:
-                self._recorder.event(doomed, "Warning", PREEMPTING, MESSAGE)
+            if self._events:
+                self._events.of_pod(doomed, WARNING, PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
 
     def _usage_changed(self, namespace: str) -> None:
@@ -333,9 +333,9 @@ class Fleet:
             return
         stop_seconds = stop_timeout(eviction.grace_seconds)
         run.kill = PodKill(eviction.status(), eviction.condition(), stop_seconds, moment)
-        if self._recorder:
+        if self._events:
             annotations = {**(eviction.annotations or {}), **evidence}
-            self._recorder.event(pod, WARNING, EVICTED, eviction.message, annotations=annotations)
+            self._events.of_pod(pod, WARNING, EVICTED, eviction.message, annotations)
         self._queue.add(pod.metadata.key)
 
     def look_again(self, key: str) -> None:
@@ -349,17 +349,18 @@ class Fleet:
         """Write the status, if the pod has not changed since the status was worked out."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
-        written = await self._api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
+        api = self._as_node(pod.spec.node_name)
+        written = await api.patch(PODS, meta.name, meta.namespace, patch, PatchType.MERGE, subresource="status")
         run.reported_version = written.view(Versioned).metadata.resource_version
 
     def _record(self, pod: Pod, notes: list[Note]) -> None:
         """Record all warnings, and normal events as far as the kubelet's rate limit allows (S0-77)."""
-        if not notes or self._recorder is None:
+        if not notes or self._events is None:
             return
         is_within_limit = self._event_limit.take(monotonic(), sum(note.type == NORMAL for note in notes))
         for note in notes:
             if is_within_limit or note.type != NORMAL:
-                self._recorder.event(reference(pod, PODS, note.path), note.type, note.reason, note.message)
+                self._events.of_pod(pod, note.type, note.reason, note.message, path=note.path)
 
     async def _remove(self, pod: Pod) -> None:
         """Delete the pod, which has stopped; finalizers may still keep the object."""
@@ -367,7 +368,7 @@ class Fleet:
         if pod.is_finished and meta.deletion_grace_period_seconds == 0:
             return
         options = DeleteOptions(grace_period_seconds=0, precondition_uid=meta.uid)
-        await self._api.delete(PODS, meta.name, meta.namespace, options)
+        await self._as_node(pod.spec.node_name).delete(PODS, meta.name, meta.namespace, options)
 
     def _addresses(self, pod: Pod, run: PodRun) -> PodAddresses:
         number = run.address

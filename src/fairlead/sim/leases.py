@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from contextlib import suppress
 
-from fairlead.api.builtin import LEASES, NAMESPACES
-from fairlead.api.errors import AlreadyExists, ApiError, NotFound
+from fairlead.api.builtin import LEASES
+from fairlead.api.errors import ApiError, NotFound
 from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.verbs import Api
 from fairlead.runtime.clock import micro_timestamp, monotonic
@@ -24,8 +23,8 @@ log = logging.getLogger(__name__)
 class Leases:
     """Renews the lease of every node that `names` says is there."""
 
-    def __init__(self, api: Api, names: Callable[[], Collection[str]]) -> None:
-        self._api, self._names = api, names
+    def __init__(self, as_node: Callable[[str], Api], names: Callable[[], Collection[str]]) -> None:
+        self._as_node, self._names = as_node, names
         self._trouble = ""  # the last logged reason why leases cannot be renewed
 
     async def run(self) -> None:
@@ -49,7 +48,9 @@ class Leases:
         """Renew a lease, or create it; returns the error, if any. The next round tries again."""
         try:
             try:
-                await self._api.patch(LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}})
+                await self._as_node(name).patch(
+                    LEASES, name, LEASE_NAMESPACE, {"spec": {"renewTime": micro_timestamp()}}
+                )
             except NotFound:
                 await self._create(name)
         except ApiError as error:
@@ -59,12 +60,7 @@ class Leases:
     async def _create(self, name: str) -> None:
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp()}
         lease = {"metadata": {"name": name}, "spec": spec}
-        try:
-            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
-        except NotFound:  # the namespace was deleted; kube-apiserver would create it again, too
-            with suppress(AlreadyExists):
-                await self._api.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
-            await self._api.create(LEASES, lease, LEASE_NAMESPACE)
+        await self._as_node(name).create(LEASES, lease, LEASE_NAMESPACE)
 
     def _log_trouble(self, trouble: str) -> None:
         """Log once when leases cannot be renewed, and once when they can again; not for every node in every round."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import AlreadyExists
+from fairlead.api.node_labels import restricted_labels
 from fairlead.api.nodes import Node
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import Api
@@ -27,8 +28,15 @@ log = logging.getLogger(__name__)
 class Registration:
     """Registers nodes as their kubelets would."""
 
-    def __init__(self, api: Api, nodes: Iterable[Obj], leases: Leases | None, kubelets: Kubelets) -> None:
-        self._api, self._leases, self._kubelets = api, leases, kubelets
+    def __init__(
+        self,
+        api: Api,
+        as_node: Callable[[str], Api],
+        nodes: Iterable[Obj],
+        leases: Leases | None,
+        kubelets: Kubelets,
+    ) -> None:
+        self._api, self._as_node, self._leases, self._kubelets = api, as_node, leases, kubelets
         self.manifests: Mapping[str, Obj] = {node["metadata"]["name"]: kubelets.completed(node) for node in nodes}
         self._numbers: dict[str, int] = {}  # by node: its address is derived from this
         self._adoptions: WorkQueue[str] = WorkQueue()  # names of nodes that others created
@@ -66,24 +74,28 @@ class Registration:
         """Create the node, or update the existing one of that name."""
         name = manifest["metadata"]["name"]
         number, moment = self._numbers[name], timestamp()
+        node, own = registered(manifest, number, moment), self._as_node(name)
+        # with labels that no node may give itself it is made by whoever sets up the machine
+        api = self._api if restricted_labels(node["metadata"]["labels"]) else own
         try:
-            await self._api.create(NODES, registered(manifest, number, moment))
+            await api.create(NODES, node)
         except AlreadyExists:
             node = registered(await self._annotated(manifest), number, moment)
             parts = {part: node["metadata"][part] for part in ("labels", "annotations") if node["metadata"][part]}
-            await self._api.patch(NODES, name, "", {"metadata": parts})
-            await self._api.patch(NODES, name, "", {"status": node["status"]}, subresource="status")
+            await api.patch(NODES, name, "", {"metadata": parts})
+            await own.patch(NODES, name, "", {"status": node["status"]}, subresource="status")
 
     async def _annotated(self, manifest: Obj) -> Obj:
         """With the annotations of the existing node, of which its kubelet's configuration may be one."""
         meta = manifest["metadata"]
-        existing = (await self._api.get(NODES, meta["name"])).view(Node).metadata.annotations
+        existing = (await self._as_node(meta["name"]).get(NODES, meta["name"])).view(Node).metadata.annotations
         annotations = {**existing, **(meta.get("annotations") or {})}
         return self._kubelets.completed({**manifest, "metadata": {**meta, "annotations": annotations}})
 
     async def _adopt(self, name: str) -> None:
         """Fill in labels and status that the node lacks, and start its lease; also when its kubelet starts again."""
-        found = await self._api.get(NODES, name)
+        api = self._as_node(name)
+        found = await api.get(NODES, name)
         node, manifest = found.view(Node), self._kubelets.completed(found.obj())
         status = adopted(manifest, self._numbers[name], timestamp(), is_ready=node.is_ready)
         known = node.metadata
@@ -96,7 +108,7 @@ class Registration:
             },
         }
         if parts := {part: values for part, values in lacking.items() if values}:
-            await self._api.patch(NODES, name, "", {"metadata": parts})
-        await self._api.patch(NODES, name, "", {"status": status}, subresource="status")
+            await api.patch(NODES, name, "", {"metadata": parts})
+        await api.patch(NODES, name, "", {"status": status}, subresource="status")
         if self._leases:
             await self._leases.start(name)

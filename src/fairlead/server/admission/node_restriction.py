@@ -6,11 +6,12 @@ by default, kubeadm and kind switch it on, and so does Fairlead. Source: plugin/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from fairlead.api.certificates import KUBELET_CLIENT, KUBELET_SERVING
 from fairlead.api.errors import NotFound
+from fairlead.api.node_labels import restricted_labels
 from fairlead.api.nodes import LEASE_NAMESPACE
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.pods import MIRROR
@@ -22,24 +23,6 @@ from fairlead.kinds.podspec.differences import difference, is_same
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.token_audiences import check_audience
 
-_KUBELET_LABELS: Final = frozenset(
-    [
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "kubernetes.io/arch",
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-    ]
-)
-_KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_RESTRICTED_DOMAIN: Final = ("node-restriction.kubernetes.io",)
-_KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 #: Whose certificates make a node of their owner, or show it to be one.
 _SIGNERS: Final = (KUBELET_CLIENT, KUBELET_SERVING)
 #: What of the status of a claim its node may say.
@@ -202,7 +185,7 @@ def _admit_node(node: str, attributes: Attributes) -> None:
     if attributes.operation is Operation.CREATE:
         if attributes.spec.get("configSource") is not None:
             raise attributes.forbidden(f"{who} is not allowed to create pods with a non-nil configSource")
-        if forbidden := _forbidden_labels(labels):
+        if forbidden := restricted_labels(labels):
             why = f"is not allowed to set the following labels: {', '.join(forbidden)}"
             raise attributes.forbidden(f"{who} {why}")
     elif attributes.operation is Operation.UPDATE and old is not None:
@@ -213,7 +196,7 @@ def _admit_node(node: str, attributes: Attributes) -> None:
             raise attributes.forbidden(f"{who} is not allowed to modify taints")
         if _differs(metadata(old), metadata(new), "ownerReferences"):
             raise attributes.forbidden(f"{who} is not allowed to modify ownerReferences")
-        if forbidden := _forbidden_labels(_changed(metadata(old).get("labels") or {}, labels)):
+        if forbidden := restricted_labels(_changed(metadata(old).get("labels") or {}, labels)):
             raise attributes.forbidden(f"is not allowed to modify labels: {', '.join(forbidden)}")
 
 
@@ -270,21 +253,3 @@ def _differs(old: Obj, new: Obj, field: str) -> bool:
 
 def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return [key for key in {**old, **new} if old.get(key) != new.get(key)]
-
-
-def _forbidden_labels(keys: Iterable[str]) -> list[str]:
-    """Those that a node must not set: what is Kubernetes' own, but for what kubelets say of themselves."""
-    return sorted(key for key in keys if _is_forbidden(key))
-
-
-def _is_forbidden(key: str) -> bool:
-    domain, slash, _ = key.partition("/")
-    if not slash or key in _KUBELET_LABELS:
-        return False
-    if _is_within(domain, _RESTRICTED_DOMAIN):
-        return True
-    return _is_within(domain, _KUBERNETES_DOMAINS) and not _is_within(domain, _KUBELET_DOMAINS)
-
-
-def _is_within(domain: str, domains: tuple[str, ...]) -> bool:
-    return any(domain == known or domain.endswith(f".{known}") for known in domains)

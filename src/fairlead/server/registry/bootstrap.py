@@ -30,9 +30,9 @@ SYSTEM_PRIORITY_CLASSES = {
 async def bootstrap(registry: Registry) -> None:
     """Create those that are missing."""
     for name in SYSTEM_NAMESPACES:
-        await _ensure(registry, NAMESPACES, {"metadata": {"name": name}})
+        await ensure(registry, NAMESPACES, {"metadata": {"name": name}})
     for name, (value, description) in SYSTEM_PRIORITY_CLASSES.items():
-        await _ensure(
+        await ensure(
             registry, PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}
         )
 
@@ -62,7 +62,7 @@ def _kubernetes_service() -> Obj:
     }
 
 
-async def _ensure(registry: Registry, resource: Resource, obj: Obj, namespace: str = "") -> None:
+async def ensure(registry: Registry, resource: Resource, obj: Obj, namespace: str = "") -> None:
     if registry.find(resource.qualified, obj["metadata"]["name"], namespace) is None:
         try:
             await registry.create(INTERNAL, resource, obj, namespace)

@@ -7,6 +7,7 @@ auth/rbac/reconciliation (1.36), as the post-start hook uses it: it adds and nev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from copy import deepcopy
 
 import msgspec
@@ -21,10 +22,13 @@ from fairlead.server.context import INTERNAL
 from fairlead.server.registry.registry import Registry
 
 
-async def reconcile(registry: Registry) -> None:
-    """Create what is missing, and complete what is there; all at once, as one group commit takes them."""
+async def reconcile(registry: Registry, further: Sequence[Obj] = ()) -> None:
+    """Create what is missing, and complete what is there; all at once, as one group commit takes them.
+
+    `further` are the roles and bindings of components that Kubernetes does not know.
+    """
     rows = {row.kind: row for row in registry.catalogue.rows() if row.api_version == default_policy()[0]["apiVersion"]}
-    await asyncio.gather(*(_ensure(registry, rows[obj["kind"]], obj) for obj in default_policy()))
+    await asyncio.gather(*(_ensure(registry, rows[obj["kind"]], obj) for obj in (*default_policy(), *further)))
 
 
 async def _ensure(registry: Registry, row: Resource, wanted: Obj) -> None:

@@ -15,9 +15,7 @@ from fairlead.api.builtin import NODES
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Container, Pod
-from fairlead.api.references import Reference, reference
 from fairlead.api.verbs import Api
-from fairlead.client.events import EventRecorder
 from fairlead.node.conditions import NodeHealth, node_conditions
 from fairlead.node.configuration.load import Configured
 from fairlead.node.container_runtime import Exit
@@ -36,6 +34,7 @@ from fairlead.sim.machine.kernel import OomKill
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
+from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
@@ -79,16 +78,16 @@ class _NodeEntry:
 class Machines:
     def __init__(
         self,
-        api: Api,
+        as_node: Callable[[str], Api],
         effects: PodEffects,
-        recorder: EventRecorder | None,
+        events: NodeEvents | None,
         profiles: Profiles,
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
         overuse: Overuse | None = None,
     ) -> None:
         """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first."""
-        self._api, self._effects, self._recorder = api, effects, recorder
+        self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
         self._looks: WorkQueue[str] = WorkQueue()
@@ -234,9 +233,9 @@ class Machines:
             return usage
         if known is not None and known[2] == usage:
             usage = known[2]
-        elif self._recorder and (known is None or known[2].problems != usage.problems):
+        elif self._events and (known is None or known[2].problems != usage.problems):
             for problem in usage.problems:
-                self._recorder.event(pod, WARNING, INVALID_USAGE, problem)
+                self._events.of_pod(pod, WARNING, INVALID_USAGE, problem)
         self._usages[uid] = (version, profile, usage)
         return usage
 
@@ -273,9 +272,9 @@ class Machines:
         assert entry.machine is not None
         usage = node_usage(entry.node)
         entry.machine.declare(usage, now())
-        if self._recorder:
+        if self._events:
             for problem in usage.problems:
-                self._recorder.event(_node_reference(entry.node), WARNING, INVALID_USAGE, problem)
+                self._events.of_node(entry.node, WARNING, INVALID_USAGE, problem)
 
     def _enter(self, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
@@ -333,21 +332,21 @@ class Machines:
 
     def _tell_kill(self, entry: _NodeEntry, kill: OomKill) -> None:
         """Of a cgroup without memory a kubelet says nothing; then nobody could tell who else was there."""
-        if self._recorder is None:
+        if self._events is None:
             return
         scores = {OOM_SCORES: annotation(kill.scores)}
         if not kill.scores.cgroup:
             message = f"System OOM encountered, victim process: {kill.container}, pid: {1 + len(self._killed)}"
-            self._recorder.event(_node_reference(entry.node), WARNING, SYSTEM_OOM, message, annotations=scores)
+            self._events.of_node(entry.node, WARNING, SYSTEM_OOM, message, scores)
         elif (pod := self._find(kill.pod.key)) is not None:
             message = f"Memory cgroup {kill.scores.cgroup} is out of memory: killed container {kill.container}"
-            self._recorder.event(pod, WARNING, OOM_KILLING, message, annotations=scores)
+            self._events.of_pod(pod, WARNING, OOM_KILLING, message, scores)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None
-        if outcome.starved_resource and self._recorder:
+        if outcome.starved_resource and self._events:
             message = attempting_to_reclaim(outcome.starved_resource)
-            self._recorder.event(_node_reference(entry.node), WARNING, THRESHOLD_MET, message)
+            self._events.of_node(entry.node, WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
             pod = self._find(f"{eviction.candidate.namespace}/{eviction.candidate.name}")
             if pod is not None and pod.metadata.uid == eviction.candidate.uid:
@@ -357,15 +356,16 @@ class Machines:
     async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:
         """Write the node's conditions, at once when they change (S3-63)."""
         name = entry.node.metadata.name
-        found = (await self._api.get(NODES, name)).obj()
+        api = self._as_node(name)
+        found = (await api.get(NODES, name)).obj()
         before = (found.get("status") or {}).get("conditions") or []
         conditions, events = node_conditions(before, NodeHealth(pressures), timestamp())
-        await self._api.patch(NODES, name, "", {"status": {"conditions": conditions}}, subresource="status")
+        await api.patch(NODES, name, "", {"status": {"conditions": conditions}}, subresource="status")
         entry.shown = pressures
-        if self._recorder:
+        if self._events:
             for reason in events:
                 message = f"Node {name} status is now: {reason}"
-                self._recorder.event(_node_reference(entry.node), NORMAL, reason, message)
+                self._events.of_node(entry.node, NORMAL, reason, message)
 
 
 def _shown(node: Node) -> tuple[str, ...]:
@@ -374,7 +374,3 @@ def _shown(node: Node) -> tuple[str, ...]:
         for pressure in PRESSURES
         if (condition := node.condition(pressure)) is not None and condition.status == "True"
     )
-
-
-def _node_reference(node: Node) -> Reference:
-    return reference(node, NODES)

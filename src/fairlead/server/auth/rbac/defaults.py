@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -44,6 +44,11 @@ def default_policy() -> tuple[Obj, ...]:
             case _:
                 raise ValueError(f"defaults.txt: {' '.join(words)}")
     return tuple(found)
+
+
+def component_policy(user: str, rules: Iterable[Obj]) -> tuple[Obj, ...]:
+    """The role of a component that Kubernetes does not know, and its binding; both are called as the component is."""
+    return _object(CLUSTER_ROLE, user) | {"rules": list(rules)}, _binding(user, [f"user:{user}"])
 
 
 def _entries(text: str) -> Iterator[tuple[list[str], list[str]]]:
