@@ -272,7 +272,13 @@ def test_too_much_of_one_user_is_refused_and_the_others_are_served(server: Serve
     assert served.code == 200
     assert uids(refused) == (uid(server, FLOWS, "narrow"), uid(server, LEVELS, "narrow"))
     assert uids(served) == (uid(server, FLOWS, "global-default"), uid(server, LEVELS, "global-default"))
-    assert server.fairness.levels["narrow"].refused["queue-full"] == 1
+    metrics = server.ask("GET", "/metrics").body.decode()
+    for name, count in (("rejected", 1), ("dispatched", 2)):
+        lines = [
+            line for line in metrics.splitlines() if line.startswith(f"apiserver_flowcontrol_{name}_requests_total")
+        ]
+        assert sum(float(line.split()[1]) for line in lines if 'priority_level="narrow"' in line) == count, lines
+    assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="narrow"} 1' in metrics
 
 
 def uids(reply: Reply) -> tuple[str, str]:

@@ -66,7 +66,7 @@ class Server:
         self.registry.observers.update(self._rbac.observers)
         self.registry.observers.update(self._nodes.observers)
         #: Who waits when much is asked over HTTP.
-        self.fairness = Fairness(seats)
+        self.fairness = Fairness(seats, self.metrics.fairness)
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)

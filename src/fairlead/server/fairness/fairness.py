@@ -17,10 +17,12 @@ from fairlead.api.flow_control import (
 )
 from fairlead.api.objects import Obj
 from fairlead.kinds.flow_defaults import MANDATORY, flow_schemas, priority_levels
+from fairlead.runtime.clock import monotonic
 from fairlead.server.access import AccessRequest
 from fairlead.server.fairness.flows import Flow, Flows
 from fairlead.server.fairness.queues import Level, Refused, Turn
 from fairlead.server.fairness.seats import Seats
+from fairlead.server.metrics.fairness import FairnessMetrics
 
 #: How many requests are carried out at once, of all levels together (--max-requests-inflight and its mutating sister).
 DEFAULT_SEATS: Final = 120
@@ -50,8 +52,10 @@ class Admitted:
 class Fairness:
     """The priority levels and flows of a server, as its objects say."""
 
-    def __init__(self, seats: int = DEFAULT_SEATS) -> None:
+    def __init__(self, seats: int = DEFAULT_SEATS, metrics: FairnessMetrics | None = None) -> None:
         self._seats = Seats(seats)
+        self._metrics = metrics or FairnessMetrics()
+        self._metrics.watch_seats(lambda: [(name, level.allotment) for name, level in self.levels.items()])
         self._schemas: dict[str, FlowSchema] = {}
         self._configurations: dict[str, PriorityLevelConfiguration] = {}
         self._levels: dict[str, Level] = {}
@@ -82,44 +86,52 @@ class Fairness:
             self._digest()
         flow = self._flows.of(request)
         level = flow.level
+        names = level.name, flow.schema.metadata.name
         if level.is_exempt:
-            return self._exempt(flow)
+            return self._begun(flow, names, 0.0, None)
         turn = level.join(flow.hash, max(-(-objects // OBJECTS_PER_SEAT), 1))
+        asked = monotonic()
         if level.waiting or not self._seats.take(level.allotment, turn.seats):
-            await self._wait(level, turn, flow)
+            self._metrics.queued(names)
+            try:
+                await self._wait(level, turn)
+            except Refused as refusal:
+                self._metrics.rejected(names, refusal.reason, monotonic() - asked)
+                raise Rejected(flow, refusal.reason) from None
+            finally:
+                self._metrics.left(names)
         level.begin(turn)
-        return Admitted(flow, lambda: self._finish(level, turn))
+        return self._begun(flow, names, turn.began - asked, turn)
 
     def has_level(self, name: str) -> bool:
         """Whether there is an object of that name, or must be."""
         return name in self._configurations or name in MANDATORY
 
-    def _exempt(self, flow: Flow) -> Admitted:
-        level = flow.level
-        level.executing += 1
-        level.dispatched += 1
+    def _begun(self, flow: Flow, names: tuple[str, str], waited: float, turn: Turn | None) -> Admitted:
+        """A request is carried out; without a turn where its level is exempt."""
+        self._metrics.began(names, waited)
 
         def end() -> None:
-            level.executing -= 1
+            self._metrics.ended(names)
+            if turn is not None:
+                flow.level.finish(turn)
+                self._grant()
 
         return Admitted(flow, end)
 
-    async def _wait(self, level: Level, turn: Turn, flow: Flow) -> None:
-        """Until it has its seats."""
+    async def _wait(self, level: Level, turn: Turn) -> None:
+        """Until it has its seats. Raises `Refused`."""
         granted = asyncio.get_running_loop().create_future()
+        level.enqueue(turn, granted)
+        self._grant()  # others of its level may wait for more seats than it needs
         try:
-            level.enqueue(turn, granted)
-            self._grant()  # others of its level may wait for more seats than it needs
             async with asyncio.timeout(WAIT_SECONDS):
                 await granted
-        except Refused as refusal:
-            raise self._refusal(flow, refusal.reason) from None
         except TimeoutError:
             self._give_up(level, turn)
-            raise self._refusal(flow, "time-out") from None
+            raise Refused("time-out") from None
         except asyncio.CancelledError:
             self._give_up(level, turn)
-            level.refused["cancelled"] += 1
             raise
 
     def _give_up(self, level: Level, turn: Turn) -> None:
@@ -129,14 +141,6 @@ class Fairness:
         else:
             level.allotment.in_use -= turn.seats
             self._grant()
-
-    def _refusal(self, flow: Flow, reason: str) -> Rejected:
-        flow.level.refused[reason] += 1
-        return Rejected(flow, reason)
-
-    def _finish(self, level: Level, turn: Turn) -> None:
-        level.finish(turn)
-        self._grant()
 
     def _grant(self) -> None:
         """Give free seats to those who wait: first to the level that has the least of what is its own."""

@@ -9,7 +9,7 @@ done yet estimated at a second a seat.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -80,9 +80,6 @@ class Level:
         self._served = 0.0
         self.executing = 0
         self.waiting = 0
-        #: How many requests were refused, by reason, and how many have begun.
-        self.refused: Counter[str] = Counter()
-        self.dispatched = 0
 
     def set_queuing(self, queuing: Queuing | None) -> None:
         """From now on; whoever waits already keeps its place. None: nobody waits."""
@@ -134,7 +131,6 @@ class Level:
         turn.queue.seats_at_work += turn.seats
         self._served = max(self._served, turn.queue.served)
         self.executing += 1
-        self.dispatched += 1
 
     def finish(self, turn: Turn) -> None:
         """It is done; its seats are free."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.server.metrics.access import AccessMetrics
 from fairlead.server.metrics.admission import AdmissionMetrics
+from fairlead.server.metrics.fairness import FairnessMetrics
 from fairlead.server.metrics.health import HealthMetrics
 from fairlead.server.metrics.requests import RequestMetrics
 from fairlead.server.metrics.storage import StorageMetrics
@@ -24,6 +25,7 @@ class ServerMetrics:
         self.admission = AdmissionMetrics()
         self.storage = StorageMetrics()
         self.watches = WatchMetrics()
+        self.fairness = FairnessMetrics()
         #: Other parts of the process add theirs.
         self.served = MetricsRegistry(
             *self.requests.families,
@@ -31,6 +33,7 @@ class ServerMetrics:
             *self.admission.families,
             *self.storage.families,
             *self.watches.families,
+            *self.fairness.families,
         )
         #: Served apart, at `/metrics/slis`.
         self.health = HealthMetrics()
