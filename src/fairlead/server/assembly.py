@@ -10,7 +10,6 @@ from fairlead.api.encoded import beginning
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import INTERNAL_USER
-from fairlead.client.webhooks import WebhookClient
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.process_metrics import process_families
@@ -39,7 +38,6 @@ from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.system_namespaces import SystemNamespaces
-from fairlead.server.service_routes import routes
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.families import storage_families
@@ -71,7 +69,6 @@ class Server:
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
-        self._webhooks = WebhookClient(routes(self.registry))
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
         self.is_new = False
@@ -93,7 +90,9 @@ class Server:
         further = [*further_admission, self._addresses, GrantCheck(self._rbac.index, self.authorizers)]
         await registry.open(
             chain.build(
-                Dependencies(registry, registry, self.authorizers, self.api, self._webhooks, admission_configuration),
+                Dependencies(
+                    registry, registry, self.authorizers, self.api, registry.webhooks, admission_configuration
+                ),
                 disabled_admission,
                 further,
                 enabled_admission,
@@ -131,7 +130,7 @@ class Server:
                 group.create_task(self._namespaces.run(), name="system namespaces")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
-            await self._webhooks.close()
+            await self.registry.webhooks.close()
 
 
 _ORDINARY = Strategy()

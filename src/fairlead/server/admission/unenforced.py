@@ -15,7 +15,6 @@ from fairlead.api.resources import Resource
 ADMISSION_POLICIES: Final = "admission policies are not enforced"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 CLAIMS: Final = "dynamic resources are not allocated"
-CONVERSION: Final = "conversion webhooks are not called"
 
 #: Kinds of which no object is enforced, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
@@ -36,16 +35,9 @@ def _of_api_service(obj: Obj) -> list[str]:
     return [AGGREGATION] if obj["spec"].get("service") else []
 
 
-def _of_definition(obj: Obj) -> list[str]:
-    spec = obj["spec"]
-    converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
-    return [CONVERSION] if converts else []
-
-
 #: Kinds of which some objects are not enforced.
 _BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
     ("apiregistration.k8s.io", "APIService"): _of_api_service,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): _of_definition,
 }
 
 

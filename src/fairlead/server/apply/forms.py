@@ -92,7 +92,9 @@ def _form(version: ServedVersion) -> VersionForm:
 def _custom_form(version: ServedVersion, stored: ServedVersion | None, crd: Obj) -> VersionForm:
     row = version.resource
     atom = _BUILTIN.place(custom.definitions(row, crd, V3)[custom.definition_name(row)])
-    to_stored = None if stored is None or stored is version else _normalised(stored)
+    to_stored = None
+    if stored is not None and stored is not version and version.converter is None:  # nobody waits for a webhook here
+        to_stored = _normalised(stored)
     return VersionForm(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
 
 

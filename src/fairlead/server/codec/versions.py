@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
@@ -12,6 +13,18 @@ from fairlead.api.resources import Resource
 Convert = Callable[[Obj], Obj]
 #: Makes a dict normal in place and returns the paths of what it dropped.
 Normalise = Callable[[Obj], list[str]]
+
+
+class Converter(Protocol):
+    """Somebody outside of this process who turns objects of a kind from one version into another."""
+
+    async def converted(self, obj: Obj, api_version: str) -> Obj:
+        """The object in that version; itself if it is in it."""
+        ...
+
+    async def shown(self, entries: Sequence[Encoded], api_version: str) -> list[Encoded]:
+        """Stored objects in that version."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +37,21 @@ class ServedVersion:
     from_stored: Convert | None = None
     prefix: bytes = b""  # how every encoded object of this version begins, up to its metadata
     deprecation: str = ""  # the warning that every request to this version gets
+    converter: Converter | None = None  # of stored objects, which then have no common version
+
+    async def present(self, entry: Encoded) -> Encoded:
+        """A stored object as this version shows it, whoever has to be asked for it."""
+        if self.converter is None:
+            return self.shown(entry)
+        return (await self.converter.shown([entry], self.resource.api_version))[0]
+
+    async def present_all(self, entries: list[Encoded]) -> list[Encoded]:
+        """Objects that `shown` has shown, in this version at last."""
+        return await self.converter.shown(entries, self.resource.api_version) if self.converter else entries
+
+    async def converted(self, obj: Obj) -> Obj:
+        """A stored object in this version, if others convert it; else as it is stored."""
+        return obj if self.converter is None else await self.converter.converted(obj, self.resource.api_version)
 
     def shown(self, entry: Encoded) -> Encoded:
         """A stored object as this version shows it."""

@@ -2,7 +2,7 @@
 
     definition.py   a CRD as a stored kind: its defaults, what users may not set, its warnings
     rules.py        which CRDs are refused             structural.py   which schemas are
-    conversion.py   what it may say of its versions' conversion
+    conversion.py   what it may say of its versions' conversion;  webhook_conversion.py  calls who converts
     internal.py     the older form in which refusals are spelled
     naming.py       names, conflicts and conditions    approval.py     groups that need an approval
     custom.py       a custom kind, as the registry     schema.py       a schema, compiled

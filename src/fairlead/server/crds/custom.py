@@ -1,7 +1,8 @@
 """A custom kind as the registry serves it: rows, versions and behaviour made from a CRD.
 
 An object is stored in one version and shown in any; between versions only `apiVersion` changes (conversion strategy
-None) and what the other schema does not know is dropped. It is validated by the schema of the version it was sent in.
+None) and what the other schema does not know is dropped, or a webhook is asked (`webhook_conversion.py`). It is
+validated by the schema of the version it was sent in.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
+from fairlead.client.webhooks import WebhookClient
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
 from fairlead.server.codec.body_types import BodyType
@@ -35,6 +37,7 @@ from fairlead.server.crds.scale import ScalePaths
 from fairlead.server.crds.schema import ABSENT, compile_schema
 from fairlead.server.crds.uniqueness import check_unique
 from fairlead.server.crds.values import Problems, ValueCheck, number_text, validate
+from fairlead.server.crds.webhook_conversion import WebhookConverter
 
 _STATUS_VERBS = ("get", "patch", "update")
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -60,25 +63,30 @@ class CustomKind:
     versions: dict[str, ServedVersion]  # the served ones, by apiVersion
 
 
-def custom_kind(crd: Obj) -> CustomKind:
-    """Compile a CRD. Costs milliseconds, once per change of the CRD."""
+def custom_kind(crd: Obj, webhooks: WebhookClient | None = None) -> CustomKind:
+    """Compile a CRD. Costs milliseconds, once per change of the CRD. `webhooks` call whoever converts its objects."""
     schemas = {row.version: VersionSchema(version, row) for version, row in _rows(crd)}
     stored = next(schema for schema in schemas.values() if schema.is_storage)
     best = _best_of(schemas.values())
     for schema in schemas.values():
         schema.deprecation = _deprecation(schema, best)
+    by_version = {schema.resource.api_version: schema for schema in schemas.values()}
+    conversion, converter = crd["spec"].get("conversion") or {}, None
+    if webhooks is not None and conversion.get("strategy") == "Webhook":
+        converter = WebhookConverter(webhooks, conversion, stored.resource.kind, by_version)
     served = {
         schema.resource.api_version: ServedVersion(
             schema.resource,
             normalise=schema.normalise,
-            from_stored=None if schema.is_storage else schema.shown,
+            from_stored=None if schema.is_storage or converter else schema.shown,
             prefix=beginning(schema.resource.kind, schema.resource.api_version),
             deprecation=schema.deprecation,
+            converter=converter,
         )
         for schema in schemas.values()
         if schema.is_served
     }
-    strategy = CustomStrategy({schema.resource.api_version: schema for schema in schemas.values()}, stored)
+    strategy = CustomStrategy(by_version, stored, converter)
     return CustomKind(stored.resource, strategy, served)
 
 
@@ -137,6 +145,10 @@ class VersionSchema:
             prune(obj, self.node)
         return obj
 
+    def prune(self, obj: Obj) -> None:
+        """Drop what this version does not know."""
+        prune(obj, self.node)
+
     def _shape(self, obj: Obj) -> list[str]:
         drop_nulls(obj, self.node)
         fill_defaults(obj, self.node)
@@ -194,8 +206,10 @@ class CustomStrategy(Strategy):
     has_generation = True
     allows_unconditional_update = False
 
-    def __init__(self, versions: Mapping[str, VersionSchema], stored: VersionSchema) -> None:
-        self.stored = stored
+    def __init__(
+        self, versions: Mapping[str, VersionSchema], stored: VersionSchema, converter: WebhookConverter | None
+    ) -> None:
+        self.stored, self._converter = stored, converter
         self.versions = versions
         self.has_status = stored.has_status
         self.selectable = {key: get for version in versions.values() for key, get in version.selectable.items()}
@@ -208,12 +222,15 @@ class CustomStrategy(Strategy):
         return self.versions.get(obj.get("apiVersion", ""), self.stored)
 
     def refresh(self, obj: Obj) -> Obj:
-        return self.stored.shown(obj)
+        schema = self.stored if self._converter is None else self.of(obj)
+        return schema.shown(obj)
 
-    def in_version(self, obj: Obj, api_version: str) -> Obj:
+    async def in_version(self, obj: Obj, api_version: str) -> Obj:
         """The object in that version; it stays as it is."""
         if obj.get("apiVersion") == api_version:
             return obj
+        if self._converter is not None:
+            return await self._converter.converted(obj, api_version)
         return self.versions[api_version].shown(copied(obj))
 
     def prepare_update(self, obj: Obj, old: Obj) -> None:

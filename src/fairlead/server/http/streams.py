@@ -33,10 +33,10 @@ from fairlead.server.http.transforms import Presenter
 from fairlead.server.metrics.watches import WatchMetrics
 from fairlead.server.registry.registry import Registry
 from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.converted_events import Beginning
 from fairlead.server.storage.entries import CacheEvent, event_line
 from fairlead.server.storage.listing import check_list, check_watch, parse_revision, wait_for
-from fairlead.server.storage.watchers import Watcher
-from fairlead.server.storage.watching import Beginning, attach, bookmark
+from fairlead.server.storage.watching import Attachment, attach, bookmark
 
 log = logging.getLogger(__name__)
 
@@ -270,13 +270,13 @@ async def _stream(
     request: Request,
 ) -> None:
     send, namespace = request.send, request.info.namespace
-    watcher: Watcher | None = None
+    attachment: Attachment | None = None
     beginning: Beginning = iter(())
     try:
         try:
             if query.send_initial_events:  # only the beginning has to be as new as it is asked for
                 await wait_for(registry.store, parse_revision(query.resource_version))
-            watcher, beginning = attach(served, version, namespace, query, out.notify, out.end)
+            attachment, beginning = await attach(served, version, namespace, query, out.notify, out.end)
         except (Expired, ServerTimeout) as error:
             out.error(error)
         revision = registry.revision
@@ -285,11 +285,11 @@ async def _stream(
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         await out.begin(beginning, _end_of_beginning(out, query, revision))
         request.on_begun()
-        if watcher is not None:
+        if attachment is not None:
             await _until_over(out, query, registry)
     finally:
-        if watcher is not None:
-            served.cache.unwatch(watcher)
+        if attachment is not None:
+            attachment.close()
     await out.finish()  # nothing is told any more, so nothing can follow the end of the answer
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

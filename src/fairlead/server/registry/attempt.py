@@ -94,6 +94,8 @@ class WriteAttempt:
         unknown = endpoint.normalise(version)(sent)
         row = version.resource
         self.warnings += request.apply_field_validation(unknown, row.kind, row.version)
+        if self.served.crd is not None and endpoint.is_whole and "apiVersion" not in sent:
+            sent = {"kind": row.kind, "apiVersion": row.api_version} | sent  # by which its schema is found
         self.obj = version.to_stored(sent) if version.to_stored and endpoint.is_whole else sent
 
     def receive_desired(self, sent: Obj) -> None:
@@ -166,7 +168,7 @@ class WriteAttempt:
         if not self.endpoint.is_whole:
             found = self.endpoint.shown(served, copied(obj))
         elif isinstance(served.strategy, CustomStrategy):
-            found = served.strategy.in_version(obj, row.api_version)
+            found = await served.strategy.in_version(obj, row.api_version)
         else:
             convert, stored = served.versions[row.api_version].from_stored, served.resource
             typed = {"kind": stored.kind, "apiVersion": stored.api_version}
@@ -181,11 +183,18 @@ class WriteAttempt:
             assert self.old is not None
             return endpoint.merged(served, sent, self.old)
         if isinstance(served.strategy, CustomStrategy):
-            return served.strategy.in_version(sent, self.requested.api_version)
+            return await served.strategy.in_version(sent, self.requested.api_version)
         if version.to_stored:
             sent = version.to_stored(sent)
         served.strategy.default(sent)
         return sent
+
+    async def stored(self) -> Obj:
+        """The object in the version in which it is stored."""
+        served = self.served
+        if served.converter is None:
+            return self.obj
+        return await served.converter.converted(self.obj, served.resource.api_version)
 
     async def undo(self) -> None:
         """Nothing was written: take back what admission charged for it. Who asked is told why it was not."""

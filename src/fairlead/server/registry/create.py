@@ -63,7 +63,8 @@ async def _create_named(attempt: WriteAttempt, objects: ObjectStore, namespace: 
             metadata_rules.check_new_has_no_revision(revision)
         strategy.finish_create(attempt.obj)
         key = served.key(attempt.meta.get("namespace", ""), attempt.meta["name"])
-        stored = await objects.decided(key, partial(_insert_at, key, attempt, objects))
+        obj = await attempt.stored()
+        stored = await objects.decided(key, partial(_insert_at, key, attempt, obj, objects))
         return Result(stored, HTTPStatus.CREATED, attempt.warnings)
     except BaseException:
         await attempt.undo()
@@ -98,16 +99,18 @@ def _check_new(attempt: WriteAttempt) -> None:
     attempt.attributes.name = attempt.meta["name"]
 
 
-async def _insert_at(key: str, attempt: WriteAttempt, objects: ObjectStore, existing: Record | None) -> Encoded:
-    served, obj, request = attempt.served, attempt.obj, attempt.request
+async def _insert_at(
+    key: str, attempt: WriteAttempt, obj: Obj, objects: ObjectStore, existing: Record | None
+) -> Encoded:
+    served, request = attempt.served, attempt.request
     metadata_rules.check_not_terminating(served, attempt.meta)  # the definition may have gone meanwhile
     if existing is not None:
         raise _already_exists(served.resource, attempt.meta, Encoded(existing.value).obj())
     if request.options.dry_run:
-        return request.version.shown(_unstored(served, obj))
+        return await request.version.present(_unstored(served, obj))
     value = to_fit(served, obj, served.encode(obj), may_drop_managers=not request.is_apply)
     record = await objects.put(key, value, 0)
-    return request.version.shown(Encoded(record.value))
+    return await request.version.present(Encoded(record.value))
 
 
 def _already_exists(row: Resource, meta: Obj, existing: Obj) -> AlreadyExists:

@@ -101,7 +101,7 @@ class CustomKinds:
         if self._served_specs.get(name) == crd["spec"]:
             return
         is_long = takes_long(CUSTOM_RESOURCE_DEFINITIONS, len(encode(crd)))
-        kind = await offload(lambda: custom_kind(crd), is_long=is_long)
+        kind = await offload(lambda: custom_kind(crd, self._registry.webhooks), is_long=is_long)
         known = self._registry.catalogue.stored(name)
         served = Served(kind.resource, kind.strategy, known.cache if known else Cache(name), kind.versions, crd)
         served.is_terminating = bool(metadata(crd).get("deletionTimestamp"))
@@ -125,7 +125,8 @@ class CustomKinds:
         served = self._registry.catalogue.stored(name)
         if served is not None and served.cache.count:
             await self._change(name, lambda current: _with(current, naming.begin_instance_deletion))
-            for version in list(served.versions.values())[:1]:
+            if served.versions:
+                version = served.versions.get(served.resource.api_version) or next(iter(served.versions.values()))
                 await self._registry.delete_collection(INTERNAL, version.resource)
             if served.cache.count:
                 asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._changed.put_nowait, name)

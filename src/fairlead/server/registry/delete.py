@@ -61,10 +61,10 @@ class DeleteRequest:
         return await self._objects.decided(key, decide)
 
     async def _carried_out(self, key: str, attempt: WriteAttempt, record: Record) -> Result[Encoded]:
-        served, options, shown, obj = self._served, self._options, self._request.version.shown, attempt.obj
+        served, options, obj, present = self._served, self._options, attempt.obj, self._request.version.present
         outcome = deletion.decide(obj, served.strategy, options, now())
         if outcome is Outcome.PENDING:
-            return Result(shown(Encoded(record.value)), HTTPStatus.ACCEPTED, attempt.warnings)
+            return Result(await present(Encoded(record.value)), HTTPStatus.ACCEPTED, attempt.warnings)
         if options.dry_run:
             last = encoded(obj)
         elif outcome is Outcome.REMOVE:
@@ -73,8 +73,8 @@ class DeleteRequest:
             record = await self._marked(key, obj, record)
             last = Encoded(record.value) if outcome is Outcome.MARK else await self._finished(key, obj, record)
         if outcome is Outcome.MARK:
-            return Result(shown(last), HTTPStatus.ACCEPTED, attempt.warnings)
-        answer = shown(last) if served.strategy.returns_deleted else encoded(_deleted(served, obj))
+            return Result(await present(last), HTTPStatus.ACCEPTED, attempt.warnings)
+        answer = await present(last) if served.strategy.returns_deleted else encoded(_deleted(served, obj))
         return Result(answer, HTTPStatus.OK, attempt.warnings)
 
     async def _removed(self, key: str, record: Record) -> Encoded:

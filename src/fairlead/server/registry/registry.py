@@ -13,6 +13,7 @@ the client did not insist on one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from fairlead.api.encoded import Encoded, copied, encoded
@@ -34,6 +35,7 @@ from fairlead.api.verbs import (
     WatchQuery,
     WriteOptions,
 )
+from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import AccessRequest, Authorizer, check, selected_name
 from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission
@@ -47,6 +49,7 @@ from fairlead.server.registry.attempt import WriteAttempt
 from fairlead.server.registry.create import create
 from fairlead.server.registry.delete import DeleteRequest
 from fairlead.server.registry.update import UpdateRequest
+from fairlead.server.service_routes import routes
 from fairlead.server.storage.cache import PastObject
 from fairlead.server.storage.catalogue import Catalogue, Served
 from fairlead.server.storage.entries import Entry
@@ -84,6 +87,8 @@ class Registry:
         self.authorizer = authorizer
         self.admission: Admission
         self.observers: dict[str, ChangeObserver] = {}
+        #: How webhooks are called.
+        self.webhooks = WebhookClient(routes(self))
         #: Kinds of which nothing is stored, by their qualified names.
         self.measured: dict[str, MeasuredKind] = {}
         self.agents: NodeAgents | None = None
@@ -167,8 +172,8 @@ class Registry:
         if entry is None:
             raise NotFound.of(resource.plural, name, resource.group)
         if endpoint.is_whole:
-            return version.shown(entry)
-        return encoded(endpoint.shown(served, entry.obj()))
+            return await version.present(entry)
+        return encoded(endpoint.shown(served, await version.converted(entry.obj())))
 
     async def list(self, resource: Resource, namespace: str = "", query: ListQuery = LIST) -> Listing:
         served, version = self._served(resource, "list")
@@ -178,7 +183,8 @@ class Registry:
         if measured := self.measured.get(version.resource.qualified):
             return await measured.list(namespace, query, self.revision)
         selection = select(served, version, namespace, query.labels, query.fields)
-        return await list_page(served.cache, query, selection, self.revision, version.shown)
+        page = await list_page(served.cache, query, selection, self.revision, version.shown)
+        return replace(page, items=await version.present_all(page.items)) if version.converter else page
 
     def watch(self, resource: Resource, namespace: str = "", query: WatchQuery = WATCH) -> AsyncIterator[WatchEvent]:
         served, version = self._served(resource, "watch")

@@ -181,7 +181,7 @@ class _Plan:
         crd["status"] = naming.settled(crd, self.names, timestamp()) or crd["status"]
         self.names.note(crd)
         if naming.is_true(crd["status"], "Established"):
-            kind = custom_kind(crd)
+            kind = custom_kind(crd, self.registry.webhooks)
             name = metadata(crd)["name"]
             self.dumped.add(Served(kind.resource, kind.strategy, Cache(name), kind.versions, crd))
 

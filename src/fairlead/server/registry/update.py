@@ -103,7 +103,9 @@ class UpdateRequest:
     async def _replace(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Result[Encoded]:
         served, endpoint, request = self._served, self._endpoint, self._request
         attempt.is_long = request.is_long(len(record.value))
-        old = await offload(lambda: self._receive(attempt, desired, record), is_long=attempt.is_long)
+        version = request.version
+        present = None if version.converter is None else await version.converted(served.decoded(record.value))
+        old = await offload(lambda: self._receive(attempt, desired, record, present), is_long=attempt.is_long)
         if not request.patch:
             metadata_rules.check_uid(served, attempt.meta, metadata(old))
         metadata_rules.check_revision(served, attempt.meta, record.revision, is_whole=endpoint.is_whole)
@@ -117,7 +119,7 @@ class UpdateRequest:
             stored = await self._objects.replace(
                 served,
                 served.key(self._namespace, self._name),
-                attempt.obj,
+                await attempt.stored(),
                 record,
                 dry_run=request.options.dry_run,
                 may_drop_managers=may_drop_managers,
@@ -125,11 +127,14 @@ class UpdateRequest:
         except BaseException:
             await attempt.undo()
             raise
-        return Result(self._shown(stored), HTTPStatus.OK, attempt.warnings)
+        return Result(await self._shown(stored), HTTPStatus.OK, attempt.warnings)
 
-    def _receive(self, attempt: WriteAttempt, desired: Desired, record: Record) -> Obj:
-        """Set the desired object, in the stored version and normalised; returns the present one."""
-        attempt.old = old = self._served.decoded(record.value)
+    def _receive(self, attempt: WriteAttempt, desired: Desired, record: Record, present: Obj | None) -> Obj:
+        """Set the desired object, in the stored version and normalised; returns the present one.
+
+        `present` is that in the version of the request, if others convert it; then both are in that version.
+        """
+        attempt.old = old = present if present is not None else self._served.decoded(record.value)
         request, endpoint, version = self._request, self._endpoint, self._request.version
         shown = endpoint.edited(self._served, old)
         if request.patch and request.patch.type in _MERGES and not request.tracks_fields:
@@ -170,7 +175,8 @@ class UpdateRequest:
         if endpoint.is_whole:
             attempt.warnings.extend(unenforced(served.resource, attempt.obj))
 
-    def _shown(self, stored: Record) -> Encoded:
+    async def _shown(self, stored: Record) -> Encoded:
+        version, entry = self._request.version, Encoded(stored.value)
         if self._endpoint.is_whole:
-            return self._request.version.shown(Encoded(stored.value))
-        return encoded(self._endpoint.shown(self._served, Encoded(stored.value).obj()))
+            return await version.present(entry)
+        return encoded(self._endpoint.shown(self._served, await version.converted(entry.obj())))

@@ -16,7 +16,7 @@ from fairlead.api.errors import NotFound
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.kinds.strategy import Strategy
-from fairlead.server.codec.versions import ServedVersion
+from fairlead.server.codec.versions import Converter, ServedVersion
 from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.keys import key_of
 
@@ -44,6 +44,11 @@ class Served:
     def stored_version(self) -> ServedVersion:
         return self.versions[self.resource.api_version]
 
+    @property
+    def converter(self) -> Converter | None:
+        """Who converts its objects, if that is not done here."""
+        return next((version.converter for version in self.versions.values()), None)
+
     def key(self, namespace: str, name: str) -> str:
         """The key under which the store holds the object."""
         return key_of(self.resource.qualified, namespace, name)
@@ -65,7 +70,8 @@ class Served:
 
     def encode(self, obj: Obj) -> bytes:
         """The object as the store takes it."""
-        return storable(obj, self.resource.kind, self.resource.api_version)
+        version = obj["apiVersion"] if self.converter is not None else self.resource.api_version
+        return storable(obj, self.resource.kind, version)
 
 
 class Catalogue:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.errors import Expired
@@ -18,7 +18,9 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import EventType, WatchEvent, WatchQuery
 from fairlead.server.codec.normalise import zero_object
 from fairlead.server.codec.versions import ServedVersion
+from fairlead.server.storage.cache import Cache
 from fairlead.server.storage.catalogue import Served
+from fairlead.server.storage.converted_events import Beginning, ConvertedEvents
 from fairlead.server.storage.entries import CacheEvent, Entry
 from fairlead.server.storage.listing import TURN_BYTES, check_watch, parse_revision, wait_for
 from fairlead.server.storage.selection import select
@@ -29,20 +31,19 @@ from fairlead.store.base import Store
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-#: The initial events of a watch; None is a point at which to yield to other tasks, for filtering takes time too.
-Beginning: TypeAlias = Iterator[tuple[EventType, CacheEvent] | None]
-
-
-def attach(
+async def attach(
     served: Served, version: ServedVersion, namespace: str, query: WatchQuery, sink: Sink, end: Callable[[], None]
-) -> tuple[Watcher, Beginning]:
-    """Call `sink` for every event from now on, until `served.cache.unwatch`.
+) -> tuple[Attachment, Beginning]:
+    """Call `sink` for every event from now on, until the attachment is closed.
 
     Returns the initial events too, which the caller sends first; they are made lazily, as they may be many. `end` is
     called if the kind ceases to be served like this. Raises `Expired` if history no longer has the version asked for.
     """
     selection = select(served, version, namespace, query.labels, query.fields)
-    watcher = Watcher(selection, sink, end)
+    conversion = None if version.converter is None else ConvertedEvents(version, sink, end)
+    watcher = (
+        Watcher(selection, sink, end) if conversion is None else Watcher(selection, conversion.add, conversion.end)
+    )
     revision = parse_revision(query.resource_version)
     beginning: Beginning = iter(())
     if _begins_with_state(query):
@@ -53,7 +54,28 @@ def attach(
             raise Expired(f"too old resource version: {revision} ({served.cache.forgotten})")
         beginning = _missed_events(missed, selection)
     served.cache.watch(watcher)
-    return watcher, beginning
+    attachment = Attachment(served.cache, watcher, conversion)
+    if conversion is not None:
+        try:
+            beginning = await conversion.beginning(beginning)
+        except BaseException:
+            attachment.close()
+            raise
+    return attachment, beginning
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A watch that has begun."""
+
+    cache: Cache
+    watcher: Watcher
+    conversion: ConvertedEvents | None
+
+    def close(self) -> None:
+        self.cache.unwatch(self.watcher)
+        if self.conversion is not None:
+            self.conversion.close()
 
 
 def _begins_with_state(query: WatchQuery) -> bool:
@@ -108,7 +130,7 @@ async def events(
         is_over = True
         arrived.set()
 
-    watcher, beginning = attach(served, version, namespace, query, sink, end)
+    attachment, beginning = await attach(served, version, namespace, query, sink, end)
     revision, seconds = store.revision, query.timeout_seconds
     timer = asyncio.get_running_loop().call_later(seconds, end) if seconds else None
     try:
@@ -131,4 +153,4 @@ async def events(
     finally:
         if timer is not None:
             timer.cancel()
-        served.cache.unwatch(watcher)
+        attachment.close()
