@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -30,43 +30,38 @@ class RotatingFile:
         self._file = _opened(path)
         self._remove_stale()
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Append the lines, as many to a file as fit in it; one that alone is larger than a file has one of its own.
+    def write(self, data: bytes) -> None:
+        """Append lines, as many to a file as fit in it; one that alone is larger than a file has one of its own.
 
         Raises OSError; what was written of the line that failed is taken back, if it can be.
         """
         size = os.fstat(self._file).st_size
+        if not self._max_bytes or size + len(data) <= self._max_bytes:
+            self._append(data)
+            return
         fitting: list[bytes] = []
-        for line in lines:
-            if self._max_bytes and size and size + len(line) > self._max_bytes:
-                self._append(fitting)
+        for line in data.splitlines(keepends=True):
+            if size and size + len(line) > self._max_bytes:
+                self._append(b"".join(fitting))
                 self._rotate()
                 fitting, size = [], 0
             fitting.append(line)
             size += len(line)
-        self._append(fitting)
+        self._append(b"".join(fitting))
 
     def close(self) -> None:
         os.close(self._file)
 
-    def _append(self, lines: Sequence[bytes]) -> None:
-        data = memoryview(b"".join(lines))
+    def _append(self, data: bytes) -> None:
+        written = 0
         try:
-            while data:
-                data = data[os.write(self._file, data) :]
+            while written < len(data):
+                written += os.write(self._file, memoryview(data)[written:])
         except OSError:
-            self._take_back(len(data), lines)
+            whole = data.rfind(b"\n", 0, written) + 1
+            with contextlib.suppress(OSError):  # lest the next line is appended to half of this one
+                os.ftruncate(self._file, os.fstat(self._file).st_size - (written - whole))
             raise
-
-    def _take_back(self, unwritten: int, lines: Sequence[bytes]) -> None:
-        """Cut off the part of a line that was written, lest the next one is appended to it."""
-        written = sum(map(len, lines)) - unwritten
-        for line in lines:
-            if len(line) > written:
-                break
-            written -= len(line)
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
 
     # -- files put aside
 

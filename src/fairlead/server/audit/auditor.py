@@ -1,21 +1,25 @@
 """The audit log of a server: what its policy wants told of each request, on its way to the file.
 
-The file is written by a thread (`runtime/line_writer.py`). kube-apiserver's log makes requests wait for the disk unless
-it is told otherwise (`--audit-log-mode=batch`); this one never does, and what there is no room for is lost and counted.
+The file is written by a thread (`runtime/background_writer.py`). kube-apiserver's log makes requests wait for the disk
+unless it is told otherwise (`--audit-log-mode=batch`); this one never does, and what there is no room for is lost and
+counted.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairlead.runtime.line_writer import LineWriter
+import msgspec
+
+from fairlead.runtime.background_writer import BackgroundWriter
 from fairlead.runtime.rotating_file import RotatingFile
 from fairlead.server.audit.policy import Policy
+from fairlead.server.audit.request_audit import Put, Told
 
 #: The path that means standard output.
 STDOUT: Final = "-"
@@ -38,14 +42,8 @@ class AuditSettings:
 class Auditor:
     """Writes of requests what its policy says."""
 
-    def __init__(self, policy: Policy, write: Callable[[bytes], object]) -> None:
-        self.policy, self._write = policy, write
-        #: How many events there were.
-        self.events = 0
-
-    def write(self, line: bytes) -> None:
-        self.events += 1
-        self._write(line)
+    def __init__(self, policy: Policy, put: Put) -> None:
+        self.policy, self.put = policy, put
 
 
 @asynccontextmanager
@@ -62,8 +60,13 @@ async def auditing(settings: AuditSettings | None) -> AsyncIterator[Auditor | No
             max_backups=settings.max_backups,
             max_age_days=settings.max_age_days,
         )
-    write = file.write if file else _to_stdout
-    writer = LineWriter("audit log", write, max_lines=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES)
+    append = file.write if file else _to_stdout
+    encode_lines = msgspec.json.Encoder().encode_lines
+
+    def write(told: Sequence[Told]) -> None:
+        append(encode_lines([audit.event(stage, moment) for audit, stage, moment in told]))
+
+    writer = BackgroundWriter("audit log", write, max_items=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES)
     try:
         yield Auditor(settings.policy, writer.put)
     finally:
@@ -71,6 +74,6 @@ async def auditing(settings: AuditSettings | None) -> AsyncIterator[Auditor | No
             file.close()
 
 
-def _to_stdout(lines: Sequence[bytes]) -> None:
-    sys.stdout.buffer.write(b"".join(lines))
+def _to_stdout(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()

@@ -5,11 +5,11 @@ Source: k8s.io/apiserver, pkg/audit/policy/checker.go (1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead.caches import LONGEST, LruCache
+from fairlead.caches import LONGEST
 from fairlead.server.access import AccessRequest
 from fairlead.server.audit.event import Level, Stage
 
@@ -84,10 +84,15 @@ class Rule:
             return False
         if self.namespaces and asked.namespace not in self.namespaces:
             return False
-        return not self.has_names or any(of.matches(asked) for of in self.resources)
+        return not self._has_names or any(of.matches(asked) for of in self.resources)
 
     @property
-    def has_names(self) -> bool:
+    def matches_always(self) -> bool:
+        """Whether what may match does."""
+        return not (self.users or self.groups or self.namespaces or self._has_names)
+
+    @property
+    def _has_names(self) -> bool:
         return any(of.names for of in self.resources)
 
 
@@ -100,20 +105,35 @@ class Policy:
 
     def __init__(self, rules: Sequence[Rule], otherwise: Decision = Decision()) -> None:  # immutable
         self._rules, self._otherwise = tuple(rules), otherwise
-        self._remembered: LruCache[tuple[str, ...], tuple[Rule, ...]] = LruCache(_MOST_REMEMBERED)
+        self._remembered: dict[tuple[str, ...], _Candidates] = {}
 
     def decide(self, asked: AccessRequest) -> Decision:
-        for rule in self._candidates(asked):
-            if rule.matches(asked):
-                return rule.decision
-        return self._otherwise
-
-    def _candidates(self, asked: AccessRequest) -> Iterable[Rule]:
-        """The rules that may match such requests. There are few kinds of those, if many rules."""
         key = (asked.verb, asked.group, asked.resource, asked.subresource, asked.path)
         found = self._remembered.get(key)
         if found is None:
-            found = tuple(rule for rule in self._rules if rule.may_match(asked))
+            found = self._candidates(asked)
             if sum(map(len, key)) <= LONGEST:
-                self._remembered.put(key, found)
-        return found
+                if len(self._remembered) >= _MOST_REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[key] = found
+        for rule in found.rules:
+            if rule.matches(asked):
+                return rule.decision
+        return found.otherwise
+
+    def _candidates(self, asked: AccessRequest) -> _Candidates:
+        rules: list[Rule] = []
+        for rule in self._rules:
+            if rule.may_match(asked):
+                if rule.matches_always:
+                    return _Candidates(tuple(rules), rule.decision)
+                rules.append(rule)
+        return _Candidates(tuple(rules), self._otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The rules that may match requests of one kind, of which there are few, and what holds if none of them does."""
+
+    rules: tuple[Rule, ...]
+    otherwise: Decision

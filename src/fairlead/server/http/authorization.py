@@ -17,7 +17,14 @@ _LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy
 
 
 def access_request(request: Request) -> AccessRequest:
-    """Who wants to do what. The query has been read."""
+    """Who wants to do what, worked out once for each user as whom the request is made. The query has been read."""
+    known = request.asked
+    if known is None or known.user is not request.user:
+        known = request.asked = _access_request(request)
+    return known
+
+
+def _access_request(request: Request) -> AccessRequest:
     info = request.info
     user = request.known_user
     if not info.resource:

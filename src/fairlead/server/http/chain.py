@@ -50,10 +50,6 @@ from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
 
-#: Under which keys the audit log tells what authorization said.
-_DECISION: Final = "authorization.k8s.io/decision"
-_REASON: Final = "authorization.k8s.io/reason"
-
 log = logging.getLogger(__name__)
 
 
@@ -171,13 +167,12 @@ async def impersonate(services: Services, proceed: Handler, request: Request) ->
 
 async def authorize(services: Services, proceed: Handler, request: Request) -> Answer | None:
     """403 unless the user may do that."""
-    asked = request.asked = access_request(request)
+    asked = access_request(request)
     began = stopwatch()
     verdict = await services.authorizer.authorize(asked)
     services.metrics.access.authorized(_result(verdict), stopwatch() - began)
     if request.audit is not None:
-        request.audit.annotate(_DECISION, "allow" if verdict.is_allowed else "forbid")
-        request.audit.annotate(_REASON, verdict.reason)
+        request.audit.decided(verdict)
     check(verdict, asked)
     return await proceed(request)
 

@@ -1,4 +1,4 @@
-"""Lines for a slow disk: nobody waits for them, and what is lost is told. Files that rotate."""
+"""What is for a slow disk: nobody waits for it, and what is lost is told. Files that rotate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.runtime.line_writer import LineWriter
+from fairlead.runtime.background_writer import BackgroundWriter
 from fairlead.runtime.rotating_file import RotatingFile
 
 MEGABYTE = 1 << 20
@@ -22,9 +22,9 @@ def test_lines_arrive_in_order_and_all_of_them_at_the_end() -> None:
     written: list[bytes] = []
 
     async def main() -> None:
-        writer = LineWriter("log", written.extend, max_lines=5000, max_bytes=MEGABYTE)
+        writer = BackgroundWriter("log", written.extend, max_items=5000, max_bytes=MEGABYTE)
         for number in range(3000):
-            assert writer.put(b"%d\n" % number)
+            assert writer.put(b"%d\n" % number, 2)
         assert await writer.close()
 
     asyncio.run(main())
@@ -40,8 +40,8 @@ def test_a_disk_that_stands_still_holds_up_nobody(lines: int, size: int, caplog:
         written.extend(batch)
 
     async def main() -> None:
-        writer = LineWriter("log", write, max_lines=lines, max_bytes=size)
-        assert [writer.put(b"%d\n" % number) for number in range(5)] == [True, True, True, False, False]
+        writer = BackgroundWriter("log", write, max_items=lines, max_bytes=size)
+        assert [writer.put(b"%d\n" % number, 2) for number in range(5)] == [True, True, True, False, False]
         assert writer.dropped == 2
         goes_on.set()
         await writer.close()
@@ -56,8 +56,8 @@ def test_a_full_disk_loses_lines_and_says_so(caplog: pytest.LogCaptureFixture) -
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async def main() -> None:
-        writer = LineWriter("log", write, max_lines=10, max_bytes=MEGABYTE)
-        writer.put(b"x\n")
+        writer = BackgroundWriter("log", write, max_items=10, max_bytes=MEGABYTE)
+        writer.put(b"x\n", 2)
         await writer.close()
         assert (writer.failed, writer.dropped) == (1, 0)
 
@@ -72,8 +72,8 @@ def rotating(path: Path, *, megabytes: int = 1, backups: int = 0, days: int = 0)
 def test_a_full_file_is_put_aside(tmp_path: Path) -> None:
     path, line = tmp_path / "audit.log", b"x" * (MEGABYTE // 2 - 1) + b"\n"
     file = rotating(path)
-    file.write([line, line, line])
-    file.write([b"last\n"])
+    file.write(line * 3)
+    file.write(b"last\n")
     file.close()
     (aside,) = (found for found in tmp_path.iterdir() if found != path)
     assert re.fullmatch(r"audit-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log", aside.name)
@@ -85,7 +85,7 @@ def test_what_was_there_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     for text in (b"a\n", b"b\n"):
         file = rotating(path, megabytes=0)
-        file.write([text])
+        file.write(text)
         file.close()
     assert path.read_bytes() == b"a\nb\n"
 
@@ -104,7 +104,7 @@ def test_old_files_go_by_number_and_age(tmp_path: Path) -> None:
 def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.log"
     file = rotating(path)
-    file.write([b"before\n"])
+    file.write(b"before\n")
     plain_write, room = os.write, [9]
 
     def write(fd: int, data: memoryview) -> int:
@@ -116,8 +116,8 @@ def test_half_a_line_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(OSError, match="No space"):
-        file.write([b"whole\n", b"half of it\n"])
+        file.write(b"whole\nhalf of it\n")
     monkeypatch.undo()
-    file.write([b"after\n"])
+    file.write(b"after\n")
     file.close()
     assert path.read_bytes() == b"before\nwhole\nafter\n"
