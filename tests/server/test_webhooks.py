@@ -17,10 +17,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, PatchType, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
-from fairlead.server.audit.event import Event, Level, Stage, UserInfo
-from fairlead.server.audit.policy import Decision
-from fairlead.server.audit.request_audit import RequestAudit
 from fairlead.store.memory import MemoryStore
+from tests.server.audit_world import a_request, annotations_of
 from tests.server.webhook_world import CONFIGS, VALIDATING, World, allowed, denied, patched, within
 
 CALL = "failed to call webhook: "
@@ -463,21 +461,10 @@ def test_the_audit_log_is_told_what_webhooks_did_and_said() -> None:
         dead = {"url": "https://127.0.0.1:1/x"}
         await world.validating(allowed, clientConfig=dead, failurePolicy="Ignore")
         await world.api.create(VALIDATING, {"metadata": {"name": "w"}, "webhooks": [_noting(world)]})
-        event = Event(
-            api_version="audit.k8s.io/v1",
-            level="Metadata",
-            audit_id="1",
-            stage=Stage.RESPONSE_COMPLETE,
-            request_received_timestamp="",
-            stage_timestamp="",
-            request_uri="/",
-            verb="create",
-            user=UserInfo("me"),
-        )
-        audit = RequestAudit(event, Decision(Level.METADATA), 0.0, is_long_running=False, write=lambda line: None)
+        audit = a_request()
         await world.told(CONFIG_MAPS, {"metadata": {"name": "x"}}, audit)
         mutation, failed = "mutation.webhook.admission.k8s.io/", "failed-open.validating.webhook.admission.k8s.io/"
-        assert event.annotations == {
+        assert annotations_of(audit) == {
             f"{mutation}round_0_index_0": '{"configuration":"m","webhook":"m0.example.com","mutated":false}',
             f"{mutation}round_0_index_1": '{"configuration":"m","webhook":"m1.example.com","mutated":true}',
             f"{failed}round_0_index_0": "v0.example.com",
