@@ -121,6 +121,42 @@ def test_a_certificate_of_another_authority_lets_nobody_in(cluster: Up, tmp_path
         raise ConnectionError("closed without an answer")
 
 
+READER = """apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  nodeName: node-1
+  containers: [{name: c, image: i, envFrom: [{configMapRef: {name: needed}}]}]
+"""
+
+
+def test_a_node_comes_with_a_certificate_and_may_what_its_pods_take(
+    terminal: Terminal, cluster: Up, namespace: str
+) -> None:
+    node = f"kubectl --kubeconfig {user_file(terminal, cluster, '--user system:node:node-1 --group system:nodes')}"
+    terminal.output("kubectl create configmap needed --from-literal=a=b")
+    refusal = (
+        'Error from server (Forbidden): configmaps "needed" is forbidden: User "system:node:node-1" cannot get '
+        f'resource "configmaps" in API group "" in the namespace "{namespace}": '
+        "no relationship found between node 'node-1' and this object"
+    )
+    assert refusal in terminal.run(f"{node} get configmap needed -n {namespace}").err
+    terminal.output("kubectl create -f -", READER)
+    assert "needed" in terminal.output(f"{node} get configmap needed -n {namespace}")
+    assert "reader" in terminal.output(f"{node} get pods -n {namespace} --field-selector spec.nodeName=node-1")
+    only = "can only list/watch pods with spec.nodeName field selector"
+    assert only in terminal.run(f"{node} get pods -n {namespace}").err
+    label = terminal.run(f"{node} label node node-1 node-role.kubernetes.io/master=")
+    assert (
+        'Error from server (Forbidden): nodes "node-1" is forbidden: is not allowed to modify labels: '
+        "node-role.kubernetes.io/master"
+    ) in label.err
+    listed = terminal.run(f"{node} auth can-i --list -n {namespace}")
+    assert "node authorizer does not support user rule resolution" in listed.err
+    terminal.output("kubectl delete pod reader --timeout=30s")
+    assert refusal in terminal.run(f"{node} get configmap needed -n {namespace}").err
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
