@@ -27,12 +27,14 @@ from fairlead.arbitrator.accounting import Accounting
 from fairlead.arbitrator.definitions import definitions
 from fairlead.arbitrator.grant_table import GrantTable
 from fairlead.arbitrator.installing import install
+from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator_wiring.admission import ArbitratorAdmission
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load, read, render
 from fairlead.controllers.certificates.signer import CertificateSigner
+from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
@@ -42,6 +44,7 @@ from fairlead.runtime.clock import monotonic
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
+from fairlead.scheduler.metrics import Metrics as SchedulerMetrics
 from fairlead.server.admission.base import AdmissionPlugin
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.assembly import Server
@@ -233,6 +236,9 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     def as_node(name: str) -> Api:
         return as_user(node_user(name))
 
+    metrics = ControllerMetrics()
+    served = running.server.metrics.served
+    served.add(*metrics.families)
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
@@ -244,7 +250,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             controllers = (partial(RootCertificates, ca), signer, *controllers)
         if settings.authentication.has_bootstrap_tokens:
             controllers = (*controllers, ExpiredBootstrapTokens)
-        parts.append(ControllerManager(as_account, informers, controllers).run())
+        parts.append(ControllerManager(as_account, informers, controllers, metrics).run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:
@@ -252,9 +258,15 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         recorder = SeriesRecorder(scheduling, DEFAULT_SCHEDULER, host=HOST)
         model = ClusterModel(informers, settings.scheduling)
         scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=grants)
+        scheduling_metrics = SchedulerMetrics(scheduler.queue, model.snapshot)
+        scheduler.measure(scheduling_metrics)
+        served.add(*scheduling_metrics.families)
         parts += [scheduler.run(), recorder.run()]
     if grants is not None:
-        parts.append(ArbitratorComponent(as_user(ARBITRATOR_USER), informers, grants, model).run())
+        arbitrator_metrics = ArbitratorMetrics()
+        served.add(*arbitrator_metrics.families)
+        arbitrating = as_user(ARBITRATOR_USER)
+        parts.append(ArbitratorComponent(arbitrating, informers, grants, model, observer=arbitrator_metrics).run())
     if "nodes" in wanted:
         hooks = _overuse_hooks(settings.overused_namespaces, grants)
         nodes, configurations = settings.nodes, settings.configurations
@@ -262,7 +274,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
         )
         running.server.serve_nodes(SimulatedAgents(fleet.machines))
-        parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE).run()]
+        parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE, metrics).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))

@@ -96,8 +96,9 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
     async with HttpApi(access, user_agent="fairlead-scheduler") as api:
         informers = Informers(api)
         recorder = SeriesRecorder(api, configuration.profiles[0].name, host=socket.gethostname())
-        scheduler = Scheduler(api, ClusterModel(informers, configuration), recorder=recorder)
-        metrics = Metrics(scheduler.queue)
+        model = ClusterModel(informers, configuration)
+        scheduler = Scheduler(api, model, recorder=recorder)
+        metrics = Metrics(scheduler.queue, model.snapshot)
         scheduler.measure(metrics)
         listener = await _listen(port, metrics) if port else None
         click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")

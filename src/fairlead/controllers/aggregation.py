@@ -32,6 +32,7 @@ def _aggregating(role: ClusterRole) -> tuple[str, ...]:
 
 class AggregatedRoles(Controller[ClusterRole]):
     name = "clusterrole-aggregation-controller"
+    queue_name = "ClusterRoleAggregator"
     account = "clusterrole-aggregation-controller"
     kind = CLUSTER_ROLES
     is_patient = True

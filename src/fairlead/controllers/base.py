@@ -147,6 +147,8 @@ class Controller(Generic[T]):
     """
 
     name: ClassVar[str]
+    #: How metrics call its work queue; "": by its name.
+    queue_name: ClassVar[str] = ""
     #: The service account of kube-system as which it writes, by kube-controller-manager's names; "" for its own user.
     account: ClassVar[str] = ""
     kind: Kind[T]

@@ -79,6 +79,7 @@ class _Found:
 
 class Namespaces(Controller[Namespace]):
     name = "namespace-controller"
+    queue_name = "namespace"
     account = "namespace-controller"
     kind = NAMESPACES
     workers = 10

@@ -52,6 +52,7 @@ def _relevant(pod: Pod) -> tuple[str, bool, bool]:
 
 class PodGarbage(Controller[Pod]):
     name = "pod-garbage-collector"
+    queue_name = "orphaned_pods_nodes"
     account = "pod-garbage-collector"
     kind = PODS
     watches = (Watch(NODES, _pods_on),)

@@ -47,6 +47,7 @@ class _Count:
 
 class ResourceQuotas(Controller[ResourceQuota]):
     name = "resourcequota-controller"
+    queue_name = "resourcequota_primary"
     account = "resourcequota-controller"
     kind = RESOURCE_QUOTAS
     is_patient = True

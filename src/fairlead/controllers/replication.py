@@ -79,6 +79,7 @@ class Replicas(Controller[S], Generic[S]):
 
 class ReplicationControllers(Replicas[ReplicationController]):
     name = "replication-controller"
+    queue_name = "replicationmanager"
     account = "replication-controller"
     kind = REPLICATION_CONTROLLERS
     watches = (Watch(PODS, owner_of(REPLICATION_CONTROLLERS, lambda owner: owner.selector), wakes_known=True),)
@@ -86,6 +87,7 @@ class ReplicationControllers(Replicas[ReplicationController]):
 
 class ReplicaSets(Replicas[ReplicaSet]):
     name = "replicaset-controller"
+    queue_name = "replicaset"
     account = "replicaset-controller"
     kind = REPLICA_SETS
     watches = (Watch(PODS, owner_of(REPLICA_SETS, lambda owner: owner.selector), wakes_known=True),)

@@ -33,6 +33,7 @@ def _namespace_of(world: World, old: ConfigMap | None, new: ConfigMap | None) ->
 
 class RootCertificates(Controller[Namespace]):
     name = "root-ca-certificate-publisher-controller"
+    queue_name = "root_ca_cert_publisher"
     account = "root-ca-cert-publisher"
     kind = NAMESPACES
     watches = (Watch(CONFIG_MAPS, _namespace_of),)

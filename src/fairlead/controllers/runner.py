@@ -31,6 +31,7 @@ from fairlead.controllers.base import (
 )
 from fairlead.controllers.executor import Executor, Thought
 from fairlead.controllers.expectations import Expectations
+from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.watchdog import LONGEST_SECONDS, working_on
 from fairlead.runtime.workqueue import WorkQueue
@@ -67,9 +68,18 @@ class _Load:
 class Runner(Generic[T]):
     """Runs one controller. Make it before the informers run, so that they know what is wanted."""
 
-    def __init__(self, controller: Controller[T], api: Api, world: World, recorder: EventRecorder) -> None:
-        self._controller, self._world = controller, world
+    def __init__(
+        self,
+        controller: Controller[T],
+        api: Api,
+        world: World,
+        recorder: EventRecorder,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._controller, self._world, self._metrics = controller, world, metrics
         self._queue: WorkQueue[str] = WorkQueue()
+        if metrics is not None:
+            self._queue.measure(controller.queue_name or controller.name, metrics.queues)
         self._expectations = Expectations(world, is_shared=controller.workers == 1)
         self._load = _Load()
         self._held: dict[str, int] = {}  # how many times as long as its last turn each slow key is held back
@@ -86,6 +96,8 @@ class Runner(Generic[T]):
         if self._everything is not None:
             await self._everything.synced()
         self._subscribe()
+        if self._metrics is not None:
+            self._metrics.runs(self._controller.name)
         async with asyncio.TaskGroup() as group:
             for number in range(self._controller.workers):
                 group.create_task(self._work(), name=f"{self._controller.name} {number}")

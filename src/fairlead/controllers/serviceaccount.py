@@ -32,6 +32,7 @@ def _namespace_of_default(world: World, old: Object | None, new: Object | None) 
 
 class DefaultServiceAccounts(Controller[Namespace]):
     name = "serviceaccount-controller"
+    queue_name = "serviceaccount"
     account = "service-account-controller"
     kind = NAMESPACES
     watches = (Watch(SERVICE_ACCOUNTS, _namespace_of_default),)
@@ -67,6 +68,7 @@ def _account_of(secret: Secret) -> tuple[str, ...]:
 
 class TokenSecrets(Controller[Secret]):
     name = "serviceaccount-token-controller"
+    queue_name = "serviceaccount_tokens_secret"
     kind = SECRETS
     watches = (Watch(SERVICE_ACCOUNTS, _secrets_of),)
 

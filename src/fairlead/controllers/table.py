@@ -22,6 +22,7 @@ from fairlead.controllers.endpoints import MirroredSlices, ServiceEndpoints, Ser
 from fairlead.controllers.garbage import GarbageCollector
 from fairlead.controllers.horizontal import HorizontalPodAutoscalers
 from fairlead.controllers.job import Jobs, OrphanedJobPods
+from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.namespace import Namespaces
 from fairlead.controllers.nodes import NodeLifecycle, TaintEviction
 from fairlead.controllers.persistentvolume import ClaimBinder, VolumeKeeper
@@ -83,6 +84,7 @@ class ControllerManager:
         as_account: Callable[[str], Api],
         informers: Informers,
         controllers: Iterable[Callable[[], Controller[Any]]] = CONTROLLERS,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
         """Each writes, and tells events, through what `as_account` gives for its account."""
         world = World(informers)
@@ -91,7 +93,7 @@ class ControllerManager:
             controller.name: EventRecorder(as_account(controller.account), controller.name) for controller in made
         }
         self._runners = [
-            Runner(controller, as_account(controller.account), world, self._recorders[controller.name])
+            Runner(controller, as_account(controller.account), world, self._recorders[controller.name], metrics)
             for controller in made
         ]
 

@@ -18,6 +18,7 @@ _WITH_VALUES: Final = Kind(builtin.SECRETS, BootstrapSecret)
 
 class ExpiredBootstrapTokens(Controller[Secret]):
     name = "token-cleaner-controller"
+    queue_name = "token_cleaner"
     account = "token-cleaner"
     kind = SECRETS
 

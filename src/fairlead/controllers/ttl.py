@@ -12,6 +12,7 @@ from fairlead.runtime.clock import parse_timestamp
 
 class FinishedJobs(Controller[Job]):
     name = "ttl-after-finished-controller"
+    queue_name = "ttl_jobs_to_delete"
     account = "ttl-after-finished-controller"
     kind = JOBS
 

@@ -98,6 +98,7 @@ class ClaimProtection(Controller[PersistentVolumeClaim]):
     """Lets a deleted claim go when no pod uses it any more."""
 
     name = "pvc-protection-controller"
+    queue_name = "pvcprotection"
     account = "pvc-protection-controller"
     kind = CLAIMS
     watches = (Watch(PODS, _freed, wakes_known=True),)
@@ -114,6 +115,7 @@ class VolumeProtection(Controller[PersistentVolume]):
     """Lets a deleted volume go when no claim has it any more."""
 
     name = "pv-protection-controller"
+    queue_name = "pvprotection"
     account = "pv-protection-controller"
     kind = VOLUMES
     workers = 1

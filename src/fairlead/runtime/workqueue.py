@@ -12,7 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from fairlead.runtime.clock import stopwatch
+
+if TYPE_CHECKING:
+    from fairlead.runtime.workqueue_metrics import QueueMetrics, WorkQueueMetrics
 
 K = TypeVar("K")
 
@@ -25,14 +30,25 @@ class WorkQueue(Generic[K]):
     """Keys to work on, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[K, None] = OrderedDict()
-        self._working: set[K] = set()
+        #: Since when each waits, or is being worked on.
+        self._waiting: OrderedDict[K, float] = OrderedDict()
+        self._working: dict[K, float] = {}
         self._again: set[K] = set()
         #: When a key is due, on the loop's clock. (uvloop's handle does not say it for less than a millisecond.)
         self._timers: dict[K, tuple[float, asyncio.Handle]] = {}
         self._failures: dict[K, int] = {}
         self._held: dict[K, float] = {}  # until when
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait, each to be woken by one key
+        self._metrics: QueueMetrics | None = None
+
+    def measure(self, name: str, metrics: WorkQueueMetrics) -> None:
+        """Count under that name from now on."""
+        self._metrics = metrics.of(name, self)
+
+    @property
+    def begun_at(self) -> list[float]:
+        """When the work that is being done began, by the stopwatch."""
+        return list(self._working.values())
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,7 +64,9 @@ class WorkQueue(Generic[K]):
         elif key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
-            self._waiting[key] = None
+            self._waiting[key] = stopwatch()
+            if self._metrics is not None:
+                self._metrics.added()
             self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -71,6 +89,8 @@ class WorkQueue(Generic[K]):
 
     def retry(self, key: K) -> None:
         """Add the key after its back-off, which doubles until `forget`."""
+        if self._metrics is not None:
+            self._metrics.retried()
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(FIRST_RETRY_SECONDS * 2 ** min(failures, 30), LONGEST_RETRY_SECONDS))
@@ -106,8 +126,10 @@ class WorkQueue(Generic[K]):
                 if waiter.done() and not waiter.cancelled():
                     self._wake_one()  # it was woken for a key that another worker must take now
                 raise
-        key, _ = self._waiting.popitem(last=False)
-        self._working.add(key)
+        key, since = self._waiting.popitem(last=False)
+        now = self._working[key] = stopwatch()
+        if self._metrics is not None:
+            self._metrics.waited.observe(now - since)
         return key
 
     def _wake_one(self) -> None:
@@ -119,7 +141,9 @@ class WorkQueue(Generic[K]):
                 return
 
     def done(self, key: K) -> None:
-        self._working.discard(key)
+        began = self._working.pop(key, None)
+        if self._metrics is not None and began is not None:
+            self._metrics.worked.observe(stopwatch() - began)
         if key in self._again:
             self._again.discard(key)
             self.add(key)

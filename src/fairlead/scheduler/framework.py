@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
@@ -69,6 +70,30 @@ class EventKind(Flag):
     OWN_SCALED_DOWN = auto()
 
 
+#: As upstream's metrics call them.
+_LABELS: Final = {
+    EventKind.NODE_ADDED: "NodeAdd",
+    EventKind.NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    EventKind.NODE_LABELS: "NodeUpdateNodeLabel",
+    EventKind.NODE_TAINTS: "NodeUpdateNodeTaint",
+    EventKind.NODE_REMOVED: "NodeDelete",
+    EventKind.POD_PLACED: "AssignedPodAdd",
+    EventKind.POD_REMOVED: "AssignedPodDelete",
+    EventKind.POD_LABELS: "AssignedPodUpdatePodLabel",
+    EventKind.POD_SCALED_DOWN: "AssignedPodUpdatePodScaleDown",
+    EventKind.VOLUMES: "PersistentVolumeClaimUpdate",
+    EventKind.OWN_TOLERATIONS: "UnscheduledPodUpdatePodToleration",
+    EventKind.OWN_GATES: "UnscheduledPodUpdatePodSchedulingGatesEliminated",
+    EventKind.OWN_LABELS: "UnscheduledPodUpdatePodLabel",
+    EventKind.OWN_SCALED_DOWN: "UnscheduledPodUpdatePodScaleDown",
+}
+
+
+@cache
+def _label_of(kinds: EventKind) -> str:
+    return next((_LABELS[kind] for kind in kinds), "")
+
+
 NO_EVENT: Final = EventKind(0)
 ANY_EVENT: Final = ~NO_EVENT
 
@@ -89,6 +114,11 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     new_relations: PodRelations | None = None
     #: The claim that came or changed, or whose volume did: `namespace/name`.
     claim: str = ""
+
+    @property
+    def label(self) -> str:
+        """How metrics call it: by the first of its kinds."""
+        return _label_of(self.kinds)
 
 
 class NotPermitted(Exception):

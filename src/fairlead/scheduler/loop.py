@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from fairlead.api.verbs import Api
 from fairlead.client.events import Recorder
 from fairlead.runtime import clock
+from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.watchdog import working_on
 from fairlead.scheduler import writes
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -135,9 +136,11 @@ class Scheduler:
         if queued.pod.metadata.is_terminating:
             self._status.skipped(queued.pod)
             return
+        began = stopwatch()
         try:
             for cycle in self._cycles:
                 if await cycle.attempt(queued):
+                    self._outcomes.decided(stopwatch() - began)
                     return
         except Exception as error:
             log.exception("deciding about %s failed", queued.key)

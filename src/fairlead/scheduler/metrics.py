@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterable
 from typing import Final
 
-from fairlead.runtime.metrics import GAUGE, Computed, Counter, Family, Histogram, Labels, exponential
+from fairlead.runtime.metrics import COUNTER, GAUGE, Computed, Counter, Family, Histogram, Labels, exponential
 from fairlead.scheduler.queue import QueueState, SchedulingQueue
+from fairlead.scheduler.snapshot import Snapshot
 
 _ATTEMPT_SECONDS: Final = exponential(0.001, 2, 15)
 _SLI_SECONDS: Final = exponential(0.01, 2, 20)
@@ -16,6 +18,7 @@ _QUEUES: Final = {
     "unschedulable": (QueueState.UNSCHEDULABLE,),
     "gated": (QueueState.GATED,),
 }
+_QUEUE_OF: Final = {state: name for name, states in _QUEUES.items() for state in states}
 #: From so many attempts on they count as one.
 _MANY_ATTEMPTS: Final = 16
 
@@ -23,8 +26,8 @@ _MANY_ATTEMPTS: Final = 16
 class Metrics:
     """What a scheduler counts."""
 
-    def __init__(self, queue: SchedulingQueue) -> None:
-        self._queue = queue
+    def __init__(self, queue: SchedulingQueue, snapshot: Snapshot) -> None:
+        self._queue, self._snapshot = queue, snapshot
         self._attempts = Counter(
             "scheduler_schedule_attempts_total",
             "[STABLE] Attempts to schedule pods, by the result.",
@@ -37,6 +40,9 @@ class Metrics:
             _ATTEMPT_SECONDS,
             "result",
             "profile",
+        )
+        self._algorithm = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "[ALPHA] How long decisions took.", _ATTEMPT_SECONDS
         )
         self._waited = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
@@ -56,17 +62,43 @@ class Metrics:
         self.families: tuple[Family, ...] = (
             self._attempts,
             self._seconds,
+            self._algorithm,
             self._waited,
             self._tries,
             self._preemptions,
             self._victims,
             Computed(GAUGE, "scheduler_pending_pods", "[STABLE] Pods that wait, by queue.", ("queue",), self._pending),
+            Computed(
+                GAUGE,
+                "scheduler_unschedulable_pods",
+                "[ALPHA] Pods that were refused, by who refused them; one counts for each of these.",
+                ("plugin", "profile"),
+                lambda: list(queue.refusals().items()),
+            ),
+            Computed(
+                COUNTER,
+                "scheduler_queue_incoming_pods_total",
+                "[STABLE] Pods that came into a queue, by what brought them there.",
+                ("queue", "event"),
+                self._incoming,
+            ),
+            Computed(
+                GAUGE,
+                "scheduler_cache_size",
+                "[ALPHA] Nodes, pods and assumed pods that are known.",
+                ("type",),
+                self._cached,
+            ),
         )
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """`result`: scheduled, unschedulable or error."""
         self._attempts.add((result, profile))
         self._seconds.observe(seconds, (result, profile))
+
+    def decided(self, seconds: float) -> None:
+        """A decision was made about a pod, whichever."""
+        self._algorithm.observe(seconds)
 
     def scheduled(self, attempts: int, seconds: float) -> None:
         """A pod is bound, that long after it came."""
@@ -78,6 +110,20 @@ class Metrics:
         self._preemptions.add()
         if victims:
             self._victims.observe(victims)
+
+    def _incoming(self) -> Iterable[tuple[Labels, float]]:
+        found: Counts[tuple[str, str]] = Counts()
+        for (state, event), count in self._queue.incoming.items():
+            found[_QUEUE_OF[state], event] += count
+        return list(found.items())
+
+    def _cached(self) -> Iterable[tuple[Labels, float]]:
+        snapshot = self._snapshot
+        return [
+            (("nodes",), len(snapshot.rows())),
+            (("pods",), snapshot.pods_placed),
+            (("assumed_pods",), snapshot.pods_assumed),
+        ]
 
     def _pending(self) -> Iterable[tuple[Labels, float]]:
         return [((name,), sum(map(self._queue.count, states))) for name, states in _QUEUES.items()]

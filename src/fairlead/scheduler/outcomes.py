@@ -31,6 +31,7 @@ class AttemptMetrics(Protocol):
     """Counts what the scheduler does; `fairlead.scheduler.metrics` is one."""
 
     def attempted(self, result: str, profile: str, seconds: float) -> None: ...
+    def decided(self, seconds: float) -> None: ...
     def scheduled(self, attempts: int, seconds: float) -> None: ...
     def preempted(self, victims: int) -> None: ...
 
@@ -135,6 +136,11 @@ class Outcomes:
     def outright(self, why: str, plugins: frozenset[str] = frozenset()) -> Diagnosis:
         """A refusal for which no node was looked at."""
         return Diagnosis(self._model.snapshot.count, plugins=plugins, outright=why)
+
+    def decided(self, seconds: float) -> None:
+        """It took so long to decide about a pod."""
+        if self.metrics is not None:
+            self.metrics.decided(seconds)
 
     def _count(self, result: str, queued: QueuedPod) -> None:
         if self.metrics is not None:

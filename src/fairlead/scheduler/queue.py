@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -32,6 +33,12 @@ FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_UNSCHEDULABLE_SECONDS: Final = 300.0
 FLUSH_SECONDS: Final = 30.0
+#: What brings a pod into a queue, beside events of the cluster, by upstream's names.
+ADDED: Final = "UnscheduledPodAdd"
+ATTEMPT_FAILED: Final = "ScheduleAttemptFailure"
+BACKOFF_OVER: Final = "BackoffComplete"
+OVERDUE: Final = "UnschedulableTimeout"
+ACTIVATED: Final = "ForceActivate"
 #: Requirements, relations, profile and who refused: what a hint depends on.
 _HintKey = tuple[PodRequirements, PodRelations, str, frozenset[str]]
 #: So many void entries more than others may a heap have before they are dropped.
@@ -117,6 +124,8 @@ class SchedulingQueue:
         self._in_flight: dict[str, InFlight] = {}
         self._number = 0
         self._counts = dict.fromkeys(QueueState, 0)
+        #: How many pods came where, and by which event (`scheduler_queue_incoming_pods_total`).
+        self.incoming: Counter[tuple[QueueState, str]] = Counter()
         self._of_interest = events
         self._first_backoff, self._longest_backoff = first_backoff, longest_backoff
 
@@ -126,6 +135,14 @@ class SchedulingQueue:
     def count(self, state: QueueState) -> int:
         """How many pods are there (`scheduler_pending_pods`)."""
         return self._counts[state]
+
+    def refusals(self) -> Counter[tuple[str, str]]:
+        """How many of the refused pods each plugin has refused, by profile (`scheduler_unschedulable_pods`)."""
+        found: Counter[tuple[str, str]] = Counter()
+        for (_, _, profile, plugins), pods in self._unschedulable.items():
+            for plugin in plugins:
+                found[plugin, profile] += len(pods)
+        return found
 
     @property
     def has_next(self) -> bool:
@@ -145,7 +162,7 @@ class SchedulingQueue:
         queued = QueuedPod(pod, request, profile, pod.metadata.key, now, self._number)
         queued.added_at = now
         self._waiting[queued.key] = queued
-        self._activate(queued)
+        self._activate(queued, ADDED)
 
     def remove(self, key: str) -> None:
         """The pod is gone, or no longer ours to place."""
@@ -172,10 +189,10 @@ class SchedulingQueue:
             self._put(queued, QueueState.NONE)
         queued.pod, queued.request = pod, request
         if state is QueueState.GATED:
-            self._activate(queued)  # whoever holds it back is asked again
+            self._activate(queued, event.label)  # whoever holds it back is asked again
         elif state is QueueState.UNSCHEDULABLE:
             if _is_helped(event, queued):
-                self._try_again(queued, now)
+                self._try_again(queued, now, event.label)
             else:
                 self._put(queued, QueueState.UNSCHEDULABLE)
 
@@ -224,9 +241,11 @@ class SchedulingQueue:
             self._back_off(queued, queued.refusals, now)
         queued.overdue_at = _next_flush(max(queued.since + LONGEST_UNSCHEDULABLE_SECONDS, now))
         self._waiting[queued.key] = queued
-        self._put(queued, QueueState.UNSCHEDULABLE)
-        if in_flight is not None and any(_is_helped(event, queued) for event in in_flight.changes):
-            self._try_again(queued, now)
+        self._put(queued, QueueState.UNSCHEDULABLE, ATTEMPT_FAILED)
+        if in_flight is not None:
+            helpful = next((event for event in in_flight.changes if _is_helped(event, queued)), None)
+            if helpful is not None:
+                self._try_again(queued, now, helpful.label)
 
     def failed(self, queued: QueuedPod, now: float) -> None:
         """Trying it went wrong, and no plugin refused it; it is tried again after its back-off and not before."""
@@ -235,7 +254,7 @@ class SchedulingQueue:
         queued.errors_in_a_row += 1
         self._back_off(queued, queued.errors_in_a_row, now)
         self._waiting[queued.key] = queued
-        self._put(queued, QueueState.ERROR)
+        self._put(queued, QueueState.ERROR, ATTEMPT_FAILED)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
@@ -250,23 +269,23 @@ class SchedulingQueue:
             if _is_helped(event, next(iter(pods.values()))):
                 for queued in list(pods.values()):
                     if most_important is None or queued.pod.priority <= most_important:
-                        self._try_again(queued, now)
+                        self._try_again(queued, now, event.label)
 
     def activate(self, key: str, now: float) -> None:
         """Something that no plugin speaks of may have helped this pod."""
         queued = self._waiting.get(key)
         if queued is not None and queued.state is QueueState.UNSCHEDULABLE:
-            self._try_again(queued, now)
+            self._try_again(queued, now, ACTIVATED)
 
     def tick(self, now: float) -> None:
         """Let those go on whose time has come."""
         for state in (QueueState.BACKOFF, QueueState.ERROR):
             while (queued := self._first(state)) is not None and not _is_backing_off(queued, now):
                 heapq.heappop(self._heaps[state])
-                self._put(queued, QueueState.ACTIVE)
+                self._put(queued, QueueState.ACTIVE, BACKOFF_OVER)
         while (queued := self._first(QueueState.UNSCHEDULABLE)) is not None and queued.overdue_at <= now:
             heapq.heappop(self._heaps[QueueState.UNSCHEDULABLE])
-            self._try_again(queued, now)
+            self._try_again(queued, now, OVERDUE)
 
     def next_tick(self, now: float) -> float | None:
         """When `tick` has something to do again; None while nothing waits for time to pass."""
@@ -278,36 +297,38 @@ class SchedulingQueue:
 
     # --- within -----------------------------------------------------------------------------------------------------
 
-    def _activate(self, queued: QueuedPod) -> None:
+    def _activate(self, queued: QueuedPod, event: str) -> None:
         """Into the active queue, unless a plugin holds the pod back."""
         held = queued.profile.pre_enqueue(queued.pod)
         if held is not None:
             queued.refused_by = frozenset({held[0].name})
-        self._put(queued, QueueState.ACTIVE if held is None else QueueState.GATED)
+        self._put(queued, QueueState.ACTIVE if held is None else QueueState.GATED, event)
 
     def preempted(self, queued: QueuedPod, now: float) -> None:
         """The pod's victims are evicted; it may be tried again as soon as something helps."""
         queued.is_preempting = False
         if queued.was_activated and queued.state is QueueState.UNSCHEDULABLE:
-            self._try_again(queued, now)
+            self._try_again(queued, now, ACTIVATED)
         queued.was_activated = False
 
-    def _try_again(self, queued: QueuedPod, now: float) -> None:
+    def _try_again(self, queued: QueuedPod, now: float, event: str) -> None:
         if queued.is_preempting:
             queued.was_activated = True
         elif _is_backing_off(queued, now):
-            self._put(queued, QueueState.BACKOFF)
+            self._put(queued, QueueState.BACKOFF, event)
         else:
-            self._put(queued, QueueState.ACTIVE)
+            self._put(queued, QueueState.ACTIVE, event)
 
     def _back_off(self, queued: QueuedPod, count: int, now: float) -> None:
         seconds = min(self._first_backoff * 2 ** min(count - 1, 30), self._longest_backoff)
         queued.since = now
         queued.backoff_until = math.floor(now + seconds + _TICK)
 
-    def _put(self, queued: QueuedPod, state: QueueState) -> None:
-        """The only way from one state to another."""
+    def _put(self, queued: QueuedPod, state: QueueState, event: str = "") -> None:
+        """The only way from one state to another. `event`: what brings the pod there, unless it only changes place."""
         before = queued.state
+        if event:
+            self.incoming[state, event] += 1
         if before is QueueState.UNSCHEDULABLE:
             self._leave_unschedulable(queued)
         self._counts[before] -= 1

@@ -122,6 +122,11 @@ class Snapshot:
     def pods_placed(self) -> int:
         return len(self._pods)
 
+    @property
+    def pods_assumed(self) -> int:
+        """Those of them that nobody has confirmed yet."""
+        return sum(placed.is_assumed for placed in self._pods.values())
+
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def set_node(self, node: Node) -> None:

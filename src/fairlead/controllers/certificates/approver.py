@@ -17,6 +17,7 @@ _TEXT: Final = "Auto approving {}kubelet client certificate after SubjectAccessR
 
 class KubeletApprover(Controller[CertificateSigningRequest]):
     name = "certificatesigningrequest-approving-controller"
+    queue_name = "certificate"
     account = "certificate-controller"
     kind = CERTIFICATE_REQUESTS
 

@@ -39,6 +39,7 @@ _SIGNERS: Final = (CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY_UNKNOWN)
 
 class CertificateSigner(Controller[CertificateSigningRequest]):
     name = "certificatesigningrequest-signing-controller"
+    queue_name = "certificate_signing"
     account = "certificate-controller"
     kind = CERTIFICATE_REQUESTS
 

@@ -42,6 +42,7 @@ _ZONE_IN_SCHEDULE: Final = (
 
 class CronJobs(Controller[CronJob]):
     name = "cronjob-controller"
+    queue_name = "cronjob"
     account = "cronjob-controller"
     kind = CRON_JOBS
     watches = (Watch(JOBS, owner_of(CRON_JOBS)),)

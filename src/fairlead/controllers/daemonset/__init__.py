@@ -25,6 +25,7 @@ from fairlead.controllers.pods import next_available
 
 class DaemonSets(Controller[DaemonSet]):
     name = "daemonset-controller"
+    queue_name = "daemonset"
     account = "daemon-set-controller"
     kind = DAEMON_SETS
 

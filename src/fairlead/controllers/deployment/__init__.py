@@ -38,6 +38,7 @@ _OWNER = owner_of(DEPLOYMENTS)
 
 class Deployments(Controller[Deployment]):
     name = "deployment-controller"
+    queue_name = "deployment"
     account = "deployment-controller"
     kind = DEPLOYMENTS
     watches = (

@@ -57,6 +57,7 @@ def _selector_of(budget: PodDisruptionBudget) -> LabelSelector | None:
 
 class DisruptionBudgets(Controller[PodDisruptionBudget]):
     name = "controllermanager"
+    queue_name = "disruption"
     account = "disruption-controller"
     kind = POD_DISRUPTION_BUDGETS
     workers = 1

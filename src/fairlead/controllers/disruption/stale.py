@@ -30,6 +30,7 @@ def _announced(pod: Pod) -> Condition | None:
 
 class StaleDisruptions(Controller[Pod]):
     name = "stale-pod-disruption-controller"
+    queue_name = "stale_pod_disruption"
     account = "disruption-controller"
     kind = PODS
     workers = 1

@@ -43,6 +43,7 @@ _decode = msgspec.json.Decoder().decode
 
 class ServiceEndpoints(Controller[Service]):
     name = "endpoint-controller"
+    queue_name = "endpoint"
     account = "endpoint-controller"
     kind = SERVICES
     is_patient = True

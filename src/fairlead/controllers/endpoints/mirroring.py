@@ -43,6 +43,7 @@ def _same_name(world: World, old: Service | None, new: Service | None) -> Iterat
 
 class MirroredSlices(Controller[Endpoints]):
     name = "endpoint-slice-mirroring-controller"
+    queue_name = "endpoint_slice_mirroring"
     account = "endpointslicemirroring-controller"
     kind = ENDPOINTS
     watches = (Watch(SERVICES, _same_name), Watch(ENDPOINT_SLICES, service_of_slices(MANAGER)))

@@ -61,6 +61,7 @@ def _services_on(world: World, old: Node | None, new: Node | None) -> Iterator[s
 
 class ServiceSlices(Controller[Service]):
     name = "endpoint-slice-controller"
+    queue_name = "endpoint_slice"
     account = "endpointslice-controller"
     kind = SERVICES
     is_patient = True

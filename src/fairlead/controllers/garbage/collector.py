@@ -63,6 +63,7 @@ class GarbageCollector(Controller[Any]):
     """Its keys are uids; it has no kind of its own."""
 
     name = "garbage-collector-controller"
+    queue_name = "garbage_collector_attempt_to_delete"
     account = "generic-garbage-collector"
     kind = NAMESPACES
     workers = 20

@@ -81,6 +81,7 @@ class _Look:
 
 class HorizontalPodAutoscalers(Controller[HorizontalPodAutoscaler]):
     name = "horizontal-pod-autoscaler"
+    queue_name = "horizontalpodautoscaler"
     account = "horizontal-pod-autoscaler"
     kind = HORIZONTAL_POD_AUTOSCALERS
     watches = (Watch(PODS), Watch(DEFINITIONS))

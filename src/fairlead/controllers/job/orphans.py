@@ -26,6 +26,7 @@ def _abandoned(world: World, old: Job | None, new: Job | None) -> Iterator[str]:
 
 class OrphanedJobPods(Controller[Pod]):
     name = "job-controller"
+    queue_name = "job_orphan_pod"
     account = "job-controller"
     kind = PODS
     watches = (Watch(JOBS, _abandoned),)

@@ -25,6 +25,7 @@ from fairlead.runtime.clock import timestamp
 
 class Jobs(Controller[Job]):
     name = "job-controller"
+    queue_name = "job"
     account = "job-controller"
     kind = JOBS
     watches = (Watch(PODS, owner_of(JOBS, lambda job: job.selector), wakes_known=True),)

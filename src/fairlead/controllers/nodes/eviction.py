@@ -45,6 +45,7 @@ def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[TimedTolera
 
 class TaintEviction(Controller[Pod]):
     name = "taint-eviction-controller"
+    queue_name = "noexec_taint_pod"
     account = "node-controller"
     kind = PODS
     watches = (Watch(NODES, _pods_on),)

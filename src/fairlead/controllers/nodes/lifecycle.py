@@ -57,6 +57,7 @@ class NodeLifecycle(Controller[Node]):
     """With `heartbeats=False` every node is believed to be as its status says, for fleets that send none."""
 
     name = "node-controller"
+    queue_name = "node_lifecycle_controller"
     account = "node-controller"
     kind = NODES
 

@@ -48,6 +48,7 @@ class ClaimBinder(Controller[PersistentVolumeClaim]):
     """Binds claims to volumes."""
 
     name = writes.NAME
+    queue_name = "claims"
     account = "persistent-volume-binder"
     kind = CLAIMS
     watches = (Watch(VOLUMES, _of_volume), Watch(STORAGE_CLASSES, _of_class), Watch(PODS))

@@ -30,6 +30,7 @@ class VolumeKeeper(Controller[PersistentVolume]):
     """Keeps the phases of volumes, offers those that are free, and takes back those whose claims have gone."""
 
     name = writes.NAME
+    queue_name = "volumes"
     account = "persistent-volume-binder"
     kind = VOLUMES
     watches = (Watch(CLAIMS, _of_claim, wakes_known=True), Watch(STORAGE_CLASSES))

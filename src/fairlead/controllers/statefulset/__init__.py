@@ -26,6 +26,7 @@ _HASH_LABEL = "controller.kubernetes.io/hash"
 
 class StatefulSets(Controller[StatefulSet]):
     name = "statefulset-controller"
+    queue_name = "statefulset"
     account = "statefulset-controller"
     kind = STATEFUL_SETS
     watches = (
