@@ -28,6 +28,7 @@ from fairlead.server.http.messages import event_writer
 from fairlead.server.http.negotiate import JSON, PARTIAL, PROTOBUF, YAML, MediaTypeOptions, aggregated_form_of, form_of
 from fairlead.server.storage.entries import CacheEvent, Entry
 from tests.server.http_world import CONFIG_MAPS, Reply, Server, serving_in_a_thread, uncomplaining
+from tests.server.protobuf_reader import contents, decoded, fields, frames, opened, without_kind
 from tests.server.test_custom_kinds import WIDGETS
 from tests.server.test_protobuf import CREATE_BUDGET, CREATE_DEPLOYMENT, CREATE_SECRET, EVERY_SHAPE
 
@@ -47,74 +48,6 @@ SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPro
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WIDGET_PATHS = "/apis/example.com/v1/namespaces/default/widgets"
-
-
-# --- a decoder that knows no types ----------------------------------------------------------------------------------
-
-
-def fields(message: bytes) -> list[tuple[int, int | bytes]]:
-    """Number and content of each field of a message."""
-    found: list[tuple[int, int | bytes]] = []
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(message):
-        key = varint()
-        if key & 7 == 0:
-            found.append((key >> 3, varint()))
-            continue
-        size = {1: 8, 5: 4}[key & 7] if key & 7 != 2 else varint()
-        assert at + size <= len(message)
-        found.append((key >> 3, message[at : at + size]))
-        at += size
-    return found
-
-
-def contents(message: bytes, number: int) -> list[bytes]:
-    return [content for found, content in fields(message) if found == number and isinstance(content, bytes)]
-
-
-def opened(body: bytes) -> tuple[str, str, bytes]:
-    """apiVersion, kind and message of a body; everything in it is where Go puts it."""
-    assert body.startswith(b"k8s\0")
-    (first, type_meta), (second, message), *rest = fields(body[4:])
-    assert (first, second, rest) == (1, 2, [(3, b""), (4, b"")])
-    assert isinstance(type_meta, bytes) and isinstance(message, bytes)
-    (_, api_version), (_, kind) = fields(type_meta)
-    assert isinstance(api_version, bytes) and isinstance(kind, bytes)
-    return api_version.decode(), kind.decode(), message
-
-
-def decoded(body: bytes) -> Obj:
-    """The object in a body, in normal form."""
-    api_version, kind, message = opened(body)
-    definition = message_type(kind, api_version)
-    obj = {"kind": kind, "apiVersion": api_version} | protobuf.read(message, definition)
-    normalise(obj, definition)
-    return obj
-
-
-def frames(stream: bytes) -> Iterator[tuple[str, Obj]]:
-    """The events of a watch."""
-    while stream:
-        size = int.from_bytes(stream[:4], "big")
-        event, stream = stream[4 : 4 + size], stream[4 + size :]
-        assert len(event) == size
-        (_, type_), (_, extension) = fields(event)
-        assert isinstance(type_, bytes) and isinstance(extension, bytes)
-        ((_, body),) = fields(extension)
-        assert isinstance(body, bytes)
-        yield type_.decode(), decoded(body)
 
 
 # --- messages -------------------------------------------------------------------------------------------------------
@@ -343,19 +276,15 @@ def server(running: Server) -> Iterator[Server]:
         yield running
 
 
-_TYPE = {"kind", "apiVersion"}
-
-
 def both(server: Server, path: str, headers: dict[str, str] = AS_PROTOBUF) -> Obj:
     """The answer in protobuf, which must say what the one in JSON says."""
     reply = server.ask("GET", path, headers=headers)
     assert (reply.code, reply.headers["content-type"]) == (200, PROTOBUF)
-    assert int(reply.headers["content-length"]) == len(reply.body)
     obj = decoded(reply.body)
     shown = server.ask("GET", path, headers={"accept": headers["accept"].replace(PROTOBUF, JSON)}).obj
     for found in (obj, shown):
-        if "items" in found:  # the items of a list have no kind, and there may be none
-            found["items"] = [{key: item[key] for key in item if key not in _TYPE} for item in found["items"] or ()]
+        if "items" in found:
+            found["items"] = without_kind(found["items"] or [])
     assert obj == shown
     return obj
 

@@ -14,11 +14,13 @@ import yaml
 from fairlead.api.objects import Obj
 from fairlead.server.http import answers, pieces, streams
 from fairlead.server.http.transforms import Presenter
-from tests.server.http_world import CONFIG_MAPS, Complaints, Server, answer_on, serving_in_a_thread
+from tests.server.http_world import CONFIG_MAPS, Complaints, Reply, Server, answer_on, serving_in_a_thread
+from tests.server.protobuf_reader import decoded, without_kind
 
 LARGE = "x" * 500_000
 COUNT = 40
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 PARTIAL = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
@@ -37,6 +39,17 @@ def server(running: Server) -> Iterator[Server]:
     yield running
 
 
+def read(reply: Reply) -> Obj:
+    """The object in an answer of any form."""
+    match reply.headers["content-type"]:
+        case "application/yaml":
+            found: Obj = yaml.load(reply.body, yaml.CSafeLoader)
+            return found
+        case "application/vnd.kubernetes.protobuf":
+            return decoded(reply.body)
+    return reply.obj
+
+
 def asking(path: str, accept: str = "application/json") -> bytes:
     return f"GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\r\n".encode()
 
@@ -52,7 +65,9 @@ def created(server: Server, name: str, value: str) -> Obj:
 
 
 @pytest.mark.parametrize(
-    "accept", ["application/json", TABLE, PARTIAL, "application/yaml"], ids=["list", "table", "metadata", "yaml"]
+    "accept",
+    ["application/json", TABLE, PARTIAL, "application/yaml", PROTOBUF],
+    ids=["list", "table", "metadata", "yaml", "protobuf"],
 )
 def test_clients_that_do_not_read_a_list_hold_a_few_megabytes(server: Server, accept: str) -> None:
     """20 clients, 20 MB each; what they leave unread is made when they read it."""
@@ -66,15 +81,16 @@ def test_clients_that_do_not_read_a_list_hold_a_few_megabytes(server: Server, ac
         assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
         assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
         reply = answer_on(clients[0])
-    listing = yaml.load(reply.body, yaml.CSafeLoader) if accept == "application/yaml" else reply.obj
+    listing = read(reply)
     assert len(listing["rows"] if accept == TABLE else listing["items"]) == COUNT
 
 
-def test_clients_that_do_not_read_what_a_watch_begins_with_hold_a_few_megabytes(server: Server) -> None:
+@pytest.mark.parametrize("accept", ["application/json", PROTOBUF], ids=["json", "protobuf"])
+def test_clients_that_do_not_read_what_a_watch_begins_with_hold_a_few_megabytes(server: Server, accept: str) -> None:
     with ExitStack() as stack:
         tracemalloc.start()
         stack.callback(tracemalloc.stop)
-        clients = [stack.enter_context(server.raw(asking(f"{CONFIG_MAPS}?watch=1"))) for _ in range(20)]
+        clients = [stack.enter_context(server.raw(asking(f"{CONFIG_MAPS}?watch=1", accept))) for _ in range(20)]
         server.soon(lambda: server.watchers() == 20)
         assert server.ask("GET", f"{CONFIG_MAPS}?limit=1").code == 200
         assert tracemalloc.get_traced_memory()[0] < 20 * (4 << 20)
@@ -152,7 +168,7 @@ def test_an_object_that_cannot_be_shown_breaks_an_answer_off(server: Server, mon
     assert "ZeroDivisionError" in complaints.texts[0]
 
 
-FORMS = ["application/json", TABLE, PARTIAL, "application/yaml", f"{TABLE},application/yaml"]
+FORMS = ["application/json", TABLE, PARTIAL, "application/yaml", PROTOBUF, f"{TABLE},application/yaml"]
 
 
 @pytest.mark.parametrize("accept", FORMS)
@@ -183,7 +199,8 @@ def test_an_answer_in_pieces_says_the_same(
         lambda: body_in_pieces(50) == body_in_pieces(1 << 30)
     )  # a second may begin between the two, and tables tell ages
     whole = body_in_pieces(50)
-    if accept == "application/yaml":
-        assert yaml.load(whole[1], yaml.CSafeLoader)["items"] == server.ask("GET", path).obj["items"]
+    if accept in ("application/yaml", PROTOBUF):
+        shown = read(server.ask("GET", path, headers={"accept": accept}))["items"] or []
+        assert without_kind(shown) == without_kind(server.ask("GET", path).obj["items"])
     elif pretty:
         assert whole[1] == json.dumps(json.loads(whole[1]), indent=2).encode()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fairlead.api.encoded import Encoded, encode
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
+
+T = TypeVar("T")
 
 Convert = Callable[[Obj], Obj]
 #: Makes a dict normal in place and returns the paths of what it dropped.
@@ -71,6 +73,9 @@ class _Converted(Encoded):
     @property
     def raw(self) -> bytes:  # type: ignore[override]
         return encode(self.obj())
+
+    def kept(self, make: Callable[[Encoded], T]) -> T:
+        return make(self)
 
     def obj(self) -> Obj:
         return self._convert(self._stored.obj())

@@ -1,7 +1,8 @@
 """Lists as protobuf, and the events of watches.
 
 A message begins with its length, so every item of a list is written before the first byte is sent. The messages of
-stored objects are kept with them: the next list and every watcher share them. An event is a frame: four bytes of
+stored objects are kept with them: the next list and every watcher share them. Those of objects in another version than
+the stored one are not: what clients leave unread must not be held for each of them. An event is a frame: four bytes of
 length, then a WatchEvent without an envelope, in which the object has one.
 
 Source: apimachinery `runtime/serializer/protobuf`, apiserver `endpoints/handlers/watch.go`.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
@@ -26,6 +28,7 @@ from fairlead.server.codec.protobuf_writer import (
     message_type,
     message_writer,
 )
+from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.negotiate import PARTIAL, PROTOBUF, MediaTypeOptions
 from fairlead.server.http.partials import PARTIAL_TYPE, encoded_partial
@@ -33,20 +36,22 @@ from fairlead.server.http.pieces import pieces
 from fairlead.server.storage.entries import EventWriter, event_line
 
 
-def of_list(head: Obj, items: Sequence[Encoded], definition: str) -> Answer:
-    """A list: `head` with the messages of the items, each of that type."""
-    kind, api_version = head["kind"], head["apiVersion"]
-    list_type = message_type(kind, api_version)
+def of_list(head: Obj, version: ServedVersion, items: Sequence[Encoded], definition: str) -> Answer:
+    """A list: `head` with the messages of the items, each of that type. What is not kept is made again to be sent."""
+    list_type = message_type(head["kind"], head["apiVersion"])
     fields = wire.fields(list_type)
     meta, number = message_writer(list_type)(head), fields["items"].number
-    parts: list[bytes] = []
-    for item in items:
-        message = message_of(item, definition)
-        parts += (delimited_head(number, len(message)), message)
-    parts.insert(0 if fields["metadata"].number < number else len(parts), meta)
-    size = sum(map(len, parts))
-    beginning, end = envelope(kind, api_version, size)
-    return Answer(200, beginning, PROTOBUF, rest=pieces([*parts, end]), rest_length=size + len(end))
+    sizes = [len(message_of(item, definition)) for item in items]
+    heads = [delimited_head(number, size) for size in sizes]
+    size = len(meta) + sum(map(len, heads)) + sum(sizes)
+    messages = chain.from_iterable(
+        (start, message_of(item, definition)) for start, item in zip(heads, items, strict=True)
+    )
+    beginning, end = envelope(head["kind"], head["apiVersion"], size)
+    parts = chain([meta], messages) if fields["metadata"].number < number else chain(messages, [meta])
+    if version.from_stored is not None:
+        return Answer.of_parts(chain([beginning], parts, [end]), PROTOBUF)
+    return Answer(200, beginning, PROTOBUF, rest=pieces(chain(parts, [end])), rest_length=size + len(end))
 
 
 def event_writer(row: Resource, form: MediaTypeOptions) -> EventWriter:

@@ -97,7 +97,9 @@ class Presenter:
         if transform == PARTIAL:
             raise self._no_object()
         if self.form.media_type == PROTOBUF:
-            return messages.of_list(list_head(self._version, listing), listing.items, self._version.resource.definition)
+            return messages.of_list(
+                list_head(self._version, listing), self._version, listing.items, self._version.resource.definition
+            )
         return of_list(self._version, listing, self.form)
 
     def row(self, obj: Obj, *, with_columns: bool = True) -> Obj:
@@ -167,7 +169,7 @@ class Presenter:
             "metadata": list_meta(listing),
         }
         if self.form.media_type == PROTOBUF:
-            return messages.of_list(head, listing.items, PARTIAL_TYPE)
+            return messages.of_list(head, self._version, listing.items, PARTIAL_TYPE)
         if not listing.items:
             return Answer.of_obj(head | {"items": None}, self.form)
         items = (encoded_partial(item, self.form.version) for item in listing.items)
