@@ -6,7 +6,6 @@ Source: apiserver/pkg/admission/plugin/webhook/mutating (1.36).
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from fairlead.api.encoded import encode
@@ -20,8 +19,6 @@ from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reinvocation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
 from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
-
-log = logging.getLogger(__name__)
 
 _CONFIGURATIONS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
@@ -66,7 +63,7 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         except CallingError as error:
             if not webhook.is_ignorable:
                 raise error.refusal() from None
-            log.warning("%s: ignored", error)
+            self._reviews.complaints.tell(webhook, f"{error}: ignored")
             attributes.annotate(f"failed-open.{_MUTATION}{place}", webhook.name)
         finally:
             told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}

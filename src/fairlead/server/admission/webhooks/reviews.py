@@ -17,6 +17,7 @@ from fairlead.api.errors import BadRequest, ForeignRefusal, InternalError, Serve
 from fairlead.api.objects import Obj
 from fairlead.api.patches.json import JsonPatch, decode_json_patch
 from fairlead.api.resources import Resource
+from fairlead.caches import LruCache
 from fairlead.client.webhooks import CallError, WebhookClient, is_callable
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.golang.quoting import go_quote
@@ -34,6 +35,9 @@ log = logging.getLogger(__name__)
 MOST_ANSWERED: Final = 8 << 20
 #: How long all webhooks of a request may take together (apiserver, `requestTimeoutUpperBound`).
 REQUEST_SECONDS: Final = 34.0
+#: How long no more is logged of a webhook, and of how many it is known when they were told of.
+_QUIET_SECONDS: Final = 60.0
+_MOST_TOLD: Final = 256
 _LONG_ANSWER: Final = 64 << 10
 _GROUP: Final = "admission.k8s.io"
 _KIND: Final = "AdmissionReview"
@@ -47,6 +51,19 @@ class CallingError(Exception):
 
     def refusal(self) -> InternalError:
         return InternalError.of(str(self))
+
+
+class Complaints:
+    """What is logged of webhooks that do not answer: of each once a minute, however many requests go on without it."""
+
+    def __init__(self) -> None:
+        self._told_at: LruCache[str, float] = LruCache(_MOST_TOLD)
+
+    def tell(self, webhook: Webhook, text: str) -> None:
+        now, told_at = monotonic(), self._told_at.get(webhook.uid)
+        if told_at is None or now >= told_at + _QUIET_SECONDS:
+            self._told_at.put(webhook.uid, now)
+            log.warning("%s", text)
 
 
 class Result(msgspec.Struct):
@@ -73,6 +90,7 @@ class Reviews:
 
     def __init__(self, client: WebhookClient) -> None:
         self._client = client
+        self.complaints = Complaints()
 
     async def ask(
         self, webhook: Webhook, attributes: Attributes, row: Resource, *, is_mutating: bool
@@ -83,7 +101,7 @@ class Reviews:
         if not is_callable():
             text = f"admission webhook {go_quote(webhook.name)} is not called in virtual time"
             attributes.warnings.append(text)
-            log.warning("%s", text)
+            self.complaints.tell(webhook, text)
             return None
         version = next((name for name in webhook.spec["admissionReviewVersions"] if name in REVIEW_VERSIONS), None)
         if version is None:

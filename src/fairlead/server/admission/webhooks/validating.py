@@ -6,7 +6,6 @@ Source: apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go (1.36).
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from fairlead.api.errors import ApiError
@@ -14,8 +13,6 @@ from fairlead.api.resources import Resource
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
 from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
-
-log = logging.getLogger(__name__)
 
 _FAILED_OPEN: Final = "failed-open.validating.webhook.admission.k8s.io/"
 _CONFIGURATIONS: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -55,6 +52,6 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
         except CallingError as error:
             if not webhook.is_ignorable:
                 return error.refusal()
-            log.warning("%s: ignored", error)
+            self._reviews.complaints.tell(webhook, f"{error}: ignored")
             attributes.annotate(f"{_FAILED_OPEN}round_0_index_{index}", webhook.name)
         return None
