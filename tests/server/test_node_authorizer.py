@@ -342,9 +342,10 @@ def _volume(claim: str, secrets: list[str]) -> Obj:
 
 _pods = st.builds(_pod, st.just("") | _nodes, st.lists(_names), st.lists(_names), st.sampled_from(["", "a", "b"]))
 _volumes = st.builds(_volume, st.just("") | _names, st.lists(_names, max_size=2))
-_changes = st.lists(
-    st.tuples(st.just("pod"), _names, _pods | st.none()) | st.tuples(st.just("volume"), _names, _volumes | st.none())
+_change = st.tuples(st.just("pod"), _names, _pods | st.none()) | st.tuples(
+    st.just("volume"), _names, _volumes | st.none()
 )
+_changes = st.lists(st.tuples(_change, st.booleans()))
 
 
 def _tell(graph: NodeGraph, kind: str, name: str, obj: Any) -> None:
@@ -364,18 +365,38 @@ def _answers(graph: NodeGraph) -> Iterator[bool]:
 
 
 @given(_changes)
-def test_the_graph_is_the_same_whatever_was_there_before(changes: list[tuple[str, str, Obj | None]]) -> None:
+def test_the_graph_is_the_same_whatever_was_there_or_asked_before(
+    changes: list[tuple[tuple[str, str, Obj | None], bool]],
+) -> None:
     followed, fresh, last = NodeGraph(), NodeGraph(), dict[tuple[str, str], Obj | None]()
-    for kind, name, obj in changes:
+    for (kind, name, obj), is_asked in changes:
         if kind == "pod" and obj is not None:  # a pod stays on its node, and names what it named
             known = last.get((kind, name))
             if known is not None and known["spec"].get("nodeName"):
                 obj = known | {"status": obj["status"]}
         last[kind, name] = obj
         _tell(followed, kind, name, obj)
+        if is_asked:
+            list(_answers(followed))
     for (kind, name), obj in last.items():
         _tell(fresh, kind, name, obj)
     assert list(_answers(followed)) == list(_answers(fresh))
     for kind, name in last:
         _tell(followed, kind, name, None)
     assert not any(_answers(followed))
+
+
+def test_what_many_or_large_pods_name_is_known_before_their_node_asks() -> None:
+    """Else its first question would take as long as it takes to read them all."""
+    graph = NodeGraph()
+    for number in range(2000):
+        _tell(graph, "pod", f"p{number}", _pod("one", [], ["a"], ""))
+    large = _pod("two", [], ["b"], "")
+    large["spec"]["volumes"] += [{"name": f"v{number}", "emptyDir": {}} for number in range(1000)]
+    _tell(graph, "pod", "large", large)
+    assert graph.needs("one", Needed.SECRET, "ns", "a")
+    assert graph.needs("two", Needed.SECRET, "ns", "b")
+    for number in range(2000):
+        assert graph.has_pod("one", "ns", f"p{number}")
+        _tell(graph, "pod", f"p{number}", None)
+    assert not graph.needs("one", Needed.SECRET, "ns", "a")

@@ -13,18 +13,18 @@ from fairlead.api.objects import Obj, metadata
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 #: Volume sources of pods with a reference to a secret, and the path to its name.
-_SECRETS_OF_VOLUMES: Final = (
-    ("secret", "secretName"),
-    ("azureFile", "secretName"),
-    ("cephfs", "secretRef", "name"),
-    ("cinder", "secretRef", "name"),
-    ("flexVolume", "secretRef", "name"),
-    ("iscsi", "secretRef", "name"),
-    ("rbd", "secretRef", "name"),
-    ("scaleIO", "secretRef", "name"),
-    ("storageos", "secretRef", "name"),
-    ("csi", "nodePublishSecretRef", "name"),
-)
+_SECRETS_OF_VOLUMES: Final = {
+    "secret": ("secretName",),
+    "azureFile": ("secretName",),
+    "cephfs": ("secretRef", "name"),
+    "cinder": ("secretRef", "name"),
+    "flexVolume": ("secretRef", "name"),
+    "iscsi": ("secretRef", "name"),
+    "rbd": ("secretRef", "name"),
+    "scaleIO": ("secretRef", "name"),
+    "storageos": ("secretRef", "name"),
+    "csi": ("nodePublishSecretRef", "name"),
+}
 #: Sources of PersistentVolumes with references to secrets that the node needs. Where a reference names no namespace,
 #: that of the claim is meant, but for the sources of `_NEVER_OF_THE_CLAIM`.
 _SECRETS_OF_PERSISTENT_VOLUMES: Final = (
@@ -71,11 +71,11 @@ def secret_names(spec: Obj) -> Iterator[str]:
     for container in _containers(spec):
         yield from _of_environment(container, "secretKeyRef", "secretRef")
     for volume in spec.get("volumes") or ():
-        for path in _SECRETS_OF_VOLUMES:
-            if name := _text(volume, path):
+        for source, found in volume.items():
+            if (path := _SECRETS_OF_VOLUMES.get(source)) is not None and (name := _text(found, path)):
                 yield name
-        for source in _projected(volume):
-            if name := _text(source, ("secret", "name")):
+        for projected in _projected(volume):
+            if name := _text(projected, ("secret", "name")):
                 yield name
 
 
@@ -153,15 +153,15 @@ def _projected(volume: Obj) -> list[Obj]:
 
 def _of_environment(container: Obj, of_variable: str, of_all: str) -> Iterator[str]:
     for variable in container.get("env") or ():
-        if (reference := (variable.get("valueFrom") or {}).get(of_variable)) is not None:
+        if (source := variable.get("valueFrom")) and (reference := source.get(of_variable)) is not None:
             yield reference.get("name", "")
     for source in container.get("envFrom") or ():
         if (reference := source.get(of_all)) is not None:
             yield reference.get("name", "")
 
 
-def _text(obj: Obj, path: tuple[str, ...]) -> str:
-    found: object = obj
+def _text(obj: object, path: tuple[str, ...]) -> str:
+    found = obj
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, str) else ""

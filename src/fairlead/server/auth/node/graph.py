@@ -46,8 +46,7 @@ class ObjectKey(NamedTuple):
     name: str
 
 
-class _PodOnNode(NamedTuple):
-    node: str
+class _PodNeeds(NamedTuple):
     needs: tuple[ObjectKey, ...]
     #: Of what decides what a pod needs, this alone can change once it is on a node.
     has_claim_statuses: bool
@@ -70,6 +69,8 @@ _decode_on_node: Final = msgspec.json.Decoder(_OnNode).decode
 _NODE_NAME: Final = key_bytes("nodeName")
 #: Of `resourceClaimStatuses` and of `extendedResourceClaimStatus`.
 _CLAIM_STATUSES: Final = text_bytes("esourceClaimStatus")
+#: How many pods of a node may be unread, of how many bytes each: what a question costs at most.
+_MOST_UNREAD, _LARGEST_UNREAD = 500, 1 << 14
 #: Pods of one workload need the same: so many lists, of so many names at most, are kept once for all of them.
 _SHARED_LISTS, _LONGEST_SHARED = 1024, 16
 
@@ -78,7 +79,9 @@ class NodeGraph:
     """All of a cluster. What it is told of is the newest state of an object, None if that is gone."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, _PodOnNode] = {}
+        self._homes: dict[str, str] = {}  # the nodes of pods
+        self._unread: dict[str, dict[str, bytes]] = {}  # by node: its pods of which nobody knows what they need
+        self._needs: dict[str, _PodNeeds] = {}  # of all others
         self._shared: LruCache[tuple[ObjectKey, ...], tuple[ObjectKey, ...]] = LruCache(_SHARED_LISTS)
         self._counts: dict[ObjectKey, dict[str, int]] = {}  # by node: how many pods or volumes lead there
         self._volumes: dict[str, _BoundVolume] = {}
@@ -90,13 +93,14 @@ class NodeGraph:
 
     def needs(self, node: str, kind: Needed, namespace: str, name: str) -> bool:
         """Whether something on the node makes it need that object."""
+        self._read(node)
         return node in self._counts.get(ObjectKey(kind, namespace, name), ())
 
     def has_pod(self, node: str, namespace: str, name: str) -> bool:
-        pod = self._pods.get(f"{namespace}/{name}")
-        return pod is not None and pod.node == node
+        return self._homes.get(f"{namespace}/{name}") == node
 
     def needs_volume(self, node: str, name: str) -> bool:
+        self._read(node)
         volume = self._volumes.get(name)
         return volume is not None and node in self._counts.get(volume.claim, ())
 
@@ -111,25 +115,24 @@ class NodeGraph:
     def observe_pod(self, namespace: str, name: str, raw: bytes | None) -> None:
         """Most changes of pods concern nobody here, and are told by their bytes."""
         key = f"{namespace}/{name}"
-        old = self._pods.get(key)
+        node = self._homes.get(key)
         if raw is None:
-            if old is not None:
-                self._remove_pod(key, old)
+            if node is not None:
+                self._forget_needs(key, node)
+                del self._homes[key]
             return
-        if old is None and _NODE_NAME not in raw:
-            return
-        has_claim_statuses = _CLAIM_STATUSES in raw
-        if old is not None and not (old.has_claim_statuses or has_claim_statuses):
-            return
-        new = self._on_node(Encoded(raw).obj(), has_claim_statuses=has_claim_statuses)
-        if old == new:
-            return
-        if old is not None:
-            self._remove_pod(key, old)
-        if new is not None:
-            self._pods[key] = new
-            for needed in new.needs:
-                self._add(needed, new.node)
+        if node is None:
+            if _NODE_NAME not in raw or not (node := _decode_on_node(raw).spec.node_name):
+                return
+            self._homes[key] = node = sys.intern(node)
+        elif (known := self._needs.get(key)) is not None:
+            if not known.has_claim_statuses and _CLAIM_STATUSES not in raw:
+                return
+            self._forget_needs(key, node)
+        unread = self._unread.setdefault(node, {})
+        unread[key] = raw
+        if len(unread) > _MOST_UNREAD or len(raw) > _LARGEST_UNREAD:
+            self._read(node)
 
     def observe_volume(self, namespace: str, name: str, raw: bytes | None) -> None:
         old, new = self._volumes.get(name), None if raw is None else _bound(Encoded(raw).obj())
@@ -154,21 +157,30 @@ class NodeGraph:
     def observe_slice(self, namespace: str, name: str, raw: bytes | None) -> None:
         _put_node(self._slices, name, raw)
 
-    def _on_node(self, pod: Obj, *, has_claim_statuses: bool) -> _PodOnNode | None:
-        node = pod["spec"].get("nodeName")
-        if not node:
-            return None
-        needs = tuple(dict.fromkeys(_needs_of(pod)))
-        if len(needs) <= _LONGEST_SHARED:
-            if (shared := self._shared.get(needs)) is None:
-                self._shared.put(needs, needs)
-            needs = shared or needs
-        return _PodOnNode(sys.intern(node), needs, has_claim_statuses)
+    def _read(self, node: str) -> None:
+        """Find out what the pods of a node need."""
+        for key, raw in self._unread.pop(node, {}).items():
+            needs = self._kept_once(tuple(dict.fromkeys(_needs_of(Encoded(raw).obj()))))
+            self._needs[key] = _PodNeeds(needs, _CLAIM_STATUSES in raw)
+            for needed in needs:
+                self._add(needed, node)
 
-    def _remove_pod(self, key: str, pod: _PodOnNode) -> None:
-        del self._pods[key]
-        for needed in pod.needs:
-            self._remove(needed, pod.node)
+    def _kept_once(self, needs: tuple[ObjectKey, ...]) -> tuple[ObjectKey, ...]:
+        if len(needs) > _LONGEST_SHARED:
+            return needs
+        if (shared := self._shared.get(needs)) is None:
+            self._shared.put(needs, needs)
+        return shared or needs
+
+    def _forget_needs(self, key: str, node: str) -> None:
+        """What the pod needed, it needs no more, as far as anybody knows."""
+        if (known := self._needs.pop(key, None)) is not None:
+            for needed in known.needs:
+                self._remove(needed, node)
+        elif (unread := self._unread.get(node)) is not None:
+            unread.pop(key, None)
+            if not unread:
+                del self._unread[node]
 
     def _add(self, needed: ObjectKey, node: str) -> None:
         nodes = self._counts.setdefault(needed, {})
