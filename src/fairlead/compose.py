@@ -51,6 +51,7 @@ from fairlead.server.assembly import Server
 from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth import certificates, tokens
 from fairlead.server.auth.authentication import NO_FURTHER, Authentication, AuthenticationSettings
+from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationSettings
 from fairlead.server.auth.certificates import write_private
 from fairlead.server.auth.rbac.defaults import component_policy
 from fairlead.server.fairness.fairness import DEFAULT_SEATS
@@ -102,6 +103,7 @@ class Settings:
     authentication: AuthenticationSettings = NO_FURTHER
     seats: int = DEFAULT_SEATS  # how many requests over HTTP are carried out at once
     audit: AuditSettings | None = None  # none: there is no audit log
+    authorization: AuthorizationSettings = NODE_AND_RBAC
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
@@ -388,6 +390,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     accounts = running.registry.account_tokens
     accounts.sign_with(tokens.ensure_account_key(credentials))
     documents = Documents(running.registry, running.address.removeprefix("https://"))
+    await stack.enter_async_context(running.server.authorization(settings.authorization).running())
     login = Authentication(settings.authentication, token, accounts, running.registry)
     await stack.enter_async_context(login.running())
     running.registry.verify_token = login.verify_token

@@ -8,9 +8,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli.access_options import access_options, authentication
+from fairlead.cli.access_options import access_options, authentication, authorization
 from fairlead.cli.failures import parsing
-from fairlead.server.auth.authentication import AuthenticationSettings
+from fairlead.client.kubeconfig import Access, render
+from fairlead.server.auth.authentication import AuthenticationSettings, TokenWebhookSettings
+from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationSettings
 
 FILE = """
 apiVersion: apiserver.config.k8s.io/v1
@@ -24,13 +26,17 @@ OIDC = ("--oidc-issuer-url=https://issuer", "--oidc-client-id=me")
 
 
 def stated(*arguments: str) -> AuthenticationSettings:
+    return both(*arguments)[0]
+
+
+def both(*arguments: str) -> tuple[AuthenticationSettings, AuthorizationSettings]:
     found = []
 
     @click.command()
     @access_options
     def command() -> None:
         with parsing():
-            found.append(authentication())
+            found.append((authentication(), authorization()))
 
     command.main(arguments, standalone_mode=False)
     return found[0]
@@ -42,6 +48,7 @@ def refusal(*arguments: str) -> str:
     def command() -> None:
         with parsing():
             authentication()
+            authorization()
 
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
@@ -93,6 +100,11 @@ def test_flags_say_what_a_file_would() -> None:
         ((*OIDC, "--oidc-signing-algs=HS256"), 'oidc: unsupported signing alg: "HS256"'),
         ((*OIDC, "--oidc-required-claim=a"), "malformed pair, expect string=string, got a"),
         (("--oidc-issuer-url=http://x", "--oidc-client-id=me"), "URL scheme must be https"),
+        (("--authorization-mode=RBAC,Magic",), 'authorization-mode "Magic" is not a valid mode'),
+        (("--authorization-mode=RBAC,RBAC",), 'authorization-mode ["RBAC" "RBAC"] has mode specified more than once'),
+        (("--authorization-mode=",), "at least one authorization-mode must be passed"),
+        (("--authorization-mode=Webhook",), "authorization-mode Webhook's authorization config file not passed"),
+        (("--authorization-mode=ABAC",), "policies by attributes (ABAC) are not there"),
         (("--anonymous-auth=maybe",), 'strconv.ParseBool: parsing "maybe": invalid syntax'),
     ],
 )
@@ -107,3 +119,38 @@ def test_a_file_and_flags_must_not_say_the_same(tmp_path: Path) -> None:
     assert "authentication.yaml: jwt[0].issuer.url: Invalid value" in refusal(
         write(tmp_path, FILE.replace("https", "http"))
     )
+
+
+def service(folder: Path, server: str = "https://localhost:1/review") -> str:
+    path = folder / "webhook.kubeconfig"
+    path.write_text(render(Access(server)))
+    return str(path)
+
+
+def test_webhooks_have_a_kubeconfig_each(tmp_path: Path) -> None:
+    file = service(tmp_path)
+    flags = [f"--authentication-token-webhook-config-file={file}", "--authentication-token-webhook-cache-ttl=1m30s"]
+    assert stated(*flags).webhook == TokenWebhookSettings(Path(file), "v1beta1", 90.0)
+    flags = [f"--authorization-webhook-config-file={file}", "--authorization-webhook-version=v1"]
+    found = both(*flags, "--authorization-mode=Webhook,RBAC", "--authorization-webhook-cache-unauthorized-ttl=0s")[1]
+    assert [authorizer.type for authorizer in found.authorizers] == ["Webhook", "RBAC"]
+    webhook = found.authorizers[0].webhook
+    assert webhook is not None
+    assert (webhook.version, webhook.authorized_seconds, webhook.unauthorized_seconds) == ("v1", 300.0, 0.0)
+    assert "--authorization-webhook-config-file without mode Webhook" in refusal(*flags)
+    assert "has no server" in refusal(
+        *flags, "--authorization-mode=Webhook", flags[0].replace(file, service(tmp_path, ""))
+    )
+
+
+def test_a_file_says_who_decides(tmp_path: Path) -> None:
+    assert both()[1] is NODE_AND_RBAC
+    path = tmp_path / "authorization.yaml"
+    path.write_text(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
+        "authorizers: [{type: RBAC, name: rbac}, {type: AlwaysAllow, name: all}]\n"
+    )
+    found = both(f"--authorization-config={path}")[1]
+    assert [authorizer.type for authorizer in found.authorizers] == ["RBAC", "AlwaysAllow"]
+    told = refusal(f"--authorization-config={path}", "--authorization-mode=RBAC")
+    assert "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-*" in told

@@ -19,6 +19,7 @@ from fairlead.runtime.loops import run
 from fairlead.server import assembly
 from fairlead.server.audit.auditor import AuditSettings, auditing
 from fairlead.server.auth.authentication import Authentication, AuthenticationSettings
+from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationSettings
 from fairlead.server.auth.tokens import anybody
 from fairlead.server.fairness.fairness import DEFAULT_SEATS, Fairness
 from fairlead.server.http.app import Application
@@ -66,7 +67,9 @@ class Server:
         authentication: AuthenticationSettings | None = None,
         seats: int = DEFAULT_SEATS,
         audit: AuditSettings | None = None,
+        authorization: AuthorizationSettings = NODE_AND_RBAC,
     ) -> None:
+        self._authorization = authorization
         self._audit = audit
         self.progress = Progress()
         self._authentication = authentication or AuthenticationSettings()
@@ -92,6 +95,7 @@ class Server:
             login = Authentication(self._authentication, TOKEN, self.registry.account_tokens, self.registry)
             self.registry.verify_token = login.verify_token
             await stack.enter_async_context(login.running())
+            await stack.enter_async_context(server.authorization(self._authorization).running())
             for authenticate in (anybody, login.authenticate):
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
@@ -207,9 +211,12 @@ def uncomplaining() -> Iterator[None]:
 
 @contextmanager
 def serving_in_a_thread(
-    limits: Limits | None = None, authentication: AuthenticationSettings | None = None, seats: int = DEFAULT_SEATS
+    limits: Limits | None = None,
+    authentication: AuthenticationSettings | None = None,
+    seats: int = DEFAULT_SEATS,
+    authorization: AuthorizationSettings = NODE_AND_RBAC,
 ) -> Iterator[Server]:
-    server = Server(limits, authentication=authentication, seats=seats)
+    server = Server(limits, authentication=authentication, seats=seats, authorization=authorization)
     server.start()
     try:
         yield server

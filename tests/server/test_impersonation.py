@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.errors import BadRequest, Forbidden
 from fairlead.api.users import AUTHENTICATED, MASTERS, User
 from fairlead.server.access import NO_OPINION, AccessRequest, Decision, Verdict
-from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer, Masters
+from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from tests.server.http_world import CONFIG_MAPS, Server
 
@@ -33,7 +33,7 @@ class Permissions(LocalAuthorizer):
 
 def acting(requester: User, wanted: User, *allowed: tuple[str, str, str]) -> User:
     request = AccessRequest(requester, "list", "", "v1", "pods", namespace="a")
-    return asyncio.run(impersonated(Authorizers([Masters(), Permissions(*allowed)]), request, wanted))[0]
+    return asyncio.run(impersonated(Authorizers([("", Permissions(*allowed))]), request, wanted))[0]
 
 
 def refusal(requester: User, wanted: User, *allowed: tuple[str, str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,6 +12,7 @@ import click
 from fairlead.api.fields import Errors
 from fairlead.cli.failures import WrongUsage
 from fairlead.cli.options import names_in
+from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_strict_bool
 from fairlead.golang.quoting import go_quote
 from fairlead.server.account_tokens import ISSUER
@@ -20,14 +21,29 @@ from fairlead.server.auth.authentication import (
     AnonymousAccess,
     AuthenticationFile,
     AuthenticationSettings,
+    TokenWebhookSettings,
     read_configuration,
+)
+from fairlead.server.auth.authorization import NODE_AND_RBAC, AuthorizationFile, AuthorizationSettings
+from fairlead.server.auth.authorization_configuration import (
+    MISSING,
+    MODES,
+    VERSIONS,
+    WEBHOOK,
+    AuthorizerConfiguration,
+    Webhook,
+    parsed,
 )
 from fairlead.server.auth.oidc import configuration as oidc
 from fairlead.server.auth.oidc.keys import ALGORITHMS
+from fairlead.server.auth.webhooks.service import ReviewService
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _STATED: Final = "fairlead.access-options"
+_VERSION: Final = click.Choice(VERSIONS)
+#: A duration of Go.
+_TIME: Final = "DURATION"
 #: `--flag`, `--flag=true` or `--flag=false`.
 _BOOL: Final = "[=BOOL]"
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -47,6 +63,8 @@ def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
 def _option(flag: str, type_: Any, meaning: str, **more: Any) -> Callable[[Command], Command]:
     if type_ == _BOOL:
         type_, more = str, more | {"is_flag": False, "flag_value": "true", "metavar": _BOOL}
+    elif type_ == _TIME:
+        type_, more = str, more | {"metavar": _TIME}
     return click.option(f"--{flag}", type=type_, help=meaning, expose_value=False, callback=_keep, **more)
 
 
@@ -66,6 +84,15 @@ _OPTIONS: Final = (
     _option(
         "oidc-required-claim", str, "A claim that tokens must have. May be repeated.", metavar="K=V", multiple=True
     ),
+    _option("authentication-token-webhook-config-file", _FILE, "A kubeconfig: who is asked whose a token is."),
+    _option("authentication-token-webhook-version", _VERSION, "Of TokenReviews.  [default: v1beta1]"),
+    _option("authentication-token-webhook-cache-ttl", _TIME, "How long answers count.  [default: 2m]"),
+    _option("authorization-mode", str, "Who decides, in order.  [default: Node,RBAC]", metavar="A,B"),
+    _option("authorization-config", _FILE, "The same as an AuthorizationConfiguration (docs/access.md)."),
+    _option("authorization-webhook-config-file", _FILE, "A kubeconfig: who is asked in the mode Webhook."),
+    _option("authorization-webhook-version", _VERSION, "Of SubjectAccessReviews.  [default: v1beta1]"),
+    _option("authorization-webhook-cache-authorized-ttl", _TIME, "How long a yes counts.  [default: 5m]"),
+    _option("authorization-webhook-cache-unauthorized-ttl", _TIME, "How long another answer counts.  [default: 30s]"),
 )
 
 
@@ -93,19 +120,42 @@ class _Stated:
     oidc_groups_prefix: str = ""
     oidc_signing_algs: str = "RS256"
     oidc_required_claim: tuple[str, ...] = ()
+    authentication_token_webhook_config_file: Path | None = None
+    authentication_token_webhook_version: str = "v1beta1"
+    authentication_token_webhook_cache_ttl: str = "2m"
+    authorization_mode: str | None = None
+    authorization_config: Path | None = None
+    authorization_webhook_config_file: Path | None = None
+    authorization_webhook_version: str = "v1beta1"
+    authorization_webhook_cache_authorized_ttl: str = "5m"
+    authorization_webhook_cache_unauthorized_ttl: str = "30s"
 
     @property
     def has_oidc_flags(self) -> bool:
-        return any(getattr(self, name) != getattr(_UNSAID, name) for name in self.__slots__ if name.startswith("oidc_"))
+        return self._says("oidc_")
+
+    @property
+    def has_authorization_flags(self) -> bool:
+        return self._says("authorization_mode") or self._says("authorization_webhook_")
+
+    def _says(self, prefix: str) -> bool:
+        """Whether something was said by an option whose name begins so."""
+        names = (name for name in self.__slots__ if name.startswith(prefix))
+        return any(getattr(self, name) != getattr(_UNSAID, name) for name in names)
 
 
 _UNSAID: Final = _Stated()
 
 
+def _stated() -> _Stated:
+    return _Stated(**click.get_current_context().meta.get(_STATED, {}))
+
+
 def authentication() -> AuthenticationSettings:
     """How clients may log in. OSError or ValueError if a file is not what it should be."""
-    stated = _Stated(**click.get_current_context().meta.get(_STATED, {}))
+    stated = _stated()
     settings = AuthenticationSettings(
+        webhook=_token_webhook(stated),
         known_tokens=token_file.load(stated.token_auth_file) if stated.token_auth_file else {},
         has_bootstrap_tokens=bool(stated.enable_bootstrap_token_auth),
         anonymous=AnonymousAccess() if stated.anonymous_auth else None,
@@ -171,3 +221,76 @@ def _required_claim(text: str) -> oidc.ClaimRule:
     if not equals:
         raise WrongUsage(f"--oidc-required-claim: malformed pair, expect string=string, got {text}")
     return oidc.ClaimRule(claim=claim, required_value=value)
+
+
+def _token_webhook(stated: _Stated) -> TokenWebhookSettings | None:
+    file = stated.authentication_token_webhook_config_file
+    if file is None:
+        return None
+    _check_service(file)
+    seconds = non_negative_seconds(stated.authentication_token_webhook_cache_ttl)
+    return TokenWebhookSettings(file, stated.authentication_token_webhook_version, seconds)
+
+
+def _check_service(file: Path) -> None:
+    """Refuses a kubeconfig that names no service, before anything starts."""
+    try:
+        ReviewService(file)
+    except ValueError as error:
+        raise WrongUsage(f"{file}: {str(error).removeprefix(f'{file}: ')}") from None
+
+
+def authorization() -> AuthorizationSettings:
+    """Who decides what clients may do. OSError or ValueError if a file is not what it should be."""
+    stated = _stated()
+    if (path := stated.authorization_config) is not None:
+        if stated.has_authorization_flags:
+            text = "can not be specified when --authorization-mode or --authorization-webhook-* flags are defined"
+            raise WrongUsage(f"--authorization-config {text}")
+        data = path.read_bytes()
+        try:
+            authorizers = parsed(data)
+        except ValueError as error:
+            raise WrongUsage(f"{path}: {error}") from None
+        for authorizer in authorizers:
+            if authorizer.webhook is not None:
+                _check_service(authorizer.webhook.kubeconfig)
+        return AuthorizationSettings(authorizers, AuthorizationFile(path, data))
+    if not stated.has_authorization_flags:
+        return NODE_AND_RBAC
+    modes = ("Node", "RBAC") if stated.authorization_mode is None else names_in(stated.authorization_mode)
+    _check_modes(modes, stated.authorization_webhook_config_file)
+    webhook = _access_webhook(stated)
+    return AuthorizationSettings(
+        tuple(AuthorizerConfiguration(mode, webhook if mode == WEBHOOK else None) for mode in modes)
+    )
+
+
+def _check_modes(modes: Sequence[str], webhook_file: Path | None) -> None:
+    if not modes:
+        raise WrongUsage("at least one authorization-mode must be passed")
+    for mode in modes:
+        if mode not in MODES:
+            raise WrongUsage(f"authorization-mode {go_quote(mode)} is not a valid mode")
+        if mode in MISSING:
+            raise WrongUsage(f"authorization-mode {go_quote(mode)}: {MISSING[mode]}")
+    if WEBHOOK in modes and webhook_file is None:
+        raise WrongUsage("authorization-mode Webhook's authorization config file not passed")
+    if WEBHOOK not in modes and webhook_file is not None:
+        raise WrongUsage("cannot specify --authorization-webhook-config-file without mode Webhook")
+    if len(set(modes)) < len(modes):
+        listed = " ".join(map(go_quote, modes))
+        raise WrongUsage(f"authorization-mode [{listed}] has mode specified more than once")
+
+
+def _access_webhook(stated: _Stated) -> Webhook | None:
+    file = stated.authorization_webhook_config_file
+    if file is None:
+        return None
+    _check_service(file)
+    return Webhook(
+        file,
+        stated.authorization_webhook_version,
+        authorized_seconds=non_negative_seconds(stated.authorization_webhook_cache_authorized_ttl),
+        unauthorized_seconds=non_negative_seconds(stated.authorization_webhook_cache_unauthorized_ttl),
+    )

@@ -16,7 +16,7 @@ import click
 
 from fairlead import COMPATIBILITY_VERSION, __version__
 from fairlead.cli import background
-from fairlead.cli.access_options import access_options, authentication
+from fairlead.cli.access_options import access_options, authentication, authorization
 from fairlead.cli.audit_options import audit_options, audit_settings
 from fairlead.cli.clusters import LocalCluster, chosen, which_cluster
 from fairlead.cli.failures import WrongUsage, explained, parsing
@@ -171,6 +171,7 @@ def up(
             disabled_admission=names_in(disable_admission_plugins),
             admission_configuration=admission_configuration(admission_control_config_file),
             authentication=authentication(),
+            authorization=authorization(),
             seats=max_requests_inflight,
             audit=audit_settings(),
         )

@@ -1,40 +1,69 @@
-"""Calls of services that are no API servers: issuers of tokens, and webhooks that kubeconfigs name.
+"""Calls over HTTPS: one request to a service that is no API server, and its answer, or why there is none.
 
-A service may be slow, wrong, enormous or dead. A call has one deadline, into which waiting for a connection counts; an
-answer may only be so large; nothing is followed to where it leads on.
+A service may be slow, wrong, enormous or dead. Connections are kept and bounded; a call has one deadline, into which
+waiting for a connection counts; an answer may only be so large; nothing is followed to where it leads on. The texts are
+those that Go's HTTP client and client-go would find (client-go/rest/request.go, 1.36).
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from fairlead.golang.quoting import go_quote
 
 if TYPE_CHECKING:
     import aiohttp  # slow to import, and most servers call nobody
+    from yarl import URL
 
+#: To each service.
 MOST_CONNECTIONS: Final = 64
-_HEADERS: Final = {"Accept": "application/json, */*", "Accept-Encoding": "identity", "User-Agent": "kube-apiserver"}
+_MOST_QUOTED: Final = 2048
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "Accept-Encoding": "identity",  # an answer is no larger than it says
+}
+#: What client-go makes of an answer that is no success (apimachinery, `NewGenericServerResponse`).
+_REFUSALS: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})  # X509_V_ERR_*: no way from the certificate to a root
+_WRONG_NAMES: Final = frozenset({62, 64})
+_EXPIRED: Final = frozenset({9, 10})
 
 
 class CallError(Exception):
-    """There is no answer, or it is none; says why."""
+    """A service could not be called, or its answer is none; the message is Go's."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        #: With which it answered; 0: with none.
+        self.code = code
 
 
-class Refused(CallError):
-    """The service answers, and not with success."""
-
-    def __init__(self, code: int, body: bytes) -> None:
-        super().__init__(f"the server answered {code}")
-        self.code, self.body = code, body
+class _Status(msgspec.Struct):
+    status: str = ""
+    message: str = ""
 
 
-class Service:
-    """The connections to one service, which are kept and bounded. Whoever has made one closes it."""
+class Connections:
+    """The connections to services. Whoever has made them closes them."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
+    def __init__(self, user_agent: str = "kube-apiserver") -> None:
+        self._headers = _HEADERS | {"User-Agent": user_agent}
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -47,52 +76,146 @@ class Service:
         method: str,
         url: str,
         body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
         *,
+        context: ssl.SSLContext,
         seconds: float,
         most: int,
+        headers: Mapping[str, str] | None = None,
+        server_name: str | None = None,
+        place: Callable[[URL], URL] | None = None,
     ) -> bytes:
-        """The answer, which has at most so many bytes. Raises CallError."""
-        import aiohttp
+        """The answer, which has at most so many bytes. Raises CallError.
 
+        `place` says where the host of the URL is to be found now, `server_name` whose certificate it must show.
+        """
+        import aiohttp
+        from yarl import URL
+
+        attempt, asked, told = _Attempt(), URL(url, encoded=True), f"{method.capitalize()} {go_quote(url)}"
         try:
             async with asyncio.timeout(seconds):
-                try:
-                    return await self._ask(method, url, body, headers or {}, most)
-                except aiohttp.ServerDisconnectedError:  # a kept connection may be closed by now
-                    return await self._ask(method, url, body, headers or {}, most)
+                while True:
+                    try:
+                        async with self._open().request(
+                            method,
+                            place(asked) if place is not None else asked,
+                            data=body,
+                            headers={**self._headers, **(headers or {})},
+                            ssl=context,
+                            server_hostname=server_name,
+                            allow_redirects=False,
+                            trace_request_ctx=attempt,
+                        ) as response:
+                            return await _answer(response, most)
+                    except aiohttp.ClientConnectionError as error:
+                        if not attempt.is_stale(error):
+                            raise
         except TimeoutError:
-            raise CallError(f'{method.capitalize()} "{url}": context deadline exceeded') from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise CallError(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
-
-    async def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], most: int) -> bytes:
-        async with self._open().request(
-            method, url, data=body, headers={**_HEADERS, **headers}, ssl=self._context, allow_redirects=False
-        ) as response:
-            answer = await _bounded(response, most)
-        if not 200 <= response.status < 300:
-            raise Refused(response.status, answer)
-        return answer
+            raise CallError(f"{told}: context deadline exceeded") from None
+        except aiohttp.ClientError as error:
+            raise CallError(f"{told}: {_why(error, asked.host)}") from error
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             import aiohttp
 
+            trace = aiohttp.TraceConfig()
+            trace.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS),
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                trace_configs=[trace],
             )
         return self._session
 
 
-async def _bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
-    answer = bytearray()
+class _Attempt:
+    """One call, which is tried again if a kept connection turned out to be closed."""
+
+    def __init__(self) -> None:
+        self.is_reused = False
+
+    def is_stale(self, error: aiohttp.ClientConnectionError) -> bool:
+        import aiohttp
+
+        was_reused, self.is_reused = self.is_reused, False
+        return was_reused and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+
+
+async def _note_reuse(session: object, context: Any, params: object) -> None:
+    context.trace_request_ctx.is_reused = True
+
+
+async def _answer(response: aiohttp.ClientResponse, most: int) -> bytes:
+    chunks, size = [], 0
     async for chunk in response.content.iter_any():
-        answer += chunk
-        if len(answer) > most:
+        size += len(chunk)
+        if size > most:
             response.close()
             raise CallError(f"the answer has more than {most} bytes")
-    return bytes(answer)
+        chunks.append(chunk)
+    body = b"".join(chunks)
+    if not 200 <= response.status <= 206:
+        raise CallError(_refusal(response.status, response.content_type, body), response.status)
+    if not body:
+        text = f"0-length response with status code: {response.status} and content type: "
+        raise CallError(text + response.headers.get("Content-Type", ""))
+    return body
+
+
+def _refusal(code: int, media_type: str, body: bytes) -> str:
+    """What an answer without success says; that of a `Status` is its own message."""
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+        if status.status == "Failure":
+            return status.message
+    except msgspec.DecodeError:
+        pass
+    text = body[:_MOST_QUOTED].decode(errors="replace").strip() if media_type.startswith("text/") else "unknown"
+    if code == 403:
+        return text
+    if code in _REFUSALS:
+        return _REFUSALS[code]
+    if code >= 500:
+        return f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"
+
+
+def _why(error: Exception, host: str | None) -> str:
+    """Why nothing came back, in Go's words."""
+    import aiohttp
+
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return _distrust(error.certificate_error, host)
+        case aiohttp.ClientConnectorDNSError():
+            return f"dial tcp: lookup {host}: no such host"
+        case aiohttp.ClientConnectorSSLError():
+            is_plain = "WRONG_VERSION_NUMBER" in str(error)
+            return "http: server gave HTTP response to HTTPS client" if is_plain else f"remote error: tls: {error}"
+        case aiohttp.ClientConnectorError():
+            reason = (error.os_error.strerror or str(error.os_error)).lower()
+            is_refused = isinstance(error.os_error, ConnectionRefusedError) or "connect call failed" in reason
+            return f"dial tcp {error.host}:{error.port}: connect: {'connection refused' if is_refused else reason}"
+        case aiohttp.ServerDisconnectedError():
+            return "EOF"
+        case aiohttp.ClientPayloadError():
+            return "unexpected EOF"
+        case aiohttp.ClientResponseError():
+            return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+    return str(error) or type(error).__name__
+
+
+def _distrust(error: Exception, host: str | None) -> str:
+    code = getattr(error, "verify_code", 0)
+    if code in _UNKNOWN_AUTHORITY:
+        why = "certificate signed by unknown authority"
+    elif code in _WRONG_NAMES:
+        why = f"certificate is not valid for any names, but wanted to match {host}"
+    elif code in _EXPIRED:
+        why = "certificate has expired or is not yet valid"
+    else:
+        why = getattr(error, "verify_message", "") or str(error)
+    return f"tls: failed to verify certificate: x509: {why}"

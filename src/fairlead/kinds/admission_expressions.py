@@ -23,16 +23,16 @@ MOST_CHARACTERS: Final = 50_000
 _MOST_CONDITIONS: Final = 64
 
 
-def _object(type_name: str, /, **fields: Type) -> ObjectType:
+def object_of(type_name: str, /, **fields: Type) -> ObjectType:
     return ObjectType.named(type_name, {field: ObjectField(field, type_) for field, type_ in fields.items()})
 
 
-_KIND: Final = _object("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
-_RESOURCE: Final = _object("kubernetes.GroupVersionResource", group=STRING, version=STRING, resource=STRING)
-USER_INFO: Final = _object(
+_KIND: Final = object_of("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
+_RESOURCE: Final = object_of("kubernetes.GroupVersionResource", group=STRING, version=STRING, resource=STRING)
+USER_INFO: Final = object_of(
     "kubernetes.UserInfo", username=STRING, uid=STRING, groups=list_of(STRING), extra=map_of(STRING, list_of(STRING))
 )
-REQUEST: Final = _object(
+REQUEST: Final = object_of(
     "kubernetes.AdmissionRequest",
     kind=_KIND,
     resource=_RESOURCE,
@@ -47,7 +47,7 @@ REQUEST: Final = _object(
     dryRun=BOOL,
     options=DYN,
 )
-_NAMESPACE_META: Final = _object(
+_NAMESPACE_META: Final = object_of(
     "kubernetes.NamespaceMetadata",
     name=STRING,
     generateName=STRING,
@@ -62,11 +62,11 @@ _NAMESPACE_META: Final = _object(
     resourceVersion=STRING,
     finalizers=list_of(STRING),
 )
-NAMESPACE: Final = _object(
+NAMESPACE: Final = object_of(
     "kubernetes.Namespace",
     metadata=_NAMESPACE_META,
-    spec=_object("kubernetes.NamespaceSpec", finalizers=list_of(STRING)),
-    status=_object("kubernetes.NamespaceStatus", phase=STRING),
+    spec=object_of("kubernetes.NamespaceSpec", finalizers=list_of(STRING)),
+    status=object_of("kubernetes.NamespaceStatus", phase=STRING),
 )
 
 

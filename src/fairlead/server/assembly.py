@@ -13,10 +13,12 @@ from fairlead.api.users import INTERNAL_USER
 from fairlead.kinds import CONVERSIONS, STORED_AS, STRATEGIES
 from fairlead.kinds.strategy import Strategy
 from fairlead.runtime.process_metrics import process_families
+from fairlead.server.access import Authorizer
 from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.auth.authorization import Authorization, AuthorizationSettings
 from fairlead.server.auth.authorizer import Authorizers
 from fairlead.server.auth.node.authorizer import NodeAuthorizer
 from fairlead.server.auth.rbac.authorizer import RbacAuthorizer
@@ -52,10 +54,9 @@ class Server:
         #: Who may do what, as with `--authorization-mode=Node,RBAC`.
         self.metrics = ServerMetrics()
         self.metrics.served.add(*process_families(), build_info())
-        self.authorizers = Authorizers(decided=self.metrics.access.decided)
         self._nodes, self._rbac = NodeAuthorizer(), RbacAuthorizer()
-        self.authorizers.add(self._nodes, "Node")
-        self.authorizers.add(self._rbac, "RBAC")
+        self._modes: dict[str, Authorizer] = {"Node": self._nodes, "RBAC": self._rbac}
+        self.authorizers = Authorizers(self._modes.items(), self.metrics.access.decided)
         self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers, self.metrics)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
@@ -106,6 +107,10 @@ class Server:
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
+
+    def authorization(self, settings: AuthorizationSettings) -> Authorization:
+        """Decide as the settings say; what comes back keeps up with them. Raises ValueError or OSError."""
+        return Authorization(settings, self.authorizers, self._modes)
 
     def serve_nodes(self, agents: NodeAgents) -> None:
         """From now on show what these kubelets measure (`metrics.k8s.io`) and what they answer (`nodes/proxy`)."""

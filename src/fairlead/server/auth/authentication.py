@@ -22,6 +22,8 @@ from fairlead.server.auth.oidc.issuers import Issuers
 from fairlead.server.auth.oidc.keys import ALGORITHMS
 from fairlead.server.auth.reloading import follow
 from fairlead.server.auth.tokens import KnownTokens, TokenAuthenticator
+from fairlead.server.auth.webhooks.service import ReviewService
+from fairlead.server.auth.webhooks.tokens import TokenWebhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ class AuthenticationFile:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenWebhookSettings:
+    """A service that tells whose a token is."""
+
+    kubeconfig: Path
+    version: str = "v1beta1"
+    cache_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
 class AuthenticationSettings:
     """The ways to log in beside client certificates, the administrator's token and those of service accounts."""
 
@@ -50,6 +61,7 @@ class AuthenticationSettings:
     #: What their tokens may be signed with.
     algorithms: tuple[str, ...] = ALGORITHMS
     file: AuthenticationFile | None = None
+    webhook: TokenWebhookSettings | None = None
 
 
 #: None but those.
@@ -74,6 +86,10 @@ class Authentication:
             verifiers.append(bootstrap_tokens(finder))
         if settings.issuers or settings.file:
             verifiers.append(self._issuers)
+        self._webhook: TokenWebhook | None = None
+        if (webhook := settings.webhook) is not None:
+            self._webhook = TokenWebhook(ReviewService(webhook.kubeconfig), webhook.version, webhook.cache_seconds)
+            verifiers.append(self._webhook)
         bearer = TokenAuthenticator(*verifiers)
         others: list[Authenticator] = [CertificateAuthenticator()]
         if settings.anonymous is not None:
@@ -93,6 +109,8 @@ class Authentication:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
             await self._issuers.close()
+            if self._webhook is not None:
+                await self._webhook.close()
 
     def _apply(self, data: bytes) -> None:
         self._issuers.replace(read_configuration(data).issuers)

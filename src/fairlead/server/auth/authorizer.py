@@ -35,24 +35,24 @@ class Masters(LocalAuthorizer):
 
 
 class Authorizers:
-    """The first that has an opinion decides; the reasons of the others are told together."""
+    """Masters, then the first that has an opinion decides; the reasons of the others are told together."""
 
     def __init__(
         self,
-        authorizers: Iterable[Authorizer] = (Masters(),),
+        authorizers: Iterable[tuple[str, Authorizer]] = (),
         decided: Callable[[str, str], None] = lambda mode, decision: None,
     ) -> None:
-        """`decided` is told the mode of who has decided (`RBAC`), and what."""
-        self._authorizers: list[tuple[Authorizer, str]] = [(authorizer, "") for authorizer in authorizers]
+        """Each comes with its mode (`RBAC`); `decided` is told the mode of who has decided, and what."""
         self._decided = decided
+        self.choose(authorizers)
 
-    def add(self, authorizer: Authorizer, mode: str) -> None:
-        """Ask this one too, after all others; it is the one that `--authorization-mode` calls so."""
-        self._authorizers.append((authorizer, mode))
+    def choose(self, authorizers: Iterable[tuple[str, Authorizer]]) -> None:
+        """From now on ask these, in this order."""
+        self._authorizers: tuple[tuple[str, Authorizer], ...] = (("", Masters()), *authorizers)
 
     def decide(self, request: AccessRequest) -> Verdict:
         silent = []
-        for authorizer, mode in self._authorizers:
+        for mode, authorizer in self._authorizers:
             verdict = authorizer.decide(request)
             if verdict.decision is not Decision.NO_OPINION:
                 return self._told(verdict, mode)
@@ -61,7 +61,7 @@ class Authorizers:
 
     async def authorize(self, request: AccessRequest) -> Verdict:
         silent = []
-        for authorizer, mode in self._authorizers:
+        for mode, authorizer in self._authorizers:
             verdict = await authorizer.authorize(request)
             if verdict.decision is not Decision.NO_OPINION:
                 return self._told(verdict, mode)
@@ -74,7 +74,7 @@ class Authorizers:
         return verdict
 
     def rules_for(self, user: User, namespace: str) -> UserRules:
-        found = [authorizer.rules_for(user, namespace) for authorizer, _ in self._authorizers]
+        found = [authorizer.rules_for(user, namespace) for _, authorizer in self._authorizers]
         return UserRules(
             tuple(rule for part in found for rule in part.rules),
             all(part.is_complete for part in found),

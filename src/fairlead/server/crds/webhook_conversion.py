@@ -20,7 +20,8 @@ from fairlead.api.errors import Unknown
 from fairlead.api.fields import Errors, aggregated
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.selectors import validate_labels
-from fairlead.client.webhooks import CallError, WebhookClient, is_callable
+from fairlead.client.calls import CallError
+from fairlead.client.webhooks import WebhookClient, is_callable
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.golang.quoting import go_quote
 from fairlead.golang.values import type_of

@@ -26,6 +26,7 @@ from fairlead.api.errors import (
     Unauthorized,
     Unknown,
 )
+from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
@@ -49,6 +50,8 @@ from fairlead.server.metrics.access import ALLOWED, DENIED, ERROR, NO_OPINION
 
 #: kube-apiserver's limit of a request body.
 MAX_BODY_BYTES: Final = 3 << 20
+
+_HTML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 log = logging.getLogger(__name__)
 
@@ -173,6 +176,9 @@ async def authorize(services: Services, proceed: Handler, request: Request) -> A
     services.metrics.access.authorized(_result(verdict), stopwatch() - began)
     if request.audit is not None:
         request.audit.decided(verdict)
+    if verdict.error and not verdict.is_allowed:  # as kube-apiserver, which tells it in plain text
+        text = f"Internal Server Error: {go_quote(request.uri)}: {verdict.error}"
+        return Answer.of_text(f"{text.translate(_HTML)}\n", 500)
     check(verdict, asked)
     return await proceed(request)
 

@@ -96,6 +96,13 @@ class Request:
         return self._info
 
     @property
+    def uri(self) -> str:
+        """What was asked for, as it was sent."""
+        path, query = self.scope["raw_path"], self.scope["query_string"]
+        uri: bytes = b"%b?%b" % (path, query) if query else path
+        return uri.decode("utf-8", "replace")
+
+    @property
     def log_line(self) -> str:
         """What the log calls it: the path as it was sent, which is one line."""
         path: bytes = self.scope["raw_path"][:_LONGEST_LOGGED_PATH]

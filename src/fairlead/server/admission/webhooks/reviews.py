@@ -18,7 +18,8 @@ from fairlead.api.objects import Obj
 from fairlead.api.patches.json import JsonPatch, decode_json_patch
 from fairlead.api.resources import Resource
 from fairlead.caches import LruCache
-from fairlead.client.webhooks import CallError, WebhookClient, is_callable
+from fairlead.client.calls import CallError
+from fairlead.client.webhooks import WebhookClient, is_callable
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.webhook_clients import REVIEW_VERSIONS

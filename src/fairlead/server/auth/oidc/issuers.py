@@ -15,7 +15,6 @@ import msgspec
 
 from fairlead.api.users import User
 from fairlead.caches import LruCache
-from fairlead.client.calls import Service
 from fairlead.client.kubeconfig import Access
 from fairlead.client.tls import tls_of
 from fairlead.golang.quoting import go_quote
@@ -87,7 +86,7 @@ class _Verifier:
         self._issuer, self._algorithms = issuer, algorithms
         named = issuer.configuration.issuer
         context = tls_of(Access("", ca=named.certificate_authority.encode() or None))
-        self.keys = KeySource(named.url, named.discovery_url, Service(context))
+        self.keys = KeySource(named.url, named.discovery_url, context)
         self._known: LruCache[bytes, _Known] = LruCache(_MOST_REMEMBERED)
 
     async def user_of(self, token: str, payload: bytes, said: _Standard) -> User:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from fairlead.client.calls import CallError, Service
+from fairlead.client.calls import CallError, Connections
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import monotonic
 from fairlead.runtime.offload import offload
@@ -71,8 +72,8 @@ class _KeySet(msgspec.Struct):
 class KeySource:
     """The keys of one issuer."""
 
-    def __init__(self, issuer: str, discovery_url: str, service: Service) -> None:
-        self._issuer, self._service = issuer, service
+    def __init__(self, issuer: str, discovery_url: str, context: ssl.SSLContext) -> None:
+        self._issuer, self._context, self._connections = issuer, context, Connections()
         self._discovery_url = discovery_url or issuer.rstrip("/") + WELL_KNOWN
         self._keys: tuple[Key, ...] | None = None
         self._problem = "authenticator not initialized"
@@ -83,7 +84,7 @@ class KeySource:
         if self._fetch is not None:
             self._fetch.cancel()
             await asyncio.gather(self._fetch, return_exceptions=True)
-        await self._service.close()
+        await self._connections.close()
 
     async def verify(self, token: str, key_id: str, algorithm: str) -> None:
         """Return if the signature of a token is the issuer's; raises BadSignature."""
@@ -130,7 +131,7 @@ class KeySource:
             log.warning("keys of the issuer %s: %s", self._issuer, error)
 
     async def _read(self, url: str, type_: type[Any]) -> Any:
-        body = await self._service.ask("GET", url, seconds=_SECONDS, most=_MOST_BYTES)
+        body = await self._connections.ask("GET", url, context=self._context, seconds=_SECONDS, most=_MOST_BYTES)
         try:
             return await offload(lambda: msgspec.json.decode(body, type=type_), is_long=True)
         except (msgspec.DecodeError, RecursionError) as error:

@@ -1,0 +1,121 @@
+"""Who decides what clients may do: the ways that an operator chose, in their order.
+
+Sources: pkg/kubeapiserver/authorizer and k8s.io/apiserver, authorization/authorizerfactory (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairlead.api.roles import PolicyRule
+from fairlead.api.users import User
+from fairlead.server.access import AccessRequest, Authorizer, Decision, UserRules, Verdict
+from fairlead.server.auth.authorization_configuration import WEBHOOK, AuthorizerConfiguration, parsed
+from fairlead.server.auth.authorizer import Authorizers, LocalAuthorizer
+from fairlead.server.auth.reloading import follow
+from fairlead.server.auth.webhooks.access import AccessWebhook
+from fairlead.server.auth.webhooks.service import SECONDS, ReviewService
+
+_EVERYTHING: Final = (
+    PolicyRule(verbs=("*",), api_groups=("*",), resources=("*",)),
+    PolicyRule(verbs=("*",), urls=("*",)),
+)
+_NODE_AND_RBAC: Final = (AuthorizerConfiguration("Node"), AuthorizerConfiguration("RBAC"))
+_ALLOW: Final = Verdict(Decision.ALLOW)
+_NOTHING: Final = Verdict(Decision.NO_OPINION, "Everything is forbidden.")
+
+
+class AlwaysAllow(LocalAuthorizer):
+    def decide(self, request: AccessRequest) -> Verdict:
+        return _ALLOW
+
+    def rules_for(self, user: User, namespace: str) -> UserRules:
+        return UserRules(_EVERYTHING)
+
+
+class AlwaysDeny(LocalAuthorizer):
+    def decide(self, request: AccessRequest) -> Verdict:
+        return _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationFile:
+    """An AuthorizationConfiguration, and what it said at the start; what it says at any time counts."""
+
+    path: Path
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationSettings:
+    """The ways to decide who may do what, in order."""
+
+    authorizers: tuple[AuthorizerConfiguration, ...] = _NODE_AND_RBAC
+    file: AuthorizationFile | None = None
+
+
+#: As with `--authorization-mode=Node,RBAC`.
+NODE_AND_RBAC: Final = AuthorizationSettings()
+
+
+class Authorization:
+    """Puts the ways to decide into force. ValueError or OSError: a webhook's kubeconfig cannot be used."""
+
+    def __init__(
+        self, settings: AuthorizationSettings, authorizers: Authorizers, built_in: Mapping[str, Authorizer]
+    ) -> None:
+        """`built_in` has those that live with the server, by their modes."""
+        self._file, self._authorizers = settings.file, authorizers
+        self._built_in = {**built_in, "AlwaysAllow": AlwaysAllow(), "AlwaysDeny": AlwaysDeny()}
+        self._webhooks: list[AccessWebhook] = []
+        self._retiring = set[asyncio.Task[None]]()
+        self._choose(settings.authorizers)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep up with the file while the block runs, and end what is under way after it."""
+        file = self._file
+        following = asyncio.create_task(follow(file.path, file.data, self._apply)) if file is not None else None
+        try:
+            yield
+        finally:
+            tasks = [*self._retiring, *([following] if following is not None else ())]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for webhook in self._webhooks:
+                await webhook.close()
+
+    def _apply(self, data: bytes) -> None:
+        old = self._webhooks
+        self._choose(parsed(data))
+        for webhook in old:
+            task = asyncio.get_running_loop().create_task(_retire(webhook))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    def _choose(self, configurations: Sequence[AuthorizerConfiguration]) -> None:
+        webhooks, chosen = list[AccessWebhook](), list[tuple[str, Authorizer]]()
+        for configuration in configurations:
+            if (webhook := configuration.webhook) is not None:
+                service = ReviewService(webhook.kubeconfig, webhook.seconds)
+                webhooks.append(AccessWebhook(service, webhook))
+                chosen.append((WEBHOOK, webhooks[-1]))
+            else:
+                assert configuration.type != WEBHOOK
+                chosen.append((configuration.type, self._built_in[configuration.type]))
+        self._webhooks = webhooks
+        self._authorizers.choose(chosen)
+
+
+async def _retire(webhook: AccessWebhook) -> None:
+    """Close one that nobody asks any more, once what is under way has ended."""
+    try:
+        await asyncio.sleep(SECONDS)
+    finally:
+        await webhook.close()
