@@ -338,3 +338,17 @@ def test_pod_security_tells_what_it_decided(world: World) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod}
     code, annotations = told("deployments", {"selector": {"matchLabels": {"a": "b"}}, "template": template})
     assert (code, list(annotations)) == (201, ["audit-violations"])
+
+
+def test_the_id_of_a_token_is_told_and_not_the_token(world: World) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    world.server.ask("POST", accounts, {"metadata": {"name": "bot"}})
+    reply, event = world.ask("POST", f"{accounts}/bot/token", {})
+    assert (reply.code, event["objectRef"]["subresource"]) == (201, "token")
+    assert event["annotations"]["authentication.kubernetes.io/issued-credential-id"].startswith("JTI=")
+    assert reply.obj["status"]["token"] not in world.log.read_text()
+
+
+def test_the_use_of_a_deprecated_kind_is_told(world: World) -> None:
+    _, event = world.ask("GET", "/api/v1/namespaces/default/endpoints")
+    assert event["annotations"]["k8s.io/deprecated"] == "true"

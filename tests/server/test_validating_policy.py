@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from fairlead.api.encoded import Encoded
 from fairlead.api.errors import ApiError, Forbidden, Invalid
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.users import AUTHENTICATED, User
 from fairlead.server.assembly import Server
+from fairlead.server.audit.request_audit import RequestAudit
+from fairlead.server.context import INTERNAL, Result
 from fairlead.store.memory import MemoryStore
+from tests.server.audit_world import a_request, annotations_of
 
 PREFIX = "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 ANYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
@@ -40,6 +45,11 @@ class World:
     async def create(self, data: Obj | None = None, name: str = "x", namespace: str = "default", **meta: Any) -> None:
         obj = {"metadata": {"name": name, **meta}, "data": data or {}}
         await self.api.create(CONFIG_MAPS, obj, namespace)
+
+    async def told(self, data: Obj, audit: RequestAudit) -> Result[Encoded]:
+        """A create whose warnings can be seen, and what the audit log is told of it."""
+        obj = {"metadata": {"name": "x"}, "data": data}
+        return await self.server.registry.create(replace(INTERNAL, audit=audit), CONFIG_MAPS, obj, "default")
 
     async def refusal(self, made: Awaitable[Any]) -> str:
         with pytest.raises(ApiError) as caught:
@@ -197,6 +207,66 @@ def test_a_warning_lets_pass() -> None:
         await world.policy({"expression": "false", "message": "careful"})
         await world.bind("Warn")
         await world.create()
+
+    within(steps)
+
+
+def test_the_audit_log_is_told_what_does_not_hold_and_what_the_policy_says() -> None:
+    async def steps(world: World) -> None:
+        told = [
+            {"key": "data", "valueExpression": "'has ' + string(size(object.data)) + variables.end"},
+            {"key": "empty", "valueExpression": "' '"},
+            {"key": "null", "valueExpression": "null"},
+        ]
+        variables = [{"name": "end", "expression": "' entries'"}]
+        await world.policy(
+            "true", {"expression": "1 > 2", "message": "<no>"}, auditAnnotations=told, variables=variables
+        )
+        await world.bind("Audit", "Warn")
+        audit = a_request()
+        result = await world.told({"a": "b"}, audit)
+        assert list(result.warnings) == [
+            "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': <no>",
+        ]
+        failure = (
+            '[{"message":"\\u003cno\\u003e","policy":"p","binding":"b","expressionIndex":1,'
+            '"validationActions":["Audit","Warn"]}]'
+        )
+        assert annotations_of(audit) == {
+            "validation.policy.admission.k8s.io/validation_failure": failure,
+            "p/data": "has 1 entries",
+        }
+
+    within(steps)
+
+
+def test_what_cannot_be_told_refuses_unless_it_is_to_be_ignored() -> None:
+    async def steps(world: World) -> None:
+        told = [{"key": "k", "valueExpression": "object.nope"}]
+        await world.policy("true", auditAnnotations=told)
+        await world.bind("Warn")
+        text = await world.refusal(world.create())
+        assert text == PREFIX + "expression 'object.nope' resulted in error: no such key: nope"
+        patch = {"spec": {"failurePolicy": "Ignore"}}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", patch)
+        await world.create()
+
+    within(steps)
+
+
+def test_a_refusal_comes_after_all_have_been_asked() -> None:
+    async def steps(world: World) -> None:
+        await world.policy("false", {"expression": "false", "message": "second"})
+        await world.bind("Deny", "Audit")
+        audit = a_request()
+        assert await world.refusal(world.told({}, audit)) == PREFIX + "failed expression: false"
+        assert len(annotations_of(audit)) == 1  # whatever is told first under a key
+        await world.api.delete(world.row("ValidatingAdmissionPolicyBinding"), "b")
+        await world.bind("Warn", paramRef={"name": "none", "parameterNotFoundAction": "Deny"})
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        await world.api.patch(world.row("ValidatingAdmissionPolicy"), "p", "", {"spec": {"paramKind": kind}})
+        text = await world.refusal(world.create())
+        assert "failed to configure binding: no params found" in text  # which no binding can only warn of
 
     within(steps)
 

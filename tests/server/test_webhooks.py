@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from base64 import b64encode
 from typing import Any
 
@@ -17,6 +18,7 @@ from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, PatchType, WriteOptions
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.assembly import Server
+from fairlead.server.audit.event import Level
 from fairlead.store.memory import MemoryStore
 from tests.server.audit_world import a_request, annotations_of
 from tests.server.webhook_world import CONFIGS, VALIDATING, World, allowed, denied, patched, within
@@ -470,6 +472,17 @@ def test_the_audit_log_is_told_what_webhooks_did_and_said() -> None:
             f"{failed}round_0_index_0": "v0.example.com",
             "note.example.com/why": "because",
         }
+
+    within(steps)
+
+
+def test_from_level_request_on_the_audit_log_has_the_patches_of_webhooks() -> None:
+    async def steps(world: World) -> None:
+        await world.mutating(lambda review: patched(review, ADD))
+        audit = a_request(Level.REQUEST)
+        await world.told(CONFIG_MAPS, {"metadata": {"name": "x"}}, audit)
+        told = json.loads(annotations_of(audit)["patch.webhook.admission.k8s.io/round_0_index_0"])
+        assert told == {"configuration": "m", "webhook": "m0.example.com", "patch": [ADD], "patchType": "JSONPatch"}
 
     within(steps)
 

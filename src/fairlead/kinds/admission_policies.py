@@ -44,12 +44,22 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditAnnotation:
+    """What the audit log is told under a key."""
+
+    key: str
+    expression: str
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledPolicy:
     """The expressions of a policy."""
 
     conditions: tuple[Condition, ...]
     variables: tuple[tuple[str, Program], ...]
     validations: tuple[Validation, ...]
+    audit_annotations: tuple[AuditAnnotation, ...]
 
 
 def compile_policy(spec: Obj, errors: Errors | None = None) -> CompiledPolicy:
@@ -77,10 +87,12 @@ class _PolicyCompiler:
         for index, validation in enumerate(self._spec.get("validations") or ()):
             if found := self._validation(validation, f"spec.validations[{index}]"):
                 validations.append(found)
+        annotations = []
         for index, annotation in enumerate(self._spec.get("auditAnnotations") or ()):
-            path = f"spec.auditAnnotations[{index}].valueExpression"
-            compile_expression(self._environment(), annotation.get("valueExpression"), path, self._errors, STRING, NULL)
-        return CompiledPolicy(conditions, tuple(variables), tuple(validations))
+            path, source = f"spec.auditAnnotations[{index}].valueExpression", annotation.get("valueExpression")
+            if program := compile_expression(self._environment(), source, path, self._errors, STRING, NULL):
+                annotations.append(AuditAnnotation(annotation.get("key", ""), source, program))
+        return CompiledPolicy(conditions, tuple(variables), tuple(validations), tuple(annotations))
 
     def _environment(self, *, has_authorizer: bool = True) -> Environment:
         declared = variables_of(self._has_params, has_authorizer=has_authorizer)

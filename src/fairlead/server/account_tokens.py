@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import jwt
 import msgspec
@@ -43,6 +43,16 @@ UNKNOWN: Final = "invalid bearer token"
 
 class InvalidToken(Exception):
     """A text that lets nobody in; says why."""
+
+
+class Issued(NamedTuple):
+    """A token that was made."""
+
+    text: str
+    #: How logs call it.
+    credential_id: str
+    #: Seconds since 1970.
+    expires: float
 
 
 class Subject(View):
@@ -111,21 +121,22 @@ class AccountTokens:
 
     def issue(
         self, account: AccountName, uid: str, audiences: Sequence[str], seconds: int, bound: Mapping[str, Subject]
-    ) -> tuple[str, float]:
-        """A token of the account, and when it expires (seconds since 1970)."""
-        begin = int(now())
+    ) -> Issued:
+        """A token of the account."""
+        begin, id_ = int(now()), rng.uid()
         claims: dict[str, Any] = {
             "aud": list(audiences),
             "exp": begin + seconds,
             "iat": begin,
             "iss": ISSUER,
-            "jti": rng.uid(),
+            "jti": id_,
             "nbf": begin,
             "sub": account.user_name,
         }
         claims[_CLAIMS] = {"namespace": account.namespace, "serviceaccount": {"name": account.name, "uid": uid}}
         claims[_CLAIMS] |= {kind: {"name": subject.name, "uid": subject.uid} for kind, subject in bound.items()}
-        return jwt.encode(claims, self._key, _ALGORITHM, headers={"kid": self.key_id}), begin + seconds
+        text = jwt.encode(claims, self._key, _ALGORITHM, headers={"kid": self.key_id})
+        return Issued(text, f"JTI={id_}", begin + seconds)
 
     async def __call__(self, token: str, audiences: Sequence[str]) -> Verified:
         """`verify`, as one of several ways to tell tokens."""

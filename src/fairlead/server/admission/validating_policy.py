@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Invalid, Unauthorized
+from fairlead.api.fields import HTML
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.resources import Resource
 from fairlead.api.selectors import of_structured
@@ -29,6 +30,9 @@ _BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.
 #: What all expressions of one policy may cost for one request; upstream allows ten times as much.
 REQUEST_BUDGET: Final = 1_000_000
 _LONGEST_MESSAGE: Final = 5_120
+_LONGEST_ANNOTATION: Final = 10 << 10
+#: Under which key the audit log tells of what does not hold.
+_FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
 _REFUSALS: Final[Mapping[str, type[ApiError]]] = {
     "Forbidden": Forbidden,
     "Unauthorized": Unauthorized,
@@ -39,10 +43,13 @@ _REFUSALS: Final[Mapping[str, type[ApiError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Something that does not hold."""
+    """Something that does not hold: the validation of that number, or what comes before them all."""
 
     message: str
     reason: str = "Invalid"
+    index: int = 0
+    #: Whether it refuses the request whatever a binding wants done: nobody knows what the policy would have said.
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +84,20 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
         for entry in self._reader.each(_BINDINGS):
             binding = self._bindings.of(entry)
             bound.setdefault(binding["spec"]["policyName"], []).append(binding)
+        refusals: list[ApiError] = []
         for name, bindings in bound.items():
             found = self._reader.find(_POLICIES, name)
             if found is not None:
-                await self._ask(self._policies.of(found), bindings, attributes)
+                refusals += await self._ask(self._policies.of(found), bindings, attributes)
+        if refusals:  # the others have been asked all the same, and have warned
+            raise refusals[0]
 
-    async def _ask(self, policy: _Policy, bindings: list[Obj], attributes: Attributes) -> None:
-        spec = policy.spec
+    async def _ask(self, policy: _Policy, bindings: list[Obj], attributes: Attributes) -> list[ApiError]:
+        """What refuses the request, by this policy and its bindings; warns, and tells the audit log."""
+        spec, refusals = policy.spec, list[ApiError]()
         row = matching.matched(spec.get("matchConstraints"), attributes, self._reader)
         if row is None:
-            return
+            return refusals
         asking: _Asking | None = None
         for binding in bindings:
             if matching.matched(binding["spec"].get("matchResources"), attributes, self._reader) is None:
@@ -96,17 +107,32 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
                 variables["namespaceObject"] = namespace_of(attributes, self._reader)
                 asking = _Asking(policy, attributes, self._reader, variables)
             for denial in asking.denials(binding["spec"]):
-                self._carry_out(denial, policy.name, binding, attributes)
+                refusals += _carried_out(denial, policy.name, binding, attributes)
+        if asking is not None:
+            for key, values in asking.told.items():
+                attributes.annotate(f"{policy.name}/{key}", ", ".join(values))
+        return refusals
 
-    def _carry_out(self, denial: Denial, policy: str, binding: Obj, attributes: Attributes) -> None:
-        actions, bound = binding["spec"].get("validationActions") or (), name_of(binding)
-        if "Warn" in actions:
-            attributes.warnings.append(
-                f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {denial.message}"
-            )
-        if "Deny" in actions:
-            message = f"ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {denial.message}"
-            raise _refusal(attributes, message, denial.reason)
+
+def _carried_out(denial: Denial, policy: str, binding: Obj, attributes: Attributes) -> Iterator[ApiError]:
+    """Do what the binding wants done; a refusal is the caller's."""
+    actions, bound = binding["spec"].get("validationActions") or (), name_of(binding)
+    if "Audit" in actions and not denial.is_final:
+        failure = {
+            "message": denial.message,
+            "policy": policy,
+            "binding": bound,
+            "expressionIndex": denial.index,
+            "validationActions": list(actions),
+        }
+        attributes.annotate(_FAILURE, encode([failure]).decode().translate(HTML))
+    if "Warn" in actions and not denial.is_final:
+        attributes.warnings.append(
+            f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{bound}': {denial.message}"
+        )
+    if "Deny" in actions or denial.is_final:
+        message = f"ValidatingAdmissionPolicy '{policy}' with binding '{bound}' denied request: {denial.message}"
+        yield _refusal(attributes, message, denial.reason)
 
 
 def _refusal(attributes: Attributes, message: str, reason: str) -> ApiError:
@@ -122,6 +148,8 @@ class _Asking:
     def __init__(self, policy: _Policy, attributes: Attributes, reader: Reader, variables: dict[str, Any]) -> None:
         self._spec, self._attributes, self._reader = policy.spec, attributes, reader
         self._policy, self._variables = policy.expressions, variables
+        #: What the audit log is to be told, by all bindings and parameters: each text once, in their order.
+        self.told: dict[str, dict[str, None]] = {}
 
     def denials(self, binding: Obj) -> Iterator[Denial]:
         """What does not hold, by this binding and its parameters."""
@@ -129,7 +157,7 @@ class _Asking:
             params = list(_params(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader))
         except LookupError as error:
             if self._fails:
-                yield Denial(f"failed to configure binding: {error.args[0]}")
+                yield Denial(f"failed to configure binding: {error.args[0]}", is_final=True)
             return
         for found in params:
             yield from self._with_params(found)
@@ -149,15 +177,30 @@ class _Asking:
             if self._fails:
                 yield Denial(str(error))
             return
-        for validation in self._policy.validations:
+        for index, validation in enumerate(self._policy.validations):
             try:
                 holds = validation.program.metered(variables, meter)
             except CelError as error:
                 if self._fails:
-                    yield Denial(f"expression '{validation.expression}' resulted in error: {error}")
+                    yield Denial(f"expression '{validation.expression}' resulted in error: {error}", index=index)
                 continue
             if holds is not True:
-                yield Denial(_message(validation, variables, meter), validation.reason)
+                yield Denial(_message(validation, variables, meter), validation.reason, index)
+        yield from self._annotated(variables)
+
+    def _annotated(self, variables: dict[str, Any]) -> Iterator[Denial]:
+        """Work out what the audit log is told, which has a budget of its own."""
+        meter = Meter(REQUEST_BUDGET)
+        variables = variables | {"variables": _LazyVariables(self._policy.variables, variables, meter)}
+        for annotation in self._policy.audit_annotations:
+            try:
+                value = annotation.program.metered(variables, meter)
+            except CelError as error:
+                if self._fails:
+                    yield Denial(f"expression '{annotation.expression}' resulted in error: {error}", is_final=True)
+                continue
+            if isinstance(value, str) and (text := value.strip()):
+                self.told.setdefault(annotation.key, {})[text[:_LONGEST_ANNOTATION]] = None
 
 
 def _message(validation: Validation, variables: Mapping[str, Any], meter: Meter) -> str:

@@ -75,6 +75,8 @@ class ResourceHandlers:
             return await containers.answer(self._registry, request)
         if version.deprecation:
             request.warnings.append(version.deprecation)
+            if request.audit is not None:
+                request.audit.annotate("k8s.io/deprecated", "true")
         verb = _verb(request, version.resource)
         if verb == "watch" or (verb == "list" and request.is_watch):
             _check_watched(version.resource)

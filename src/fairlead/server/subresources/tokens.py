@@ -70,7 +70,8 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
     await call.backend.admission.validate(attributes)
     audiences = request.audiences or (ISSUER,)
     uid = entry.view(Object).metadata.uid
-    token, expires = call.backend.account_tokens.issue(account, uid, audiences, seconds, bound)
+    token = call.backend.account_tokens.issue(account, uid, audiences, seconds, bound)
+    attributes.annotate("authentication.kubernetes.io/issued-credential-id", token.credential_id)
     answer: Obj = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
@@ -80,7 +81,7 @@ async def request_token(call: ActionCall) -> Result[Encoded]:
             "expirationSeconds": seconds,
             "boundObjectRef": spec.get("boundObjectRef"),
         },
-        "status": {"token": token, "expirationTimestamp": timestamp(expires)},
+        "status": {"token": token.text, "expirationTimestamp": timestamp(token.expires)},
     }
     return created(answer, warnings)
 

@@ -22,6 +22,7 @@ from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
 
 _CONFIGURATIONS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
+_PATCH: Final = "patch.webhook.admission.k8s.io/"
 #: How many operations of a patch make it one that takes long.
 _MANY: Final = 100
 
@@ -55,19 +56,22 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         self, webhook: Webhook, attributes: Attributes, row: Resource, rounds: Reinvocation, place: str
     ) -> None:
         """Ask one webhook; `place` is how the audit log calls this."""
+        about = {"configuration": webhook.configuration, "webhook": webhook.name}
         patch, has_changed = None, False
         try:
             patch = await self._reviews.ask(webhook, attributes, row, is_mutating=True)
             if patch is not None and patch.operations:
                 has_changed = await _changed(webhook, attributes, row, patch)
+                if attributes.audit is not None and attributes.audit.tells_request:
+                    told = about | {"patch": patch.operations, "patchType": "JSONPatch"}
+                    attributes.annotate(_PATCH + place, encode(told).decode())
         except CallingError as error:
             if not webhook.is_ignorable:
                 raise error.refusal() from None
             self._reviews.complaints.tell(webhook, f"{error}: ignored")
             attributes.annotate(f"failed-open.{_MUTATION}{place}", webhook.name)
         finally:
-            told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}
-            attributes.annotate(_MUTATION + place, encode(told).decode())
+            attributes.annotate(_MUTATION + place, encode(about | {"mutated": has_changed}).decode())
         if has_changed:
             _require_again(rounds)
             rounds.is_wanted = True
