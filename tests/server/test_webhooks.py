@@ -457,7 +457,7 @@ def test_warnings_reach_the_client_also_with_a_refusal() -> None:
     within(steps)
 
 
-def test_the_audit_log_is_told_what_webhooks_did_and_said() -> None:
+def test_the_audit_log_and_metrics_are_told_what_webhooks_did_and_said() -> None:
     async def steps(world: World) -> None:
         await world.mutating(allowed, lambda review: patched(review, ADD))
         dead = {"url": "https://127.0.0.1:1/x"}

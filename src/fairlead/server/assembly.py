@@ -92,7 +92,13 @@ class Server:
         await registry.open(
             chain.build(
                 Dependencies(
-                    registry, registry, self.authorizers, self.api, registry.webhooks, admission_configuration
+                    registry,
+                    registry,
+                    self.authorizers,
+                    self.api,
+                    registry.webhooks,
+                    admission_configuration,
+                    self.metrics.admission.webhooks,
                 ),
                 disabled_admission,
                 further,

@@ -8,7 +8,7 @@ change the object in place; both may refuse by raising `Forbidden.of(...)`. They
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -23,6 +23,7 @@ from fairlead.client.webhooks import WebhookClient
 from fairlead.server.access import Authorizer
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.audit.request_audit import RequestAudit
+from fairlead.server.metrics.admission import WebhookMetrics
 
 
 class Operation(StrEnum):
@@ -211,6 +212,7 @@ class Dependencies:
     creator: Creator
     webhooks: WebhookClient
     configuration: AdmissionConfiguration = UNCONFIGURED
+    webhook_metrics: WebhookMetrics = field(default_factory=WebhookMetrics)
 
 
 class AdmissionPlugin:

@@ -18,7 +18,7 @@ from fairlead.golang.quoting import go_quote
 from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reinvocation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
-from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
+from fairlead.server.admission.webhooks.reviews import Reviews
 
 _CONFIGURATIONS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
@@ -35,7 +35,7 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
         self._registered = Registered(_CONFIGURATIONS, self._reader, dependencies.authorizer)
-        self._reviews = Reviews(dependencies.webhooks)
+        self._reviews = Reviews(dependencies, is_mutating=True)
 
     async def admit(self, attributes: Attributes) -> None:
         webhooks = list(self._registered.each(attributes))
@@ -57,19 +57,14 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
     ) -> None:
         """Ask one webhook; `place` is how the audit log calls this."""
         about = {"configuration": webhook.configuration, "webhook": webhook.name}
-        patch, has_changed = None, False
+        has_changed = False
         try:
-            patch = await self._reviews.ask(webhook, attributes, row, is_mutating=True)
+            patch = await self._reviews.ask(webhook, attributes, row, f"failed-open.{_MUTATION}{place}")
             if patch is not None and patch.operations:
                 has_changed = await _changed(webhook, attributes, row, patch)
                 if attributes.audit is not None and attributes.audit.tells_request:
                     told = about | {"patch": patch.operations, "patchType": "JSONPatch"}
                     attributes.annotate(_PATCH + place, encode(told).decode())
-        except CallingError as error:
-            if not webhook.is_ignorable:
-                raise error.refusal() from None
-            self._reviews.complaints.tell(webhook, f"{error}: ignored")
-            attributes.annotate(f"failed-open.{_MUTATION}{place}", webhook.name)
         finally:
             attributes.annotate(_MUTATION + place, encode(about | {"mutated": has_changed}).decode())
         if has_changed:

@@ -13,20 +13,20 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.encoded import encode
-from fairlead.api.errors import BadRequest, ForeignRefusal, InternalError, ServerTimeout
+from fairlead.api.errors import ApiError, BadRequest, ForeignRefusal, InternalError, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.patches.json import JsonPatch, decode_json_patch
 from fairlead.api.resources import Resource
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError
-from fairlead.client.webhooks import WebhookClient, is_callable
+from fairlead.client.webhooks import is_callable
 from fairlead.golang.json import MalformedJson, parse
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.webhook_clients import REVIEW_VERSIONS
 from fairlead.runtime import rng
-from fairlead.runtime.clock import monotonic
+from fairlead.runtime.clock import monotonic, stopwatch
 from fairlead.runtime.offload import offload
-from fairlead.server.admission.base import Attributes
+from fairlead.server.admission.base import Attributes, Dependencies
 from fairlead.server.admission.expressions import described
 from fairlead.server.admission.webhooks.registered import Webhook
 
@@ -39,6 +39,9 @@ REQUEST_SECONDS: Final = 34.0
 #: How long no more is logged of a webhook, and of how many it is known when they were told of.
 _QUIET_SECONDS: Final = 60.0
 _MOST_TOLD: Final = 256
+#: How metrics count a call in vain, and what we ourselves refuse.
+_CODE_OF_FAILURE: Final = 503
+_OURS: Final = "apiserver_internal_error"
 _LONG_ANSWER: Final = 64 << 10
 _GROUP: Final = "admission.k8s.io"
 _KIND: Final = "AdmissionReview"
@@ -89,20 +92,47 @@ class Response(msgspec.Struct, rename="camel"):
 class Reviews:
     """Asks webhooks about requests."""
 
-    def __init__(self, client: WebhookClient) -> None:
-        self._client = client
-        self.complaints = Complaints()
+    def __init__(self, dependencies: Dependencies, *, is_mutating: bool) -> None:
+        self._client, self._metrics = dependencies.webhooks, dependencies.webhook_metrics
+        self._is_mutating, self._type = is_mutating, "admit" if is_mutating else "validating"
+        self._complaints = Complaints()
 
-    async def ask(
-        self, webhook: Webhook, attributes: Attributes, row: Resource, *, is_mutating: bool
-    ) -> JsonPatch | None:
-        """How the webhook changes the object. Raises the refusal of the request, or CallingError."""
+    async def ask(self, webhook: Webhook, attributes: Attributes, row: Resource, place: str) -> JsonPatch | None:
+        """How the webhook changes the object. Raises the refusal of the request.
+
+        `place` is how the audit log is told that the request went on without an answer.
+        """
+        began, operation = stopwatch(), str(attributes.operation)
+        try:
+            patch = await self._asked(webhook, attributes, row)
+        except CallingError as error:
+            self._note(webhook, operation, began, _CODE_OF_FAILURE, is_rejected=not webhook.is_ignorable)
+            if not webhook.is_ignorable:
+                self._metrics.rejected(webhook.name, self._type, operation, "calling_webhook_error", _CODE_OF_FAILURE)
+                raise error.refusal() from None
+            self._metrics.ignored(webhook.name, self._type)
+            self._complaints.tell(webhook, f"{error}: ignored")
+            attributes.annotate(place, webhook.name)
+            return None
+        except ApiError as error:
+            type_, code = ("no_error", error.code) if isinstance(error, ForeignRefusal) else (_OURS, 0)
+            self._note(webhook, operation, began, code, is_rejected=True)
+            self._metrics.rejected(webhook.name, self._type, operation, type_, code)
+            raise
+        self._note(webhook, operation, began, 200, is_rejected=False)
+        return patch
+
+    def _note(self, webhook: Webhook, operation: str, began: float, code: int, *, is_rejected: bool) -> None:
+        seconds = stopwatch() - began
+        self._metrics.called(webhook.name, self._type, operation, seconds, code, is_rejected=is_rejected)
+
+    async def _asked(self, webhook: Webhook, attributes: Attributes, row: Resource) -> JsonPatch | None:
         if attributes.dry_run and not webhook.is_harmless:
             raise BadRequest(f"admission webhook {go_quote(webhook.name)} does not support dry run")
         if not is_callable():
             text = f"admission webhook {go_quote(webhook.name)} is not called in virtual time"
             attributes.warnings.append(text)
-            self.complaints.tell(webhook, text)
+            self._complaints.tell(webhook, text)
             return None
         version = next((name for name in webhook.spec["admissionReviewVersions"] if name in REVIEW_VERSIONS), None)
         if version is None:
@@ -117,7 +147,7 @@ class Reviews:
         except CallError as error:
             raise CallingError(webhook, f"failed to call webhook: {error}") from None
         return await offload(
-            lambda: _patch_in(answer, uid, version, webhook, attributes, is_mutating=is_mutating),
+            lambda: _patch_in(answer, uid, version, webhook, attributes, is_mutating=self._is_mutating),
             is_long=len(answer) > _LONG_ANSWER,
         )
 

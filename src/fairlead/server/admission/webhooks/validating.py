@@ -12,7 +12,7 @@ from fairlead.api.errors import ApiError
 from fairlead.api.resources import Resource
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
-from fairlead.server.admission.webhooks.reviews import CallingError, Reviews
+from fairlead.server.admission.webhooks.reviews import Reviews
 
 _FAILED_OPEN: Final = "failed-open.validating.webhook.admission.k8s.io/"
 _CONFIGURATIONS: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -26,7 +26,7 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
         self._registered = Registered(_CONFIGURATIONS, self._reader, dependencies.authorizer)
-        self._reviews = Reviews(dependencies.webhooks)
+        self._reviews = Reviews(dependencies, is_mutating=False)
 
     async def validate(self, attributes: Attributes) -> None:
         concerned: list[tuple[Webhook, Resource]] = []
@@ -46,12 +46,7 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
 
     async def _refusal(self, index: int, webhook: Webhook, attributes: Attributes, row: Resource) -> ApiError | None:
         try:
-            await self._reviews.ask(webhook, attributes, row, is_mutating=False)
+            await self._reviews.ask(webhook, attributes, row, f"{_FAILED_OPEN}round_0_index_{index}")
         except ApiError as error:
             return error
-        except CallingError as error:
-            if not webhook.is_ignorable:
-                return error.refusal()
-            self._reviews.complaints.tell(webhook, f"{error}: ignored")
-            attributes.annotate(f"{_FAILED_OPEN}round_0_index_{index}", webhook.name)
         return None
