@@ -6,6 +6,7 @@ import base64
 import socket
 import ssl
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,12 +15,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
+from fairlead.api.objects import Obj
 from fairlead.api.users import User
-from fairlead.client.kubeconfig import load
+from fairlead.client.kubeconfig import load, render
 from fairlead.runtime.authority import Authority, key_pem, new_key
 from fairlead.runtime.loops import run
 from tests.e2e.helpers.terminal import Terminal
-from tests.processes import Up
+from tests.processes import Up, fairlead_up
+from tests.server.https_services import Reviewer
 
 FAIRLEAD = f"{sys.executable} -m fairlead"
 
@@ -155,6 +158,35 @@ def test_a_node_comes_with_a_certificate_and_may_what_its_pods_take(
     assert "node authorizer does not support user rule resolution" in listed.err
     terminal.output("kubectl delete pod reader --timeout=30s")
     assert refusal in terminal.run(f"{node} get configmap needed -n {namespace}").err
+
+
+def _verdict(spec: Obj) -> Obj:
+    """Of both kinds of reviews: tokens that begin with `t-` are their users', and jane may do everything."""
+    if (token := spec.get("token", "")).startswith("t-"):
+        return {"authenticated": True, "user": {"username": token.removeprefix("t-")}}
+    return {"allowed": spec.get("user") == "jane", "reason": "says the service"}
+
+
+def test_services_say_who_somebody_is_and_what_they_may_do(terminal: Terminal, tmp_path: Path) -> None:
+    reviewer = Reviewer(tmp_path)
+    reviewer.status = _verdict
+    file = str(reviewer.kubeconfig)
+    options = ["--authentication-token-webhook-config-file", file, "--authorization-webhook-config-file", file]
+    with reviewer.serving(), fairlead_up(tmp_path / "data", *options, "--authorization-mode=Webhook") as up:
+        token = f"kubectl --kubeconfig {user_file(terminal, up, '--token')}"
+        jane, joe = (f"{token.replace('.kubeconfig', f'-{name}')}" for name in ("jane", "joe"))
+        for name, command in (("jane", jane), ("joe", joe)):
+            access = load(Path(token.rpartition(" ")[2]))
+            Path(command.rpartition(" ")[2]).write_text(render(replace(access, token=f"t-{name}")))
+        terminal.output(f"{jane} create deployment web --image=web --replicas=2")
+        terminal.output(f"{jane} rollout status deployment web --timeout=30s")
+        assert "yes" in terminal.output(f"{jane} auth can-i delete nodes")
+        refused = terminal.run(f"{joe} get pods").err
+        assert (
+            'User "joe" cannot list resource "pods" in API group "" in the namespace "default": says the serv'
+            in refused
+        )
+        assert "Unauthorized" in terminal.run(f"{joe.replace('-joe', '-jane')} get pods --token=wrong").err
 
 
 @pytest.mark.parametrize(

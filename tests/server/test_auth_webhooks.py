@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ import yaml
 
 from fairlead.api.objects import Obj
 from fairlead.api.users import User
-from fairlead.client.kubeconfig import Access, render
 from fairlead.server.access import AccessRequest, Decision
 from fairlead.server.auth.authentication import AuthenticationSettings, TokenWebhookSettings
 from fairlead.server.auth.authorization import AuthorizationFile, AuthorizationSettings
@@ -23,30 +21,11 @@ from fairlead.server.auth.authorization_configuration import AuthorizerConfigura
 from fairlead.server.auth.webhooks.access import spec_of
 from tests.server import http_world
 from tests.server.http_world import JSON, SECONDS, check_status, serving_in_a_thread
-from tests.server.issuer import HttpsServer
+from tests.server.https_services import Reviewer
 
 PODS = "/api/v1/namespaces/default/pods"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 KNOWN = AuthenticationSettings({"t-jane": User("jane", ("ops",), "7"), "t-joe": User("joe")})
-
-
-class Reviewer(HttpsServer):
-    """Answers reviews as `status` says of their specs, and remembers them."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, self._respond)
-        self.reviews: list[Obj] = []
-        self.status: Any = lambda spec: {}
-        self.code = 200
-        self.kubeconfig = folder / "webhook.kubeconfig"
-        access = Access(f"{self.url}/review", self.ca.encode(), token="from-fairlead")
-        self.kubeconfig.write_text(render(access))
-
-    def _respond(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        review = json.loads(body)
-        assert (method, path) == ("POST", "/review")
-        self.reviews.append(review)
-        return self.code, json.dumps(review | {"status": self.status(review["spec"])}).encode()
 
 
 @contextmanager

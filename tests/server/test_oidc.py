@@ -23,7 +23,7 @@ from fairlead.server.auth.authentication import AuthenticationFile, Authenticati
 from fairlead.server.auth.reloading import follow
 from tests.server import http_world
 from tests.server.http_world import JSON, SECONDS, check_status, serving_in_a_thread
-from tests.server.issuer import Issuer
+from tests.server.https_services import Issuer
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"

@@ -58,6 +58,7 @@ class Server:
         self._modes: dict[str, Authorizer] = {"Node": self._nodes, "RBAC": self._rbac}
         self.authorizers = Authorizers(self._modes.items(), self.metrics.access.decided)
         self.registry = Registry(store, builtin_catalogue(), ENDPOINTS, ACTIONS, self.authorizers, self.metrics)
+        self.registry.component_authorizer = Authorizers(self._modes.items(), self.metrics.access.decided)
         #: The way in of this process itself, for whatever has no name of its own.
         self.api = self.registry.as_user(INTERNAL_USER)
         self._addresses = ServiceAddresses()

@@ -236,7 +236,9 @@ class RequestAudit:
         event.request_object = None if self._request_object is None else msgspec.Raw(self._request_object)
         event.response_object = None if self._response_object is None else msgspec.Raw(self._response_object)
         event.annotations = annotations = {}
-        if (verdict := self._verdict) is not None:
+        if (verdict := self._verdict) is not None and verdict.error and not verdict.is_allowed:
+            annotations["authorization.k8s.io/reason"] = "internal error"
+        elif verdict is not None:
             annotations["authorization.k8s.io/decision"] = "allow" if verdict.is_allowed else "forbid"
             annotations["authorization.k8s.io/reason"] = verdict.reason
         annotations.update(self._annotations)

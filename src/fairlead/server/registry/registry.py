@@ -85,6 +85,8 @@ class Registry:
         self.metrics = metrics
         #: Who may do what. The verbs below do not ask it: HTTP does before it calls them, and so does `UserApi`.
         self.authorizer = authorizer
+        #: What components of this process may do: another, where clients are judged by what components are not.
+        self.component_authorizer = authorizer
         self.admission: Admission
         self.observers: dict[str, ChangeObserver] = {}
         #: How webhooks are called.
@@ -311,7 +313,7 @@ class Registry:
 class UserApi:
     """The `Api` of one user: the registry, asked in that user's name, for what the user may do.
 
-    What may be asked of a webhook alone is not allowed here. Warnings are for clients and stay unsaid.
+    Warnings are for clients and stay unsaid.
     """
 
     def __init__(self, registry: Registry, context: RequestContext) -> None:
@@ -330,13 +332,13 @@ class UserApi:
     ) -> None:
         """`Forbidden` unless the user may do that."""
         request = self._request(verb, resource, name, namespace, subresource, fields, labels)
-        check(self.registry.authorizer.decide(request), request)
+        check(self.registry.component_authorizer.decide(request), request)
 
     def _authorize_patch(self, resource: Resource, name: str, namespace: str, subresource: str) -> None:
         """Who may update may also patch: Kubernetes' components replace objects where ours change fields of them, and
         it is for them that the default roles are made."""
         update = self._request("update", resource, name, namespace, subresource)
-        if not self.registry.authorizer.decide(update).is_allowed:
+        if not self.registry.component_authorizer.decide(update).is_allowed:
             self._authorize("patch", resource, name, namespace, subresource)
 
     def _request(

@@ -11,7 +11,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from cryptography import x509
 
 from fairlead.api import names
 from fairlead.api.fields import Errors, aggregated
@@ -21,6 +20,8 @@ from fairlead.cel.errors import CompileError
 from fairlead.cel.parsing import parse
 from fairlead.cel.syntax import Ident, Node, Select, parts
 from fairlead.cel.types import BOOL, DYN, STRING, map_of
+from fairlead.client.kubeconfig import Access
+from fairlead.client.tls import tls_of
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.admission_expressions import USER_INFO
 
@@ -255,9 +256,10 @@ def _validate_audiences(issuer: Issuer, path: str, errors: Errors) -> None:
 
 def _are_certificates(pem: str) -> bool:
     try:
-        return bool(x509.load_pem_x509_certificates(pem.encode()))
+        tls_of(Access("", ca=pem.encode()))
     except ValueError:
         return False
+    return True
 
 
 # -- claims and users

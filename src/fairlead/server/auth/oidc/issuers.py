@@ -123,6 +123,8 @@ class _Verifier:
             header = jwt.get_unverified_header(token)
         except (jwt.InvalidTokenError, RecursionError):
             raise InvalidToken("oidc: verify token: oidc: malformed jwt: invalid header") from None
+        if "crit" in header:  # what must be understood is not
+            raise InvalidToken("oidc: verify token: oidc: malformed jwt: unsupported crit header")
         key_id, algorithm = header.get("kid") or "", header.get("alg")
         if algorithm not in self._algorithms:
             told = f"expected {_listed(sorted(self._algorithms))} got {go_quote(str(algorithm))}"

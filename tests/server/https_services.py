@@ -1,4 +1,4 @@
-"""An OpenID issuer over HTTPS, in a thread of its own, which counts what it is asked."""
+"""Services over HTTPS, each in a thread of its own, that remember what they are asked: issuers, reviewers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from fairlead.api.objects import Obj
+from fairlead.client.kubeconfig import Access, render
 from fairlead.runtime.authority import Authority, key_pem, new_key
 from fairlead.runtime.loops import run
 
@@ -122,3 +123,22 @@ class Issuer(HttpsServer):
         said = {"iss": self.issuer, "aud": "fairlead", "exp": int(time()) + 600, "sub": "jane"} | claims
         shown = {name: value for name, value in said.items() if value is not None}
         return jwt.encode(shown, self.rsa if key is None else key, algorithm, {"kid": kid} if kid else None)
+
+
+class Reviewer(HttpsServer):
+    """Answers reviews as `status` says of their specs, and remembers them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, self._respond)
+        self.reviews: list[Obj] = []
+        self.status: Any = lambda spec: {}
+        self.code = 200
+        self.kubeconfig = folder / "webhook.kubeconfig"
+        access = Access(f"{self.url}/review", self.ca.encode(), token="from-fairlead")
+        self.kubeconfig.write_text(render(access))
+
+    def _respond(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        review = json.loads(body)
+        assert (method, path) == ("POST", "/review")
+        self.reviews.append(review)
+        return self.code, json.dumps(review | {"status": self.status(review["spec"])}).encode()
