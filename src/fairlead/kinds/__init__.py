@@ -10,6 +10,7 @@ from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.kinds.admission_policies import AdmissionPolicyBindingStrategy, ValidatingAdmissionPolicyStrategy
+from fairlead.kinds.api_services import APIServiceStrategy
 from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
 from fairlead.kinds.certificates import CertificateSigningRequestStrategy
 from fairlead.kinds.config import ConfigMapStrategy, SecretStrategy
@@ -67,6 +68,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "secrets": SecretStrategy(),
     "serviceaccounts": ServiceAccountStrategy(),
     "services": ServiceStrategy(),
+    "apiservices.apiregistration.k8s.io": APIServiceStrategy(),
     "controllerrevisions.apps": ControllerRevisionStrategy(),
     "daemonsets.apps": DaemonSetStrategy(),
     "deployments.apps": DeploymentStrategy(),

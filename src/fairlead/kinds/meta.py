@@ -34,6 +34,7 @@ NAME_RULES: Final[Mapping[str, names.Rule]] = {
     "rolebindings.rbac.authorization.k8s.io": names.path_segment_name,
     "clusterroles.rbac.authorization.k8s.io": names.path_segment_name,
     "clusterrolebindings.rbac.authorization.k8s.io": names.path_segment_name,
+    "apiservices.apiregistration.k8s.io": names.path_segment_name,
 }
 
 #: Kinds of which only the name that came of it says what is wrong with `generateName` (ValidateObjectMetaWithOpts).

@@ -18,6 +18,7 @@ from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
+from fairlead.server.aggregation.registration import Registration
 from fairlead.server.auth.authorization import Authorization, AuthorizationSettings
 from fairlead.server.auth.authorizer import Authorizers
 from fairlead.server.auth.node.authorizer import NodeAuthorizer
@@ -70,6 +71,7 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
+        self._registration = Registration(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
@@ -112,6 +114,7 @@ class Server:
         registry.recall()
         await bootstrap(registry)
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
+        await self._registration.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
 
@@ -138,6 +141,7 @@ class Server:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._custom_kinds.run(), name="custom kinds")
+                group.create_task(self._registration.run(), name="API services")
                 group.create_task(self._expiry.run(), name="event expiry")
                 group.create_task(self._namespaces.run(), name="system namespaces")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")

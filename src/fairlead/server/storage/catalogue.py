@@ -7,7 +7,7 @@ Kinds that several groups or versions show (events, horizontal pod autoscalers) 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -83,6 +83,8 @@ class Catalogue:
         self._rows: list[Resource] | None = None
         #: Counts changes, so that documents made from the rows can be cached.
         self.generation = 0
+        #: Told of every change.
+        self.on_changed: Callable[[], None] | None = None
 
     def add(self, served: Served) -> None:
         self._by_stored[served.resource.qualified] = served
@@ -131,3 +133,5 @@ class Catalogue:
     def _changed(self) -> None:
         self._rows = None
         self.generation += 1
+        if self.on_changed is not None:
+            self.on_changed()
