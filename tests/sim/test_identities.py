@@ -68,7 +68,8 @@ def played(settings: Settings, work: Callable[[UserApi], Awaitable[None]]) -> Wi
 
     async def play() -> Witness:
         running = await opened(MemoryStore(), settings)
-        running.registry.authorizer = witness = Witness(running.registry.authorizer)
+        registry = running.registry
+        registry.component_authorizer = witness = Witness(registry.component_authorizer)
         async with components(running, settings):
             await work(running.api)
         return witness
