@@ -109,6 +109,40 @@ def test_what_is_summed_as_pods_come_and_go_is_what_a_fresh_sum_gives(memories: 
         assert changed.figures(read).working_set == fresh.figures(read).working_set
 
 
+def short_machine() -> SimulatedMachine:
+    """Its threshold is beyond what it has free, and it has so much that the kernel kills nobody."""
+    node: Obj = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4", "memory": "64Ti"}}}
+    configured = configure({}, ["--eviction-hard=memory.available<63Ti"])
+    made = SimulatedMachine(hardware_of(msgspec.convert(node, Node)), configured)
+    daemons: Obj = {"metadata": {"name": "n", "annotations": {"sim.fairlead.dev/usage-memory": "2Ti"}}}
+    made.declare(node_usage(msgspec.convert(daemons, Node)), BEGAN)
+    return made
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 7), st.one_of(texts, st.none())), max_size=16))
+def test_who_goes_next_does_not_depend_on_earlier_passes(changes: list[tuple[int, str | None]]) -> None:
+    """The order is kept from pass to pass; a machine that passes for the first time makes it anew."""
+    watched = short_machine()
+    pods: dict[int, MachinePod] = {}
+    for step, (number, memory) in enumerate(changes):
+        if memory is None:
+            watched.remove(f"u{number}")
+            pods.pop(number, None)
+        else:
+            pods[number] = pod(number, memory)
+            watched.put(pods[number], BEGAN)
+        fresh = short_machine()
+        for each in pods.values():
+            fresh.put(each, BEGAN)
+        now = BEGAN + 100.0 * (step + 1)
+        seen, expected = watched.look(now).outcome, fresh.look(now).outcome
+        assert seen is not None
+        assert expected is not None
+        assert seen.evictions == expected.evictions
+        assert watched.ranking == fresh.ranking
+
+
 def test_a_machine_whose_daemons_alone_take_all_memory_is_looked_at_no_oftener_than_ten_seconds() -> None:
     node = msgspec.convert(
         {

@@ -5,14 +5,14 @@ Upstream says only what it did. Whoever asks why later (`fairlead why`) needs th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.node.eviction.candidates import Candidate, PodUsage
-from fairlead.node.eviction.ranking import Overuse, Usages, disk_usage, measured
+from fairlead.node.eviction.ranking import Overuse, disk_usage, measured
 from fairlead.node.eviction.signals import INODES, MEMORY, PIDS, RESOURCE, STORAGE, FileSystems, Signal
 
 #: On `Evicted` events: the order in which pods would have gone.
@@ -64,26 +64,17 @@ class OomScores(msgspec.Struct, frozen=True):
     cgroup: str = ""
 
 
-def eviction_ranking(
-    order: Sequence[Candidate],
-    usages: Usages,
-    signal: Signal,
-    filesystems: FileSystems,
-    overuse: Overuse | None = None,
-) -> Ranking:
-    """The first of those who would go, in their order, and what counted of each."""
-    resource = RESOURCE[signal]
-    kept = tuple(
-        RankedPod(
-            f"{candidate.namespace}/{candidate.name}",
-            candidate.priority,
-            _used(candidate, usages[candidate.uid], signal, filesystems),
-            _requested(candidate, resource),
-            overuse(candidate.namespace) if overuse else 0.0,
-        )
-        for candidate in order[:MOST_KEPT]
+def ranked_pod(
+    candidate: Candidate, usage: PodUsage, signal: Signal, filesystems: FileSystems, overuse: Overuse | None = None
+) -> RankedPod:
+    """What counts of a pod when that signal is low."""
+    return RankedPod(
+        f"{candidate.namespace}/{candidate.name}",
+        candidate.priority,
+        _used(candidate, usage, signal, filesystems),
+        _requested(candidate, RESOURCE[signal]),
+        overuse(candidate.namespace) if overuse else 0.0,
     )
-    return Ranking(resource, kept, len(order) - len(kept))
 
 
 def _requested(candidate: Candidate, resource: str) -> int:

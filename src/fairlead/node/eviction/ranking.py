@@ -17,7 +17,8 @@ _NANOS: Final = 10**9
 #: How far a namespace is above what it deserves; 0 where it is not. Pods of the furthest go first (S2-51).
 Overuse: TypeAlias = Callable[[str], float]
 Usages: TypeAlias = Mapping[str, PodUsage]
-_SortKey: TypeAlias = tuple[Any, ...]
+#: Where a pod stands in the order: the least goes first.
+Place: TypeAlias = tuple[Any, ...]
 
 ROOTFS: Final = "rootfs"
 LOGS: Final = "logs"
@@ -38,6 +39,10 @@ def measured(signal: Signal, filesystems: FileSystems) -> frozenset[str]:
     return frozenset() if signal in _IMAGEFS else _EVERYTHING
 
 
+def place(candidate: Candidate, usage: PodUsage | None, signal: Signal, filesystems: FileSystems) -> Place:
+    return _KEYS[RESOURCE[signal]](candidate, usage, measured(signal, filesystems))
+
+
 def ranked(
     candidates: Iterable[Candidate],
     usages: Usages,
@@ -46,7 +51,7 @@ def ranked(
     overuse: Overuse | None = None,
 ) -> list[Candidate]:
     """The pods, first to be evicted first; `usages` by uid. Equals keep their order."""
-    return sorted(candidates, key=_place(usages, signal, filesystems, overuse))
+    return sorted(candidates, key=_places(usages, signal, filesystems, overuse))
 
 
 def first_victim(
@@ -58,33 +63,32 @@ def first_victim(
 ) -> Candidate | None:
     """The first of them that may be evicted; None if all are critical."""
     evictable = (candidate for candidate in candidates if not candidate.is_critical)
-    return min(evictable, key=_place(usages, signal, filesystems, overuse), default=None)
+    return min(evictable, key=_places(usages, signal, filesystems, overuse), default=None)
 
 
-def _place(
+def _places(
     usages: Usages, signal: Signal, filesystems: FileSystems, overuse: Overuse | None
-) -> Callable[[Candidate], _SortKey]:
-    key = _KEYS[RESOURCE[signal]]
-    parts = measured(signal, filesystems)
-    if overuse is None:
-        return lambda candidate: key(candidate, usages.get(candidate.uid), parts)
-    return lambda candidate: (-overuse(candidate.namespace), *key(candidate, usages.get(candidate.uid), parts))
+) -> Callable[[Candidate], Place]:
+    def own(candidate: Candidate) -> Place:
+        return place(candidate, usages.get(candidate.uid), signal, filesystems)
+
+    return own if overuse is None else lambda candidate: (-overuse(candidate.namespace), *own(candidate))
 
 
-def _by_memory(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> _SortKey:
+def _by_memory(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> Place:
     if usage is None:
         return _unmeasured(candidate)
     return _over_request(candidate, (usage.memory or 0) * _NANOS - candidate.memory_request.nanos)
 
 
-def _by_storage(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> _SortKey:
+def _by_storage(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> Place:
     if usage is None:
         return _unmeasured(candidate)
     used = disk_usage(candidate, usage, parts).used or 0
     return _over_request(candidate, used * _NANOS - candidate.storage_request.nanos)
 
 
-def _by_inodes(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> _SortKey:
+def _by_inodes(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> Place:
     """Nobody requests inodes. Upstream takes what is requested of storage off their number all the same."""
     if usage is None:
         return _unmeasured(candidate)
@@ -92,17 +96,17 @@ def _by_inodes(candidate: Candidate, usage: PodUsage | None, parts: frozenset[st
     return (1, inodes == 0, candidate.priority, candidate.storage_request.nanos - inodes * _NANOS)
 
 
-def _by_processes(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> _SortKey:
+def _by_processes(candidate: Candidate, usage: PodUsage | None, parts: frozenset[str]) -> Place:
     if usage is None:
         return (candidate.priority, 0)
     return (candidate.priority, 1, -usage.processes)
 
 
-def _unmeasured(candidate: Candidate) -> _SortKey:
+def _unmeasured(candidate: Candidate) -> Place:
     return (0, False, candidate.priority, 0)
 
 
-def _over_request(candidate: Candidate, excess: int) -> _SortKey:
+def _over_request(candidate: Candidate, excess: int) -> Place:
     return (1, excess <= 0, candidate.priority, -excess)
 
 
@@ -128,7 +132,7 @@ def _together(usages: Sequence[DiskUsage]) -> DiskUsage:
     return DiskUsage(sum(each.used or 0 for each in usages), sum(each.inodes or 0 for each in usages))
 
 
-_KEYS: Final[Mapping[str, Callable[[Candidate, PodUsage | None, frozenset[str]], _SortKey]]] = {
+_KEYS: Final[Mapping[str, Callable[[Candidate, PodUsage | None, frozenset[str]], Place]]] = {
     MEMORY: _by_memory,
     STORAGE: _by_storage,
     INODES: _by_inodes,

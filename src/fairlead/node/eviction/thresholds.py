@@ -35,6 +35,10 @@ class Threshold:
     grace_seconds: float = 0.0
     minimum_reclaim: ThresholdValue | None = None
 
+    def __hash__(self) -> int:
+        """Few share a signal, and every pass of every node looks some up."""
+        return hash(self.signal)
+
     @property
     def is_hard(self) -> bool:
         return self.grace_seconds == 0
@@ -44,14 +48,14 @@ class Threshold:
         return self.value.of(Quantity.of_units(observation.capacity))
 
     def is_met(self, observation: Observation) -> bool:
-        return observation.available * _NANOS < self.of(observation).nanos
+        return observation.available * _NANOS < self.value.nanos_of(observation.capacity)
 
     def is_unresolved(self, observation: Observation) -> bool:
         """Whether less is left than the threshold and its minimum reclaim together."""
-        wanted = self.of(observation)
+        wanted = self.value.nanos_of(observation.capacity)
         if self.minimum_reclaim is not None:
-            wanted += self.minimum_reclaim.of(Quantity.of_units(observation.capacity))
-        return observation.available * _NANOS < wanted.nanos
+            wanted += self.minimum_reclaim.nanos_of(observation.capacity)
+        return observation.available * _NANOS < wanted
 
 
 def met(thresholds: Iterable[Threshold], observations: Observations) -> Iterator[Threshold]:

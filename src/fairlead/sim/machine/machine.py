@@ -7,7 +7,7 @@ eviction loop, at the next moment when memory may end, or much later, if the pea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from fairlead.api.qos import BEST_EFFORT, BURSTABLE
@@ -27,12 +27,13 @@ from fairlead.node.eviction.manager import (
     PassOutcome,
     eviction_pass,
 )
-from fairlead.node.eviction.ranking import Overuse, ranked
+from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import RESOURCE, NodeStats, Signal
-from fairlead.node.evidence import Ranking, eviction_ranking
+from fairlead.node.evidence import MOST_KEPT, Ranking
 from fairlead.node.plan import class_cgroups
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
+from fairlead.sim.machine.eviction_order import EvictionOrder
 from fairlead.sim.machine.figures import Figures, figures, lines, node_stats
 from fairlead.sim.machine.hardware import Hardware
 from fairlead.sim.machine.kernel import MemoryDomain, OomKill, victim
@@ -67,6 +68,7 @@ class SimulatedMachine:
         self._varying: dict[str, PodLoad] = {}  # those whose usage changes with time
         self._with_own_memory: dict[str, MachinePod] = {}  # those that have a memory limit as a whole
         self._storage_limited: dict[str, MachinePod] = {}  # those that have limits of local storage
+        self._orders: dict[Signal, EvictionOrder] = {}  # of the signals that have been low
         self._fixed = [0] * KINDS  # what they use together that does not change with time
         self.disks = Disks()
         self.eviction = EvictionState()
@@ -93,6 +95,7 @@ class SimulatedMachine:
         self._reserves_classes = bool(config.qos_reserved) and configured.gates.enabled(QOS_RESERVED)
         self._class_limits: Mapping[str, int] = {}
         self._is_class_limit_due = True
+        self._orders.clear()
         self._lines = lines(self.settings.thresholds, hardware, self.pods_limit)
 
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
@@ -126,6 +129,11 @@ class SimulatedMachine:
         for group in (self._varying, self._with_own_memory, self._storage_limited):
             group.pop(uid, None)
         self._is_class_limit_due = True
+        for order in self._orders.values():
+            if after is None:
+                order.remove(uid)
+            else:
+                order.put(after)
         if after is None:
             return
         self.pods[uid] = after
@@ -137,10 +145,9 @@ class SimulatedMachine:
             self._storage_limited[uid] = after
 
     def look(self, now: float) -> Look:
-        kills = tuple(self._kill_all(now))
+        kills, found = self._kill_all(now)
         if len(kills) == MOST_KILLS:
             return Look(kills, None, now)
-        found = self.figures(read_at(now))
         outcome = self._pass(now, found) if self._is_due(now, found) else None
         return Look(kills, outcome, self._next_look(now, found))
 
@@ -176,17 +183,19 @@ class SimulatedMachine:
 
     # -- the kernel
 
-    def _kill_all(self, now: float) -> Iterator[OomKill]:
-        """Whoever has to die next until there is memory again; the usage of the dead is gone at once."""
+    def _kill_all(self, now: float) -> tuple[tuple[OomKill, ...], Figures]:
+        """Kill until there is memory again; the usage of the dead is gone at once. With what is used after that."""
+        kills: list[OomKill] = []
         read = read_at(now)
-        for _ in range(MOST_KILLS):
-            if (domain := self._exhausted(read, self.figures(read))) is None:
-                return
+        found = self.figures(read)
+        while len(kills) < MOST_KILLS and (domain := self._exhausted(read, found)) is not None:
             kill = victim(domain, read, self.hardware.machine.memory_bytes, is_single=self.is_single_kill)
             if kill is None:
-                return
+                break
             self.put(self._without(kill), now)
-            yield kill
+            kills.append(kill)
+            found = self.figures(read)
+        return tuple(kills), found
 
     def _without(self, kill: OomKill) -> MachinePod:
         pod = kill.pod
@@ -262,7 +271,7 @@ class SimulatedMachine:
     def _pass(self, now: float, found: Figures) -> PassOutcome:
         inputs = EvictionInputs(
             self.hardware.filesystems,
-            lambda signal: self._first_victim(signal, now),
+            lambda signal: self._first_victim(signal, now, found),
             self._near_storage_limits(now, now),
         )
         running_pass = eviction_pass(self.settings, self.eviction, self._measured(found, now), inputs, now)
@@ -273,20 +282,23 @@ class SimulatedMachine:
         except StopIteration as ended:
             outcome: PassOutcome = ended.value
         self.eviction = outcome.state
+        if not self._is_active:
+            self._orders.clear()
         if outcome.evictions:
             doomed = frozenset(eviction.candidate.uid for eviction in outcome.evictions)
             self._cleaning = doomed, now + CLEANUP_SECONDS
         return outcome
 
-    def _first_victim(self, signal: Signal, now: float) -> MeasuredPod | None:
+    def _first_victim(self, signal: Signal, now: float, found: Figures) -> MeasuredPod | None:
         """Of those that may be evicted; what is measured of the others is only what their order depends on."""
-        read, resource, filesystems = read_at(now), RESOURCE[signal], self.hardware.filesystems
-        running = {pod.uid: pod for pod in self.pods.values() if pod.started and not pod.candidate.is_critical}
-        room = max(self.hardware.machine.memory_bytes - self.figures(read).anonymous, 0)
-        usages = {uid: pod.ranked_by(resource, read, room) for uid, pod in running.items()}
-        order = ranked([pod.candidate for pod in running.values()], usages, signal, filesystems, self._overuse)
-        self.ranking = eviction_ranking(order, usages, signal, filesystems, self._overuse)
-        return MeasuredPod(order[0], running[order[0].uid].measured(read, room)) if order else None
+        read, filesystems, overuse = read_at(now), self.hardware.filesystems, self._overuse
+        room = max(self.hardware.machine.memory_bytes - found.anonymous, 0)
+        order = self._orders.get(signal)
+        if order is None:
+            order = self._orders[signal] = EvictionOrder(signal, filesystems, self.pods.values())
+        first = order.first(MOST_KEPT, read, room, overuse)
+        self.ranking = Ranking(RESOURCE[signal], tuple(row for _, row in first), len(order) - len(first))
+        return MeasuredPod(first[0][0].candidate, first[0][0].measured(read, room)) if first else None
 
     # -- when to look again
 

@@ -44,8 +44,8 @@ class MachinePod:
         self.images = tuple(container.image for container in pod.spec.containers)
         self.load = PodLoad(usage, started, without_children)
         fixed = self.load.fixed
-        is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
-        self._steady_memory = PodUsage(memory=fixed[ANONYMOUS]) if is_steady else None
+        #: Whether its figures never change: cache in use does with the room that memory has for it.
+        self.is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
         self._generation = pod.metadata.generation
         self._find = find
         self._oom_scores: tuple[int, Mapping[str, int]] | None = None
@@ -105,7 +105,7 @@ class MachinePod:
     def ranked_by(self, resource: str, read: Read, memory_room: int) -> PodUsage:
         """What the order of eviction looks at when that is short."""
         if resource == MEMORY:
-            return self._steady_memory or PodUsage(memory=self.working_set(read, memory_room))
+            return PodUsage(memory=self.working_set(read, memory_room))
         if resource == PIDS:
             return PodUsage(processes=self.load.amounts(read)[PROCESSES])
         return self.measured(read, memory_room)

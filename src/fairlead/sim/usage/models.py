@@ -129,7 +129,7 @@ class Noise(msgspec.Struct, frozen=True):
 
     def at(self, now: float, since: float) -> float:
         position = (int(now // self.step) + self.seed) % _NOISE_LENGTH
-        return self._amount(_noise().of(position, position))
+        return self._amount(_noise().at(position))
 
     def peak(self, begin: float, end: float, since: float) -> float:
         steps = int(end // self.step) - int(begin // self.step)

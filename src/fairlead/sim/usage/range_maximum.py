@@ -12,13 +12,18 @@ class RangeMaximum:
     def __init__(self, numbers: Sequence[float] | NDArray[np.float64]) -> None:
         """The numbers must be at least one."""
         level = np.asarray(numbers, dtype=np.float64)
+        self._numbers = level.data  # whose numbers are floats of Python at once
         self._levels = [level]
         while len(level) > (length := 2 ** (len(self._levels) - 1)):
             level = np.maximum(level[:-length], level[length:])
             self._levels.append(level)
 
     def __len__(self) -> int:
-        return len(self._levels[0])
+        return len(self._numbers)
+
+    def at(self, position: int) -> float:
+        number: float = self._numbers[position]
+        return number
 
     def of(self, first: int, last: int) -> float:
         """The greatest of the numbers from the first to the last position, both included."""
