@@ -396,7 +396,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     running.registry.verify_token = login.verify_token
     authenticate = login.authenticate
     fairness = running.server.fairness
-    auditor = await stack.enter_async_context(auditing(settings.audit))
+    auditor = await stack.enter_async_context(auditing(settings.audit, running.registry.metrics.audit))
     application = Application(running.registry, documents, authenticate, running.progress, fairness, auditor)
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:

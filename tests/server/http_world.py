@@ -90,7 +90,7 @@ class Server:
         following = asyncio.create_task(server.run())
         documents = Documents(self.registry, "127.0.0.1:1")
         async with AsyncExitStack() as stack:
-            auditor = await stack.enter_async_context(auditing(self._audit))
+            auditor = await stack.enter_async_context(auditing(self._audit, self.registry.metrics.audit))
             ports = []
             login = Authentication(self._authentication, TOKEN, self.registry.account_tokens, self.registry)
             self.registry.verify_token = login.verify_token

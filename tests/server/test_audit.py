@@ -352,3 +352,13 @@ def test_the_id_of_a_token_is_told_and_not_the_token(world: World) -> None:
 def test_the_use_of_a_deprecated_kind_is_told(world: World) -> None:
     _, event = world.ask("GET", "/api/v1/namespaces/default/endpoints")
     assert event["annotations"]["k8s.io/deprecated"] == "true"
+
+
+def test_what_is_told_is_counted(world: World) -> None:
+    world.ask("GET", SECRETS)
+    there = len(world.everything())
+    reply = world.server.ask("GET", "/metrics")
+    samples = dict(line.rsplit(" ", 1) for line in reply.body.decode().splitlines() if line[0] != "#")
+    assert float(samples["apiserver_audit_event_total"]) >= there > 0
+    assert float(samples['apiserver_audit_level_total{level="Metadata"}']) > 0
+    assert "apiserver_audit_error_total" not in " ".join(samples)

@@ -41,7 +41,7 @@ class BackgroundWriter(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._batches: SimpleQueue[tuple[list[T], int] | None] = SimpleQueue()
         #: What came in, which the loop counts, and what went out again, written or not, which the thread counts.
-        self._items_in = self._bytes_in = self._items_out = self._bytes_out = 0
+        self.taken = self._bytes_in = self._items_out = self._bytes_out = 0
         #: Items that are lost: without room, and not written.
         self.dropped = self.failed = 0
         self._told_at = -_REPORT_SECONDS
@@ -50,12 +50,12 @@ class BackgroundWriter(Generic[T]):
 
     def put(self, item: T, size: int) -> bool:
         """Take an item of about so many bytes, which nobody changes any more; False: there is no room."""
-        has_room = self._items_in - self._items_out < self._max_items
+        has_room = self.taken - self._items_out < self._max_items
         if not has_room or self._bytes_in - self._bytes_out + size > self._max_bytes:
             self.dropped += 1
             self._tell("there is no room for what is not written yet", self.dropped)
             return False
-        self._items_in += 1
+        self.taken += 1
         self._bytes_in += size
         self._gathered.append(item)
         self._gathered_bytes += size
@@ -70,7 +70,7 @@ class BackgroundWriter(Generic[T]):
         self._hand_over()
         self._batches.put(None)
         await asyncio.to_thread(self._thread.join, _END_SECONDS)
-        if left := self._items_in - self._items_out:
+        if left := self.taken - self._items_out:
             log.error("%s: %d lines could not be written in time", self._name, left)
         return not self._thread.is_alive()
 

@@ -18,8 +18,11 @@ import msgspec
 
 from fairlead.runtime.background_writer import BackgroundWriter
 from fairlead.runtime.rotating_file import RotatingFile
-from fairlead.server.audit.policy import Policy
+from fairlead.server.access import AccessRequest
+from fairlead.server.audit.event import LEVEL_NAMES
+from fairlead.server.audit.policy import Decision, Policy
 from fairlead.server.audit.request_audit import Put, Told
+from fairlead.server.metrics.audit import AuditMetrics
 
 #: The path that means standard output.
 STDOUT: Final = "-"
@@ -42,12 +45,20 @@ class AuditSettings:
 class Auditor:
     """Writes of requests what its policy says."""
 
-    def __init__(self, policy: Policy, put: Put) -> None:
-        self.policy, self.put = policy, put
+    def __init__(self, policy: Policy, put: Put, metrics: AuditMetrics) -> None:
+        self.put = put
+        self._policy, self._counts = policy, metrics.levels
+
+    def decide(self, asked: AccessRequest) -> Decision:
+        """How much is told of a request."""
+        decision = self._policy.decide(asked)
+        level = LEVEL_NAMES[decision.level]
+        self._counts[level] = self._counts.get(level, 0) + 1
+        return decision
 
 
 @asynccontextmanager
-async def auditing(settings: AuditSettings | None) -> AsyncIterator[Auditor | None]:
+async def auditing(settings: AuditSettings | None, metrics: AuditMetrics) -> AsyncIterator[Auditor | None]:
     """The audit log, while the block runs; None if there is to be none. OSError: it cannot be written."""
     if settings is None:
         yield None
@@ -67,8 +78,9 @@ async def auditing(settings: AuditSettings | None) -> AsyncIterator[Auditor | No
         append(encode_lines([audit.event(stage, moment) for audit, stage, moment in told]))
 
     writer = BackgroundWriter("audit log", write, max_items=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES)
+    metrics.watch_writer(writer)
     try:
-        yield Auditor(settings.policy, writer.put)
+        yield Auditor(settings.policy, writer.put, metrics)
     finally:
         if await writer.close() and file:
             file.close()

@@ -38,7 +38,7 @@ def audit_id(headers: Mapping[bytes, bytes]) -> bytes:
 
 def begin(auditor: Auditor, request: Request) -> None:
     """Tell of a request, if the policy wants it, whose sender is known."""
-    decision = auditor.policy.decide(access_request(request))
+    decision = auditor.decide(access_request(request))
     if decision.level is not Level.NONE:
         _begin(auditor, request, decision).received()
 
@@ -48,7 +48,7 @@ def begin_of_stranger(auditor: Auditor, request: Request) -> None:
     with suppress(BadRequest):
         request.read_query()
     request.user = _NOBODY
-    decision = auditor.policy.decide(access_request(request))
+    decision = auditor.decide(access_request(request))
     if decision.level is not Level.NONE:
         omitted = decision.omitted_stages | _NOT_OF_STRANGERS
         _begin(auditor, request, replace(decision, omitted_stages=omitted), is_stranger=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from fairlead.runtime.metrics import MetricsRegistry
 from fairlead.server.metrics.access import AccessMetrics
 from fairlead.server.metrics.admission import AdmissionMetrics
+from fairlead.server.metrics.audit import AuditMetrics
 from fairlead.server.metrics.fairness import FairnessMetrics
 from fairlead.server.metrics.health import HealthMetrics
 from fairlead.server.metrics.requests import RequestMetrics
@@ -22,6 +23,7 @@ class ServerMetrics:
     def __init__(self) -> None:
         self.requests = RequestMetrics()
         self.access = AccessMetrics()
+        self.audit = AuditMetrics()
         self.admission = AdmissionMetrics()
         self.storage = StorageMetrics()
         self.watches = WatchMetrics()
@@ -30,6 +32,7 @@ class ServerMetrics:
         self.served = MetricsRegistry(
             *self.requests.families,
             *self.access.families,
+            *self.audit.families,
             *self.admission.families,
             *self.storage.families,
             *self.watches.families,
