@@ -12,14 +12,13 @@ from fairlead.server.admission import unenforced
 from tests.server.http_world import Server, serving_in_a_thread
 
 COMPATIBILITY = Path(__file__).parents[2] / "docs" / "compatibility.md"
-MATCHES = {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}]}
 
 #: Path, what the object says, and what of it is not done.
 OBJECTS = [
     (
-        "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
-        {"spec": {"matchConstraints": MATCHES, "reinvocationPolicy": "Never"}},
-        "ADMISSION_POLICIES",
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c.example.com"}}]}}},
+        "CLAIMS",
     ),
 ]
 

@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.kinds.admission_policies import AdmissionPolicyBindingStrategy, ValidatingAdmissionPolicyStrategy
+from fairlead.kinds.admission_policies import (
+    ValidatingAdmissionPolicyBindingStrategy,
+    ValidatingAdmissionPolicyStrategy,
+)
 from fairlead.kinds.api_services import APIServiceStrategy
 from fairlead.kinds.autoscaling import HorizontalPodAutoscalerStrategy, to_v1, to_v2
 from fairlead.kinds.certificates import CertificateSigningRequestStrategy
@@ -23,6 +26,7 @@ from fairlead.kinds.flow_control import FlowSchemaStrategy, PriorityLevelStrateg
 from fairlead.kinds.jobs import JobStrategy
 from fairlead.kinds.leases import LeaseStrategy
 from fairlead.kinds.limitrange import LimitRangeStrategy
+from fairlead.kinds.mutating_policies import MutatingAdmissionPolicyBindingStrategy, MutatingAdmissionPolicyStrategy
 from fairlead.kinds.namespaces import NamespaceStrategy
 from fairlead.kinds.networking import IngressStrategy, NetworkPolicyStrategy
 from fairlead.kinds.nodes import NodeStrategy
@@ -101,9 +105,9 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=True),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": WebhookConfigurationStrategy(is_mutating=False),
     "validatingadmissionpolicies.admissionregistration.k8s.io": ValidatingAdmissionPolicyStrategy(),
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io": AdmissionPolicyBindingStrategy(),
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": CountedStrategy(allows_unconditional_update=False),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": ValidatingAdmissionPolicyBindingStrategy(),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": MutatingAdmissionPolicyStrategy(),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": MutatingAdmissionPolicyBindingStrategy(),
     "resourceclaims.resource.k8s.io": ReportedStrategy(),
     "deviceclasses.resource.k8s.io": CountedStrategy(),
     "resourceslices.resource.k8s.io": ResourceSliceStrategy(),

@@ -7,7 +7,7 @@ compiled policies (`server/admission/validating_policy.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,25 +64,20 @@ class CompiledPolicy:
 
 def compile_policy(spec: Obj, errors: Errors | None = None) -> CompiledPolicy:
     """Compile a policy. What does not compile is added to `errors` and left out; without them there is nothing such."""
-    compiler = _PolicyCompiler(spec, Errors() if errors is None else errors)
+    compiler = PolicyCompiler(spec, Errors() if errors is None else errors)
     return compiler.compile()
 
 
-class _PolicyCompiler:
+class PolicyCompiler:
+    """Compiles what policies have in common, and what validates."""
+
     def __init__(self, spec: Obj, errors: Errors) -> None:
         self._spec, self._errors = spec, errors
         self._has_params = bool(spec.get("paramKind"))
         self._composed: dict[str, ObjectField] = {}
 
     def compile(self) -> CompiledPolicy:
-        given = self._spec.get("matchConditions") or ()
-        conditions = compile_conditions(given, "spec.matchConditions", self._errors, has_params=self._has_params)
-        variables = []
-        for index, variable in enumerate(self._spec.get("variables") or ()):
-            path, name = f"spec.variables[{index}].expression", variable.get("name", "")
-            if program := self._required(variable.get("expression"), path):
-                self._composed[name] = ObjectField(name, program.type)
-                variables.append((name, program))
+        conditions, variables = self.conditions(), self.variables()
         validations = []
         for index, validation in enumerate(self._spec.get("validations") or ()):
             if found := self._validation(validation, f"spec.validations[{index}]"):
@@ -90,25 +85,43 @@ class _PolicyCompiler:
         annotations = []
         for index, annotation in enumerate(self._spec.get("auditAnnotations") or ()):
             path, source = f"spec.auditAnnotations[{index}].valueExpression", annotation.get("valueExpression")
-            if program := compile_expression(self._environment(), source, path, self._errors, STRING, NULL):
+            if program := compile_expression(self.environment(), source, path, self._errors, STRING, NULL):
                 annotations.append(AuditAnnotation(annotation.get("key", ""), source, program))
-        return CompiledPolicy(conditions, tuple(variables), tuple(validations), tuple(annotations))
+        return CompiledPolicy(conditions, variables, tuple(validations), tuple(annotations))
 
-    def _environment(self, *, has_authorizer: bool = True) -> Environment:
+    def conditions(self) -> tuple[Condition, ...]:
+        """Under which the policy is asked at all."""
+        given = self._spec.get("matchConditions") or ()
+        return compile_conditions(given, "spec.matchConditions", self._errors, has_params=self._has_params)
+
+    def variables(self) -> tuple[tuple[str, Program], ...]:
+        """What later expressions know, in order."""
+        variables = []
+        for index, variable in enumerate(self._spec.get("variables") or ()):
+            path, name = f"spec.variables[{index}].expression", variable.get("name", "")
+            if program := self._required(variable.get("expression"), path):
+                self._composed[name] = ObjectField(name, program.type)
+                variables.append((name, program))
+        return tuple(variables)
+
+    def environment(
+        self, objects: Mapping[str, ObjectType] | None = None, *, has_authorizer: bool = True
+    ) -> Environment:
+        """What an expression knows; `objects` may be made in it."""
         declared = variables_of(self._has_params, has_authorizer=has_authorizer)
         composed = ObjectType.named("kubernetes.variables", dict(self._composed))
-        return Environment(declared | {"variables": composed})
+        return Environment(declared | {"variables": composed}, objects)
 
     def _required(self, source: str | None, path: str, *wanted: Type) -> Program | None:
         """What is compiled of an expression that nothing can do without."""
-        environment, missing = self._environment(), "expression is not specified"
+        environment, missing = self.environment(), "expression is not specified"
         return compile_expression(environment, source, path, self._errors, *wanted, missing=missing)
 
     def _validation(self, validation: Mapping[str, Any], path: str) -> Validation | None:
         program = self._required(validation.get("expression"), f"{path}.expression", BOOL)
         message = None
         if text := validation.get("messageExpression"):
-            environment = self._environment(has_authorizer=False)
+            environment = self.environment(has_authorizer=False)
             message = compile_expression(environment, text, f"{path}.messageExpression", self._errors, STRING)
         if program is None:
             return None
@@ -137,9 +150,7 @@ class ValidatingAdmissionPolicyStrategy(CountedStrategy):
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj.get("spec") or {}
         _validate_form(spec, errors)
-        if _characters(spec) > MOST_CHARACTERS:
-            errors.invalid("spec", "", f"expressions have more than {MOST_CHARACTERS} characters together")
-        else:
+        if are_bounded(_expressions(spec), errors):
             compile_policy(spec, errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
@@ -147,13 +158,22 @@ class ValidatingAdmissionPolicyStrategy(CountedStrategy):
             self.validate(obj, errors)
 
 
-def _characters(spec: Obj) -> int:
+def _expressions(spec: Obj) -> Iterator[str | None]:
     keys = ("expression", "messageExpression", "valueExpression")
     lists = (spec.get(key) or () for key in ("matchConditions", "variables", "validations", "auditAnnotations"))
-    return sum(len(item.get(key) or "") for items in lists for item in items for key in keys)
+    return (item.get(key) for items in lists for item in items for key in keys)
 
 
-def _validate_form(spec: Obj, errors: Errors) -> None:
+def are_bounded(expressions: Iterable[str | None], errors: Errors) -> bool:
+    """Whether all expressions of a policy together may be compiled."""
+    if sum(len(expression or "") for expression in expressions) <= MOST_CHARACTERS:
+        return True
+    errors.invalid("spec", "", f"expressions have more than {MOST_CHARACTERS} characters together")
+    return False
+
+
+def validate_common(spec: Obj, errors: Errors) -> None:
+    """What all policies have beside their expressions."""
     validate_failure_policy(spec, "spec", errors)
     if kind := spec.get("paramKind"):
         _validate_param_kind(kind, errors)
@@ -170,6 +190,10 @@ def _validate_form(spec: Obj, errors: Errors) -> None:
             errors.required(f"spec.variables[{index}].name", "name is not specified")
         elif not _IDENTIFIER.fullmatch(name):
             errors.invalid(f"spec.variables[{index}].name", name, "name is not a valid CEL identifier")
+
+
+def _validate_form(spec: Obj, errors: Errors) -> None:
+    validate_common(spec, errors)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
         errors.required("spec.validations", text)
@@ -198,7 +222,7 @@ def _validate_validation(validation: Obj, path: str, errors: Errors) -> None:
 
 
 class AdmissionPolicyBindingStrategy(CountedStrategy):
-    """Bindings of validating policies."""
+    """What bindings of all policies say."""
 
     def __init__(self) -> None:
         super().__init__(allows_unconditional_update=False)
@@ -219,10 +243,15 @@ class AdmissionPolicyBindingStrategy(CountedStrategy):
             _validate_param_ref(reference, errors)
         if match := spec.get("matchResources"):
             validate_match(match, "spec.matchResources", errors)
-        _validate_actions(spec.get("validationActions") or [], errors)
 
     def validate_update(self, obj: Obj, old: Obj, errors: Errors) -> None:
         self.validate(obj, errors)
+
+
+class ValidatingAdmissionPolicyBindingStrategy(AdmissionPolicyBindingStrategy):
+    def validate(self, obj: Obj, errors: Errors) -> None:
+        super().validate(obj, errors)
+        _validate_actions((obj.get("spec") or {}).get("validationActions") or [], errors)
 
 
 def _validate_actions(actions: Sequence[str], errors: Errors) -> None:

@@ -11,6 +11,7 @@ from fairlead.cel.functions import (
     formats,
     lists,
     optionals,
+    patches,
     quantities,
     regex,
     standard,
@@ -19,7 +20,19 @@ from fairlead.cel.functions import (
 )
 from fairlead.cel.functions.overloads import Overload
 
-_LIBRARIES: Final = (standard, times, strings, lists, optionals, regex, quantities, addresses, formats, authorizer)
+_LIBRARIES: Final = (
+    standard,
+    times,
+    strings,
+    lists,
+    optionals,
+    regex,
+    quantities,
+    addresses,
+    formats,
+    authorizer,
+    patches,
+)
 
 
 def _by_name() -> dict[str, list[Overload]]:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
-from fairlead.api.encoded import Encoded
+from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import Cause, Forbidden
 from fairlead.api.objects import Obj, metadata
 from fairlead.api.resources import Resource
@@ -40,11 +40,26 @@ class Reinvocation(msgspec.Struct):
 
     is_wanted: bool = False
     is_running: bool = False
-    #: The webhooks that want to be asked again, and those that will be.
+    #: The webhooks and policies that want to be asked again, and those that will be.
     eligible: set[str] = set()
     due: set[str] = set()
-    #: The object as the webhooks left it.
-    last: bytes = b""
+    #: The object as each of the plugins left it that ask others.
+    last: dict[str, bytes] = {}
+
+    def require(self) -> None:
+        """The object has changed: those who have seen it as it was, and want to see how it is now, are asked again."""
+        self.due |= self.eligible
+        self.eligible.clear()
+
+    def begin(self, plugin: str, obj: Obj) -> None:
+        """A plugin begins to ask: in the second round again those who have not seen what other plugins changed."""
+        if self.is_running and self.last.get(plugin) != encode(obj):
+            self.require()
+
+    def end(self, plugin: str, obj: Obj) -> None:
+        """It has asked all."""
+        if self.is_wanted and not self.is_running:
+            self.last[plugin] = encode(obj)
 
 
 class Kind(NamedTuple):
@@ -81,6 +96,10 @@ class RequestView(Protocol):
 
     async def shown(self, obj: Obj, row: Resource) -> Obj:
         """An object of the request in that version. The caller leaves it as it is."""
+        ...
+
+    def applied(self, obj: Obj, config: Obj, row: Resource) -> Obj:
+        """An object in that version with an apply configuration merged into it. ValueError: why it cannot be."""
         ...
 
     async def taken(self, sent: Obj, row: Resource) -> Obj:

@@ -29,6 +29,7 @@ from fairlead.server.admission.event_rates import EventRateLimit
 from fairlead.server.admission.external_ips import DenyServiceExternalIPs
 from fairlead.server.admission.ingress_class import DefaultIngressClass
 from fairlead.server.admission.limit_ranger import LimitRanger
+from fairlead.server.admission.mutating_policy import MutatingAdmissionPolicy
 from fairlead.server.admission.namespace_defaults import PodNodeSelector, PodTolerationRestriction
 from fairlead.server.admission.namespace_existence import NamespaceAutoProvision, NamespaceExists
 from fairlead.server.admission.namespace_lifecycle import NamespaceLifecycle
@@ -59,7 +60,6 @@ from fairlead.server.metrics.admission import ADMIT, VALIDATE, AdmissionMetrics
 
 #: Why a name that kube-apiserver knows has no plugin here.
 _NOT_MADE = "not there"
-_NOT_YET = "not there yet"
 _GATED = "not there: it does something only behind a feature gate that is off by default"
 
 #: Every plugin of kube-apiserver in its order: its class, or why it is not made.
@@ -99,7 +99,7 @@ PLUGINS: tuple[tuple[str, type[AdmissionPlugin] | str], ...] = (
     ("NodeDeclaredFeatureValidator", NodeDeclaredFeatureValidator),
     ("JobValidation", _GATED),
     ("PodResizeValidator", PodResizeValidator),
-    ("MutatingAdmissionPolicy", _NOT_YET),
+    ("MutatingAdmissionPolicy", MutatingAdmissionPolicy),
     ("MutatingAdmissionWebhook", MutatingAdmissionWebhook),
     ("ValidatingAdmissionPolicy", ValidatingAdmissionPolicy),
     ("ValidatingAdmissionWebhook", ValidatingAdmissionWebhook),

@@ -12,20 +12,11 @@ from typing import Final
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
-ADMISSION_POLICIES: Final = "admission policies are not enforced"
 AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 CLAIMS: Final = "dynamic resources are not allocated"
 
 #: Kinds of which no object is enforced, by group and kind.
 _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
-    **dict.fromkeys(
-        [
-            ("admissionregistration.k8s.io", f"{verb}AdmissionPolicy{part}")
-            for verb in ("Mutating",)
-            for part in ("", "Binding")
-        ],
-        ADMISSION_POLICIES,
-    ),
     ("resource.k8s.io", "ResourceClaim"): CLAIMS,
     ("resource.k8s.io", "ResourceClaimTemplate"): CLAIMS,
 }

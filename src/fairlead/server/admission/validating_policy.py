@@ -14,21 +14,17 @@ from fairlead.api.encoded import Encoded, encode
 from fairlead.api.errors import ApiError, Cause, EntityTooLarge, Forbidden, Invalid, Unauthorized
 from fairlead.api.fields import HTML
 from fairlead.api.objects import Obj, name_of
-from fairlead.api.resources import Resource
-from fairlead.api.selectors import of_structured
-from fairlead.cel.environment import Program
 from fairlead.cel.errors import CelError
 from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_policies import CompiledPolicy, Validation, compile_policy
 from fairlead.server.admission import matching
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reader
 from fairlead.server.admission.expressions import activation, all_hold, namespace_of
+from fairlead.server.admission.policy_inputs import REQUEST_BUDGET, LazyVariables, bound_policies, params_of
 from fairlead.server.admission.remembered import Remembered
 
 _POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
 _BINDINGS: Final = "validatingadmissionpolicybindings.admissionregistration.k8s.io"
-#: What all expressions of one policy may cost for one request; upstream allows ten times as much.
-REQUEST_BUDGET: Final = 1_000_000
 _LONGEST_MESSAGE: Final = 5_120
 _LONGEST_ANNOTATION: Final = 10 << 10
 #: Under which key the audit log tells of what does not hold.
@@ -80,15 +76,9 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
     async def validate(self, attributes: Attributes) -> None:
         if matching.is_exempt(attributes):
             return
-        bound: dict[str, list[Obj]] = {}
-        for entry in self._reader.each(_BINDINGS):
-            binding = self._bindings.of(entry)
-            bound.setdefault(binding["spec"]["policyName"], []).append(binding)
         refusals: list[ApiError] = []
-        for name, bindings in bound.items():
-            found = self._reader.find(_POLICIES, name)
-            if found is not None:
-                refusals += await self._ask(self._policies.of(found), bindings, attributes)
+        for policy, bindings in bound_policies(self._reader, _POLICIES, _BINDINGS, self._policies, self._bindings):
+            refusals += await self._ask(policy, bindings, attributes)
         if refusals:  # the others have been asked all the same, and have warned
             raise refusals[0]
 
@@ -154,7 +144,9 @@ class _Asking:
     def denials(self, binding: Obj) -> Iterator[Denial]:
         """What does not hold, by this binding and its parameters."""
         try:
-            params = list(_params(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader))
+            params = list(
+                params_of(self._spec.get("paramKind"), binding.get("paramRef"), self._attributes, self._reader)
+            )
         except LookupError as error:
             if self._fails:
                 yield Denial(f"failed to configure binding: {error.args[0]}", is_final=True)
@@ -169,7 +161,7 @@ class _Asking:
     def _with_params(self, params: Obj | None) -> Iterator[Denial]:
         meter = Meter(REQUEST_BUDGET)
         variables = self._variables | {"params": params}
-        variables["variables"] = _LazyVariables(self._policy.variables, variables, meter)
+        variables["variables"] = LazyVariables(self._policy.variables, variables, meter)
         try:
             if not all_hold(self._policy.conditions, variables, meter):
                 return
@@ -191,7 +183,7 @@ class _Asking:
     def _annotated(self, variables: dict[str, Any]) -> Iterator[Denial]:
         """Work out what the audit log is told, which has a budget of its own."""
         meter = Meter(REQUEST_BUDGET)
-        variables = variables | {"variables": _LazyVariables(self._policy.variables, variables, meter)}
+        variables = variables | {"variables": LazyVariables(self._policy.variables, variables, meter)}
         for annotation in self._policy.audit_annotations:
             try:
                 value = annotation.program.metered(variables, meter)
@@ -214,67 +206,3 @@ def _message(validation: Validation, variables: Mapping[str, Any], meter: Meter)
     if not text or "\n" in text or len(text) > _LONGEST_MESSAGE:
         text = validation.message
     return text or f"failed expression: {validation.expression}"
-
-
-class _LazyVariables(dict[str, Any]):
-    """The variables of a policy: each is worked out when it is first asked for."""
-
-    def __init__(self, programs: tuple[tuple[str, Program], ...], variables: Mapping[str, Any], meter: Meter) -> None:
-        super().__init__()
-        self._programs, self._meter = dict(programs), meter
-        self._activation = {**variables, "variables": self}
-
-    def __missing__(self, name: str) -> Any:
-        try:
-            value = self._programs[name].metered(self._activation, self._meter)
-        except CelError as error:
-            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
-        self[name] = value
-        return value
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._programs
-
-
-def _params(
-    kind: Mapping[str, str] | None, reference: Obj | None, attributes: Attributes, reader: Reader
-) -> Iterator[Obj | None]:
-    """The parameters that a binding names, one after the other; LookupError if it names none."""
-    if not kind or not reference:
-        yield None
-        return
-    group, _, version = kind["apiVersion"].rpartition("/")
-    row = reader.resource_of(group, version, kind["kind"])
-    if row is None:
-        raise LookupError(
-            f"failed to find resource referenced by paramKind: '{kind['apiVersion']}, Kind={kind['kind']}'"
-        )
-    namespace = _params_namespace(row, reference, attributes)
-    found = list(_found_params(row, reference, namespace, reader))
-    if not found and reference.get("parameterNotFoundAction") == "Deny":
-        raise LookupError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    yield from found
-
-
-def _params_namespace(row: Resource, reference: Obj, attributes: Attributes) -> str:
-    if not row.namespaced:
-        if reference.get("namespace"):
-            raise LookupError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
-        return ""
-    namespace: str = reference.get("namespace") or attributes.namespace
-    if not namespace:
-        raise LookupError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
-    return namespace
-
-
-def _found_params(row: Resource, reference: Obj, namespace: str, reader: Reader) -> Iterator[Obj]:
-    if name := reference.get("name"):
-        entry = reader.find(row.qualified, name, namespace)
-        if entry is not None:
-            yield entry.obj()
-        return
-    selector = of_structured(reference.get("selector") or {})
-    for entry in reader.each(row.qualified, namespace):
-        obj = entry.obj()
-        if selector.matches(obj["metadata"].get("labels") or {}):
-            yield obj

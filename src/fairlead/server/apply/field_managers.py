@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from fairlead.api.resources import Resource
 from fairlead.runtime.clock import timestamp
 from fairlead.server.apply.forms import Forms, VersionForm, form_of_definition, forms_of
 from fairlead.server.apply.managers import FieldManager
@@ -23,9 +24,16 @@ def field_manager_of(served: Served, request: WriteRequest) -> FieldManager:
     return FieldManager(request.options.field_manager, form, _forms(served), timestamp(), request.subresource, reset)
 
 
+def form_of(served: Served, row: Resource) -> VersionForm:
+    """The form of a kind in one of its versions."""
+    form = _forms(served)(row.api_version)
+    assert form is not None
+    return form
+
+
 def scale_field_manager_of(request: WriteRequest) -> FieldManager:
     """The field manager of a write to a Scale."""
-    return FieldManager(request.options.field_manager, _scale_form(), _scale_forms, timestamp(), request.subresource)
+    return FieldManager(request.options.field_manager, scale_form(), _scale_forms, timestamp(), request.subresource)
 
 
 def _forms(served: Served) -> Forms:
@@ -40,9 +48,10 @@ def _reset(qualified: str, subresource: str, has_status: bool, is_custom: bool) 
 
 
 @cache
-def _scale_form() -> VersionForm:
+def scale_form() -> VersionForm:
+    """The form of a Scale."""
     return form_of_definition(SCALE_VERSION, SCALE_DEFINITION)
 
 
 def _scale_forms(api_version: str) -> VersionForm | None:
-    return _scale_form() if api_version == SCALE_VERSION else None
+    return scale_form() if api_version == SCALE_VERSION else None

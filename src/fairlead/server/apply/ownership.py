@@ -7,6 +7,9 @@ untracked until the next apply. KEP-555; apimachinery `util/managedfields/intern
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from fairlead.api.encoded import copied
 from fairlead.api.errors import Unknown
 from fairlead.api.objects import Obj, metadata
@@ -15,8 +18,11 @@ from fairlead.server.apply.bodies import called, check_config
 from fairlead.server.apply.conflicts import ApplyConflict
 from fairlead.server.apply.elements import MalformedFields
 from fairlead.server.apply.entries import Managed, decoded, encoded, received
+from fairlead.server.apply.forms import VersionForm
 from fairlead.server.apply.managers import FieldManager, applied, updated
-from fairlead.server.apply.shapes import SchemaMismatch
+from fairlead.server.apply.merge import merge
+from fairlead.server.apply.shapes import Atom, ListShape, MapShape, SchemaMismatch
+from fairlead.server.apply.typed import field_set, kind_of
 
 _KEY = "managedFields"
 
@@ -54,6 +60,41 @@ def apply(live: Obj | None, config: Obj, kind: str, writer: FieldManager, *, for
     merged = copied(merged)
     _put(merged, managed)
     return merged
+
+
+def merged(obj: Obj, config: Obj, form: VersionForm) -> Obj:
+    """The object with a configuration merged into it, of which nobody becomes the owner; the caller's to change.
+
+    ValueError, in the words of apiserver's admission/plugin/policy/mutating/patch, for one that cannot be merged.
+    """
+    try:
+        field_set(config, form.atom)
+    except SchemaMismatch as error:
+        raise ValueError(f"failed to convert patch object to typed object: {error}") from None
+    if atomics := list(_atomics(config, form.atom, "")):
+        raise ValueError(
+            f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {', '.join(atomics)}"
+        )
+    try:
+        return copied(merge(obj, config, form.atom))
+    except SchemaMismatch as error:
+        raise ValueError(f"failed to merge patch: {error}") from None
+
+
+def _atomics(value: Any, atom: Atom | None, path: str) -> Iterator[str]:
+    """The paths of what can be set as a whole alone: who names some of it would lose the rest."""
+    kind = kind_of(value, atom)
+    if isinstance(kind, MapShape) and isinstance(value, dict):
+        if kind.is_atomic:
+            yield path
+        for key, item in value.items():
+            if key in kind.children.declared:
+                yield from _atomics(item, kind.children[key], f"{path}.{key}")
+    elif isinstance(kind, ListShape) and isinstance(value, list):
+        if kind.is_atomic:
+            yield path
+        for index, item in enumerate(value):
+            yield from _atomics(item, kind.items, f"{path}[{index}]")
 
 
 def _resolved(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:

@@ -20,7 +20,8 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, PatchType
 from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import Admission, Attributes, Kind, Operation
-from fairlead.server.apply.ownership import mark_reset
+from fairlead.server.apply.field_managers import form_of, scale_form
+from fairlead.server.apply.ownership import mark_reset, merged
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import WriteRequest
 from fairlead.server.crds.custom import CustomStrategy
@@ -174,6 +175,10 @@ class WriteAttempt:
             typed = {"kind": stored.kind, "apiVersion": stored.api_version}
             found = convert(typed | copied(obj)) if convert else obj
         return {"kind": kind.kind, "apiVersion": kind.api_version} | found
+
+    def applied(self, obj: Obj, config: Obj, row: Resource) -> Obj:
+        form = form_of(self.served, row) if self.endpoint.is_whole else scale_form()
+        return merged(obj, config, form)
 
     async def taken(self, sent: Obj, row: Resource) -> Obj:
         served, endpoint, version = self.served, self.endpoint, self.served.versions[row.api_version]

@@ -14,6 +14,8 @@ from fairlead.api.verbs import DeleteOptions, WriteOptions
 from fairlead.server.access import Authorizer
 from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission, Attributes, Kind, Operation, Reader, Writer
+from fairlead.server.apply.forms import form_of_definition
+from fairlead.server.apply.ownership import merged
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
 from fairlead.server.storage.catalogue import Catalogue, Served
@@ -95,6 +97,10 @@ class _BodyView:
     async def shown(self, obj: Obj, row: Resource) -> Obj:
         kind = self.kind(row)
         return {"kind": kind.kind, "apiVersion": kind.api_version} | obj
+
+    def applied(self, obj: Obj, config: Obj, row: Resource) -> Obj:
+        body_type = body_type_of(row, self.subresource)
+        return merged(obj, config, form_of_definition(body_type.api_version, body_type.definition))
 
     async def taken(self, sent: Obj, row: Resource) -> Obj:
         body_type_of(row, self.subresource).normalise(sent)

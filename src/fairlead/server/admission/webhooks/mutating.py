@@ -42,15 +42,13 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         if not webhooks:
             return
         attributes.reinvocation = rounds = attributes.reinvocation or Reinvocation()
-        if rounds.is_running and rounds.last != encode(attributes.obj):
-            _require_again(rounds)
+        rounds.begin(self.name, attributes.obj)
         for index, webhook in enumerate(webhooks):
             row = await self._registered.concerned(webhook, attributes)
             if row is None or (rounds.is_running and webhook.uid not in rounds.due):
                 continue
             await self._ask(webhook, attributes, row, rounds, f"round_{int(rounds.is_running)}_index_{index}")
-        if rounds.is_wanted and not rounds.is_running:
-            rounds.last = encode(attributes.obj)
+        rounds.end(self.name, attributes.obj)
 
     async def _ask(
         self, webhook: Webhook, attributes: Attributes, row: Resource, rounds: Reinvocation, place: str
@@ -68,16 +66,10 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         finally:
             attributes.annotate(_MUTATION + place, encode(about | {"mutated": has_changed}).decode())
         if has_changed:
-            _require_again(rounds)
+            rounds.require()
             rounds.is_wanted = True
         if webhook.spec.get("reinvocationPolicy") == "IfNeeded":
             rounds.eligible.add(webhook.uid)
-
-
-def _require_again(rounds: Reinvocation) -> None:
-    """Those who have seen the object as it was, and want to see how it is now."""
-    rounds.due |= rounds.eligible
-    rounds.eligible.clear()
 
 
 async def _changed(webhook: Webhook, attributes: Attributes, row: Resource, patch: JsonPatch) -> bool:

@@ -1,0 +1,101 @@
+"""What policies of both kinds are asked with: their bindings, parameters and variables.
+
+Source: apiserver/pkg/admission/plugin/policy/generic (1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from fairlead.api.objects import Obj
+from fairlead.api.resources import Resource
+from fairlead.api.selectors import of_structured
+from fairlead.cel.environment import Program
+from fairlead.cel.errors import CelError
+from fairlead.cel.scope import Meter
+from fairlead.server.admission.base import Attributes, Reader
+from fairlead.server.admission.remembered import Remembered
+
+T = TypeVar("T")
+
+#: What all expressions of one policy may cost for one request; upstream allows ten times as much.
+REQUEST_BUDGET: Final = 1_000_000
+
+
+def bound_policies(
+    reader: Reader, policies: str, bindings: str, known: Remembered[T], known_bindings: Remembered[Obj]
+) -> Iterator[tuple[T, list[Obj]]]:
+    """The policies that are bound to something, with their bindings. It is all read before anybody is asked."""
+    bound: dict[str, list[Obj]] = {}
+    for entry in reader.each(bindings):
+        binding = known_bindings.of(entry)
+        bound.setdefault(binding["spec"]["policyName"], []).append(binding)
+    for name, found in bound.items():
+        policy = reader.find(policies, name)
+        if policy is not None:
+            yield known.of(policy), found
+
+
+class LazyVariables(dict[str, Any]):
+    """The variables of a policy: each is worked out when it is first asked for."""
+
+    def __init__(self, programs: tuple[tuple[str, Program], ...], variables: Mapping[str, Any], meter: Meter) -> None:
+        super().__init__()
+        self._programs, self._meter = dict(programs), meter
+        self._activation = {**variables, "variables": self}
+
+    def __missing__(self, name: str) -> Any:
+        try:
+            value = self._programs[name].metered(self._activation, self._meter)
+        except CelError as error:
+            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
+        self[name] = value
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._programs
+
+
+def params_of(
+    kind: Mapping[str, str] | None, reference: Obj | None, attributes: Attributes, reader: Reader
+) -> Iterator[Obj | None]:
+    """The parameters that a binding names, one after the other; LookupError if it names none."""
+    if not kind or not reference:
+        yield None
+        return
+    group, _, version = kind["apiVersion"].rpartition("/")
+    row = reader.resource_of(group, version, kind["kind"])
+    if row is None:
+        raise LookupError(
+            f"failed to find resource referenced by paramKind: '{kind['apiVersion']}, Kind={kind['kind']}'"
+        )
+    namespace = _params_namespace(row, reference, attributes)
+    found = list(_found_params(row, reference, namespace, reader))
+    if not found and reference.get("parameterNotFoundAction") == "Deny":
+        raise LookupError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    yield from found
+
+
+def _params_namespace(row: Resource, reference: Obj, attributes: Attributes) -> str:
+    if not row.namespaced:
+        if reference.get("namespace"):
+            raise LookupError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        return ""
+    namespace: str = reference.get("namespace") or attributes.namespace
+    if not namespace:
+        raise LookupError("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+    return namespace
+
+
+def _found_params(row: Resource, reference: Obj, namespace: str, reader: Reader) -> Iterator[Obj]:
+    if name := reference.get("name"):
+        entry = reader.find(row.qualified, name, namespace)
+        if entry is not None:
+            yield entry.obj()
+        return
+    selector = of_structured(reference.get("selector") or {})
+    for entry in reader.each(row.qualified, namespace):
+        obj = entry.obj()
+        if selector.matches(obj["metadata"].get("labels") or {}):
+            yield obj
