@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from urllib.request import urlopen
 
 from prometheus_client import Metric
@@ -72,3 +73,15 @@ def test_the_scheduler_and_the_controllers_are_told_of(cluster: Up, terminal: Te
     assert value(after, "running_managed_controllers", **running) == 1
     created = {"verb": "POST", "resource": "pods", "code": "201"}
     assert grown("apiserver_request_total", **created) == 2, "components of the same process ask without HTTP"
+
+
+def test_who_fails_in_the_handshake_is_counted(cluster: Up) -> None:
+    def failed() -> float:
+        return value(metrics(cluster), "apiserver_tls_handshake_errors_total")
+
+    before = failed()
+    address = load(cluster.kubeconfig).server.removeprefix("https://").split(":")
+    with socket.create_connection((address[0], int(address[1])), 10) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        sock.recv(1000)
+    assert failed() == before + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -68,8 +69,10 @@ def test_it_places_the_pods_of_its_profiles_and_another_takes_over(
         assert told == f"default-scheduler-{socket.gethostname()}"
         assert asked(second, "/healthz") == "ok"
         metrics = asked(second, "/metrics")
-        assert 'scheduler_schedule_attempts_total{profile="tight",result="scheduled"} 1.0' in metrics
-        assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
+        assert 'scheduler_schedule_attempts_total{profile="tight",result="scheduled"} 1\n' in metrics
+        assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics
+        assert 'leader_election_master_status{name="kube-scheduler"} 1\n' in metrics
+        assert re.search(r'rest_client_requests_total\{code="201",host="127.0.0.1:\d+",method="POST"\} ', metrics)
 
 
 def test_it_gives_pods_the_volumes_that_others_make(terminal: Terminal, cluster: Up, config: Path) -> None:

@@ -330,14 +330,29 @@ def test_a_curl_without_credentials_can_read_why(server: Server) -> None:
 # -- health
 
 
-def test_health_lists_its_checks(server: Server) -> None:
-    always = "[+]ping ok\n[+]log ok\n[+]etcd ok\n"
-    assert server.ask("GET", "/livez?verbose").body.decode() == f"{always}livez check passed\n"
-    assert server.ask("GET", "/healthz?verbose=1").body.decode() == f"{always}healthz check passed\n"
-    assert server.ask("GET", "/readyz?verbose").body.decode() == (
-        f"{always}[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
+_ALWAYS = "[+]ping ok\n[+]log ok\n[+]etcd ok\n"
+_BEGUN = "".join(
+    f"[+]poststarthook/{name} ok\n"
+    for name in (
+        "priority-and-fairness-config-consumer",
+        "start-apiextensions-controllers",
+        "crd-informer-synced",
+        "start-system-namespaces-controller",
+        "rbac/bootstrap-roles",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
     )
-    for path in ("/livez", "/readyz/", "/readyz/ping", "/livez/etcd", "/healthz/log", "/readyz/shutdown"):
+)
+
+
+def test_health_lists_its_checks(server: Server) -> None:
+    assert server.ask("GET", "/livez?verbose").body.decode() == f"{_ALWAYS}{_BEGUN}livez check passed\n"
+    assert server.ask("GET", "/healthz?verbose=1").body.decode() == f"{_ALWAYS}{_BEGUN}healthz check passed\n"
+    assert server.ask("GET", "/readyz?verbose").body.decode() == (
+        f"{_ALWAYS}[+]etcd-readiness ok\n[+]informer-sync ok\n{_BEGUN}[+]shutdown ok\nreadyz check passed\n"
+    )
+    checks = ("/readyz/ping", "/livez/etcd", "/healthz/log", "/readyz/shutdown")
+    for path in ("/livez", "/readyz/", *checks, "/readyz/etcd-readiness", "/livez/poststarthook/rbac/bootstrap-roles"):
         reply = server.ask("GET", path)
         assert (reply.code, reply.body) == (200, b"ok")
         assert reply.headers["content-type"] == "text/plain; charset=utf-8"
@@ -347,7 +362,7 @@ def test_health_lists_its_checks(server: Server) -> None:
 
 def test_checks_can_be_left_out(server: Server) -> None:
     assert server.ask("GET", "/livez?verbose&exclude=etcd&exclude=a&exclude=b").body.decode() == (
-        "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n"
+        f"[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n{_BEGUN}"
         'warn: some health checks cannot be excluded: no matches for "a","b"\nlivez check passed\n'
     )
 
@@ -358,7 +373,7 @@ def test_who_is_not_ready_says_what_is_missing(server: Server) -> None:
         reply = server.ask("GET", "/readyz")
         assert (reply.code, reply.body.decode()) == (
             500,
-            "[+]ping ok\n[+]log ok\n[+]etcd ok\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\n"
+            f"{_ALWAYS}[+]etcd-readiness ok\n[-]informer-sync failed: reason withheld\n{_BEGUN}[+]shutdown ok\n"
             "readyz check failed\n",
         )
         assert server.ask("GET", "/readyz?exclude=informer-sync").body == b"ok"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairlead.server.metrics.requests import Crowd
+from fairlead.server.metrics.requests import Crowd, note_waits, waiting
 from tests.server.http_world import CONFIG_MAPS, TOKEN, Server, serving_in_a_thread
 
 _AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
@@ -181,6 +182,21 @@ def test_watches_are_counted_while_they_last(server: Server) -> None:
     sock.shutdown(socket.SHUT_RDWR)
     connection.close()
     server.soon(lambda: value(server, "apiserver_longrunning_requests", **watching) == 0)
+
+
+def test_the_time_that_a_request_waits_for_others_is_noted() -> None:
+    async def ask() -> list[float]:
+        waits: list[float] = []
+        note_waits(waits)
+
+        async def wait() -> None:
+            with waiting():
+                await asyncio.sleep(0.001)
+
+        await asyncio.gather(wait(), wait())
+        return waits
+
+    assert [seconds > 0 for seconds in asyncio.run(ask())] == [True, True]
 
 
 def test_the_most_at_once_are_told_for_a_second() -> None:

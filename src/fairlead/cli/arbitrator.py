@@ -20,7 +20,7 @@ from fairlead.arbitrator.metrics import ArbitratorMetrics
 from fairlead.arbitrator.serving import ListenAddress, ListenerState, Tls, check_listener, listening
 from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.standalone import access_of, new_election, serve
+from fairlead.cli.standalone import access_of, new_election, own_families, serve
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access
@@ -29,7 +29,6 @@ from fairlead.runtime import log_lines
 from fairlead.runtime.loops import run
 from fairlead.runtime.memory import keep_started
 from fairlead.runtime.metrics import MetricsRegistry
-from fairlead.runtime.process_metrics import process_families
 
 LEASE = "fairlead-arbitrator"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -147,7 +146,9 @@ async def _run(access: Access, terms: Terms | None, listener: ListenerOptions | 
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(informers.run())]
             if listener is not None:
-                state = ListenerState(MetricsRegistry(*process_families(), *metrics.families), is_leading=may_act)
+                state = ListenerState(
+                    MetricsRegistry(*own_families(api, election), *metrics.families), is_leading=may_act
+                )
                 grants.subscribe(lambda: _divided(state, grants))
                 beside.append(group.create_task(_answer(api, informers, listener, state)))
             click.echo(f"Arbitrating at {access.server}")

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from fairlead.cli.failures import Failure, explained, parsing
 from fairlead.cli.inputs import scheduling
-from fairlead.cli.standalone import access_of, new_election, serve
+from fairlead.cli.standalone import access_of, new_election, own_families, serve
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.http import HttpApi
 from fairlead.client.informer import Informers
@@ -23,7 +23,6 @@ from fairlead.runtime import log_lines
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.loops import run
 from fairlead.runtime.metrics import MetricsRegistry
-from fairlead.runtime.process_metrics import process_families
 from fairlead.scheduler import configuration as configurations
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration, LeaderElectionConfig
@@ -100,7 +99,9 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
         scheduler = Scheduler(api, model, recorder=recorder)
         metrics = Metrics(scheduler.queue, model.snapshot)
         scheduler.measure(metrics)
-        listener = await _listen(port, metrics) if port else None
+        election = new_election(api, terms) if terms else None
+        served = MetricsRegistry(*own_families(api, election), *metrics.families)
+        listener = await _listen(port, served) if port else None
         click.echo(f"Scheduling for {', '.join(profile.name for profile in configuration.profiles)} at {access.server}")
 
         async def work() -> None:
@@ -109,16 +110,14 @@ async def _serve(access: Access, configuration: Configuration, terms: Terms | No
                     group.create_task(part)
 
         try:
-            await serve(work, new_election(api, terms) if terms else None)
+            await serve(work, election)
         finally:
             if listener is not None:
                 await listener.cleanup()
 
 
-async def _listen(port: int, metrics: Metrics) -> web.AppRunner:
+async def _listen(port: int, served: MetricsRegistry) -> web.AppRunner:
     """Serve health checks and metrics on loopback."""
-
-    served = MetricsRegistry(*process_families(), *metrics.families)
 
     async def healthy(_: web.Request) -> web.Response:
         return web.Response(text="ok")

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from fairlead.api.verbs import Api
 from fairlead.cli.failures import WrongUsage
+from fairlead.client.http import HttpApi
 from fairlead.client.kubeconfig import Access, in_cluster, load
 from fairlead.client.leader import Election, Terms
+from fairlead.client.metrics import leader_family
 from fairlead.runtime import rng
+from fairlead.runtime.metrics import Family
+from fairlead.runtime.process_metrics import process_families
 from fairlead.runtime.stopping import stop_signals
 
 
@@ -41,6 +45,12 @@ def pod_key(text: str, namespace: str | None, default: str) -> str:
 def new_election(api: Api, terms: Terms) -> Election:
     """This process as a candidate in the leader election."""
     return Election(api, f"{socket.gethostname()}_{rng.uid()}", terms)
+
+
+def own_families(api: HttpApi, election: Election | None) -> list[Family]:
+    """The metrics of a process that works with an API server: of itself, and of what it asks there."""
+    families = [*process_families(), *api.metrics.families]
+    return families if election is None else [*families, leader_family(election.lease, election.is_leading)]
 
 
 async def serve(work: Callable[[], Awaitable[None]], election: Election | None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -36,10 +37,11 @@ from fairlead.api.verbs import (
     WriteOptions,
 )
 from fairlead.client.kubeconfig import Access, read_token
+from fairlead.client.metrics import RestClientMetrics
 from fairlead.client.tls import tls_of
 from fairlead.client.unreachable import Unreachable
 from fairlead.runtime import rng
-from fairlead.runtime.clock import monotonic
+from fairlead.runtime.clock import monotonic, stopwatch
 
 #: How many objects one page of a list has; client-go's reflector asks for as many.
 PAGE: Final = 500
@@ -115,6 +117,7 @@ class HttpApi:
         self._user_agent, self._connect_seconds = user_agent, connect_seconds
         self._token, self._token_file, self._token_at = access.token, access.token_file, 0.0
         self._session: aiohttp.ClientSession
+        self.metrics = RestClientMetrics(urlsplit(self._server).netloc)
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS + 32, ssl=self._tls or True)
@@ -243,13 +246,16 @@ class HttpApi:
         content_type: str = "application/json",
     ) -> bytes:
         headers = self._headers() | {"Content-Type": str(content_type)}
+        began, code = stopwatch(), None
         try:
             async with self._session.request(
                 method, self._server + path, params=params, data=body, headers=headers
             ) as response:
-                answer = await response.read()
+                answer, code = await response.read(), response.status
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unreachable(self._server, str(error) or "it does not answer in time") from error
+        finally:
+            self.metrics.asked(method, code, stopwatch() - began)
         if response.status >= 400:
             raise error_of(response.status, answer)
         return answer

@@ -60,6 +60,11 @@ class Election:
         self._seen_at = 0.0
         self._ours_until = 0.0
 
+    @property
+    def lease(self) -> str:
+        """The name of what is held."""
+        return self._terms.name
+
     def is_leading(self) -> bool:
         """Whether nobody else can lead yet. It is a matter of this machine's clock alone, so whoever was stopped for a
         while, or is cut off, knows at once: what only a leader may do is to ask this just before.

@@ -23,7 +23,7 @@ from fairlead.server.http.pieces import PIECE_BYTES, Pace
 from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
-from fairlead.server.metrics.requests import Endpoint
+from fairlead.server.metrics.requests import Endpoint, note_waits
 from fairlead.server.registry.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -62,11 +62,16 @@ class Application:
         self._progress.is_stopping = True
         self._resources.streams.close()
 
+    def note_failed_handshake(self) -> None:
+        """A connection ended before it was one."""
+        self._metrics.requests.handshake_errors.add()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(reversed(scope["headers"]))  # the first of its name counts, as in Go
         id_ = audit_id(headers)
         request = Request(scope, headers, receive, send, audit_id=id_, headers_out=[(b"audit-id", id_)])
         request.came_at = stopwatch()
+        note_waits(request.waits)
         answer, size = None, 0
         try:
             answer = await self._handle(request)
@@ -84,7 +89,7 @@ class Application:
             self._metrics.requests.abandon(endpoint)
             return
         code = answer.code if answer is not None else HTTPStatus.OK
-        self._metrics.requests.end(endpoint, code, size, stopwatch() - request.came_at, request.waited)
+        self._metrics.requests.end(endpoint, code, size, stopwatch() - request.came_at, sum(request.waits))
 
 
 async def _send(answer: Answer, request: Request) -> int:

@@ -35,13 +35,13 @@ from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Cr
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.fairness.fairness import Fairness, Rejected
 from fairlead.server.fairness.flows import Flow
+from fairlead.server.http import measuring
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.health import HEALTH_PATHS, Health
-from fairlead.server.http.measuring import count_path
 from fairlead.server.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.server.http.request import REQUEST_SECONDS, Request
 from fairlead.server.http.resources import ResourceHandlers
@@ -218,7 +218,7 @@ async def take_turn(services: Services, proceed: Handler, request: Request) -> A
         return answer
     request.headers_out.extend(_flow_headers(admitted.flow))
     request.on_begun = admitted.end
-    request.waited = stopwatch() - began
+    request.waits.append(stopwatch() - began)
     try:
         return await proceed(request)
     finally:
@@ -238,7 +238,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     working_on("apiserver", f"{request.method} {info.path}")
     if info.resource:
         return await services.resources.answer(request)
-    count_path(services.metrics.requests, request)
+    measuring.count_path(services.metrics.requests, request)
     endpoint, _, check = info.path.strip("/").partition("/")
     if endpoint in HEALTH_PATHS:
         excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query

@@ -18,6 +18,16 @@ from fairlead.server.registry.registry import Registry
 HealthCheck = Callable[[], Coroutine[Any, Any, str]]
 
 HEALTH_PATHS = ("healthz", "livez", "readyz")
+#: What kube-apiserver begins when it listens already, and what is done here before anybody is heard.
+_BEFORE_LISTENING = (
+    "priority-and-fairness-config-consumer",
+    "start-apiextensions-controllers",
+    "crd-informer-synced",
+    "start-system-namespaces-controller",
+    "rbac/bootstrap-roles",
+    "scheduling/bootstrap-system-priority-classes",
+    "priority-and-fairness-config-producer",
+)
 
 
 @dataclass(slots=True)
@@ -34,10 +44,12 @@ class Health:
     def __init__(self, registry: Registry, progress: Progress) -> None:
         self._registry, self._progress = registry, progress
         always = {"ping": _fine, "log": _fine, "etcd": self._store}
+        begun = {f"poststarthook/{name}": _fine for name in _BEFORE_LISTENING}
+        ready = {"etcd-readiness": self._store, "informer-sync": self._synced}
         self._checks: dict[str, dict[str, HealthCheck]] = {
-            "healthz": always,
-            "livez": always,
-            "readyz": always | {"informer-sync": self._synced, "shutdown": self._staying},
+            "healthz": always | begun,
+            "livez": always | begun,
+            "readyz": always | ready | begun | {"shutdown": self._staying},
         }
 
     async def answer(self, endpoint: str, name: str, excluded: Sequence[str], *, is_verbose: bool) -> Answer:

@@ -139,6 +139,8 @@ class Listener:
         except BaseException as error:
             sock.close()
             self.on_closed(connection)
+            if self._context is not None and isinstance(error, OSError):
+                self.application.note_failed_handshake()
             if not isinstance(error, OSError):
                 raise
 

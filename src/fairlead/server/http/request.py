@@ -69,9 +69,9 @@ class Request:
     headers_out: list[tuple[bytes, bytes]] = field(default_factory=list)
     #: Called once the answer of a watch has begun.
     on_begun: Callable[[], None] = _nothing
-    #: When it came, by the stopwatch, and for how many seconds it has waited for its turn.
+    #: When it came, by the stopwatch, and for how many seconds it has waited for others.
     came_at: float = 0.0
-    waited: float = 0.0
+    waits: list[float] = field(default_factory=list)
     #: What it counts as, once that is known; and whether it is answered by a stream.
     endpoint: Endpoint | None = None
     is_streamed: bool = False

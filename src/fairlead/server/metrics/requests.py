@@ -6,6 +6,8 @@ As upstream, a request counts once it is known what it asks for: nobody makes a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from fairlead.runtime.clock import stopwatch
@@ -38,6 +40,24 @@ CONNECT: Final = "CONNECT"
 _READING: Final = frozenset({"GET", "LIST"})
 #: Whose requests go on for as long as the client likes.
 _LONG_RUNNING: Final = frozenset({WATCH, CONNECT})
+#: For how many seconds the request of this task has waited for others, each time.
+_WAITS: Final[ContextVar[list[float]]] = ContextVar("waits")
+
+
+def note_waits(waits: list[float]) -> None:
+    """Note in this list for how long the request of the current task waits for others."""
+    _WAITS.set(waits)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """The block waits for somebody who is no part of the server."""
+    began = stopwatch()
+    try:
+        yield
+    finally:
+        if (waits := _WAITS.get(None)) is not None:
+            waits.append(stopwatch() - began)
 
 
 class Asked(NamedTuple):
@@ -110,14 +130,7 @@ class RequestMetrics:
         self.handshake_errors = Counter(
             "apiserver_tls_handshake_errors_total", "[ALPHA] Connections that ended in their TLS handshake."
         )
-        #: Requests that were answered 429 or 504 in self-defence.
-        self.terminations = Counter(
-            "apiserver_request_terminations_total",
-            "[ALPHA] Requests that the server ended in self-defence.",
-            *_LABELS,
-            "code",
-        )
-        self.families: tuple[Family, ...] = (*self._computed(), self.handshake_errors, self.terminations)
+        self.families: tuple[Family, ...] = (*self._computed(), self.handshake_errors)
 
     def endpoint(self, asked: Asked) -> Endpoint:
         """The requests that ask for this."""

@@ -19,6 +19,7 @@ from fairlead.runtime.offload import offload
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation, Reinvocation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
 from fairlead.server.admission.webhooks.reviews import Reviews
+from fairlead.server.metrics.requests import waiting
 
 _CONFIGURATIONS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 _MUTATION: Final = "mutation.webhook.admission.k8s.io/"
@@ -57,7 +58,8 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         about = {"configuration": webhook.configuration, "webhook": webhook.name}
         has_changed = False
         try:
-            patch = await self._reviews.ask(webhook, attributes, row, f"failed-open.{_MUTATION}{place}")
+            with waiting():
+                patch = await self._reviews.ask(webhook, attributes, row, f"failed-open.{_MUTATION}{place}")
             if patch is not None and patch.operations:
                 has_changed = await _changed(webhook, attributes, row, patch)
                 if attributes.audit is not None and attributes.audit.tells_request:

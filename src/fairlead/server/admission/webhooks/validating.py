@@ -13,6 +13,7 @@ from fairlead.api.resources import Resource
 from fairlead.server.admission.base import AdmissionPlugin, Attributes, Dependencies, Operation
 from fairlead.server.admission.webhooks.registered import Registered, Webhook
 from fairlead.server.admission.webhooks.reviews import Reviews
+from fairlead.server.metrics.requests import waiting
 
 _FAILED_OPEN: Final = "failed-open.validating.webhook.admission.k8s.io/"
 _CONFIGURATIONS: Final = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -34,12 +35,11 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
             row = await self._registered.concerned(webhook, attributes)
             if row is not None:
                 concerned.append((webhook, row))
-        if len(concerned) < 2:
-            refusals = [await self._refusal(0, webhook, attributes, row) for webhook, row in concerned]
-        else:
-            refusals = await asyncio.gather(
-                *(self._refusal(index, webhook, attributes, row) for index, (webhook, row) in enumerate(concerned))
-            )
+        if not concerned:
+            return
+        asking = [self._refusal(index, webhook, attributes, row) for index, (webhook, row) in enumerate(concerned)]
+        with waiting():
+            refusals = await asyncio.gather(*asking) if len(asking) > 1 else [await asking[0]]
         for refusal in refusals:
             if refusal is not None:
                 raise refusal
