@@ -6,7 +6,6 @@ Source: k8s.io/apiserver, plugin/pkg/authorizer/webhook and pkg/authorization/ce
 from __future__ import annotations
 
 import hashlib
-import logging
 from typing import Any, Final
 
 from fairlead.api import field_selectors, selector_text
@@ -41,8 +40,6 @@ _OPERATORS: Final = {
     Operator.DOES_NOT_EXIST: "DoesNotExist",
 }
 
-log = logging.getLogger(__name__)
-
 
 class _Status(View):
     allowed: bool = False
@@ -73,8 +70,6 @@ class AccessWebhook:
                 return NO_OPINION
             status = await self._status(request, spec)
         except (CelError, CallError) as error:
-            if isinstance(error, CallError):
-                log.error("Failed to make webhook authorizer request: %s", error)
             return Verdict(self._webhook.on_failure, "", str(error))
         if status.denied:
             both = "webhook subject access review returned both allow and deny response" if status.allowed else ""

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver, pkg/util/webhook (1.36).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,6 +20,7 @@ from fairlead.client.calls import CallError, Connections
 from fairlead.client.tls import tls_of
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime import rng
+from fairlead.runtime.clock import monotonic
 
 T = TypeVar("T")
 
@@ -31,6 +33,10 @@ _MOST_CALLS: Final = 512
 _PASSING: Final = frozenset((429, 500, 504))
 _MOST_TRIES: Final = 5
 _FIRST_WAIT_SECONDS: Final = 0.5
+#: A service that fails is told of once in so many seconds.
+_SILENCE_SECONDS: Final = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class _Review(View):
@@ -48,7 +54,7 @@ class ReviewService:
             raise ValueError(f"{file}: the current context has no server")
         self._context, self._seconds = tls_of(self._access), seconds
         self._connections = Connections()
-        self._calls = 0
+        self._calls, self._told_at = 0, float("-inf")
 
     async def close(self) -> None:
         await self._connections.close()
@@ -60,16 +66,17 @@ class ReviewService:
             raise CallError(f"Post {go_quote(self._access.server)}: too many calls are under way")
         self._calls += 1
         try:
-            answer = await self._patiently(encode(review))
+            return _status_in(await self._patiently(encode(review)), kind, api_version, type_)
+        except CallError as error:
+            self._tell(error)
+            raise
         finally:
             self._calls -= 1
-        try:
-            found = msgspec.json.decode(answer, type=_Review)
-            if (found.kind or kind, found.api_version or api_version) != (kind, api_version):
-                raise CallError(f"the answer is no {kind} of {api_version}, but {found.kind} of {found.api_version}")
-            return msgspec.json.decode(found.status, type=type_)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise CallError(f"the answer cannot be read: {error}") from None
+
+    def _tell(self, error: CallError) -> None:
+        if monotonic() >= self._told_at + _SILENCE_SECONDS:
+            self._told_at = monotonic()
+            log.error("Failed to make webhook request: %s", error)
 
     async def _patiently(self, body: bytes) -> bytes:
         """The answer; what fails for the moment is tried again while there is time."""
@@ -104,3 +111,13 @@ class ReviewService:
             most=_MOST_BYTES,
             headers=headers,
         )
+
+
+def _status_in(answer: bytes, kind: str, api_version: str, type_: type[T]) -> T:
+    try:
+        found = msgspec.json.decode(answer, type=_Review)
+        if (found.kind or kind, found.api_version or api_version) != (kind, api_version):
+            raise CallError(f"the answer is no {kind} of {api_version}, but {found.kind} of {found.api_version}")
+        return msgspec.json.decode(found.status, type=type_)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CallError(f"the answer cannot be read: {error}") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +24,8 @@ from fairlead.server.auth.webhooks.service import ReviewService
 
 _MOST_GOOD: Final = 1024
 _MOST_BAD: Final = 8192
-#: A service that fails is told of once in so many seconds.
-_SILENCE_SECONDS: Final = 10.0
-
-log = logging.getLogger(__name__)
+#: Of why a token is bad.
+_LONGEST_REASON: Final = 1024
 
 
 class _User(View):
@@ -63,7 +60,6 @@ class TokenWebhook:
         self._good: LruCache[bytes, _Outcome] = LruCache(_MOST_GOOD)
         self._bad: LruCache[bytes, _Outcome] = LruCache(_MOST_BAD)
         self._asking: dict[bytes, asyncio.Task[_Outcome]] = {}
-        self._told_at = float("-inf")
 
     async def close(self) -> None:
         asking = list(self._asking.values())
@@ -98,13 +94,7 @@ class TokenWebhook:
 
     def _keep(self, digest: bytes, done: asyncio.Task[_Outcome]) -> None:
         del self._asking[digest]
-        if done.cancelled():
-            return
-        if (error := done.exception()) is not None:
-            if monotonic() >= self._told_at + _SILENCE_SECONDS:
-                self._told_at = monotonic()
-                log.error("Failed to make webhook authenticator request: %s", error)
-        elif self._ttl > 0:
+        if self._ttl > 0 and not done.cancelled() and done.exception() is None:
             outcome = done.result()
             (self._bad if outcome.verified is None else self._good).put(digest, outcome)
 
@@ -114,7 +104,7 @@ class TokenWebhook:
         until = monotonic() + self._ttl
         meant = tuple(audience for audience in audiences if audience in (status.audiences or (ISSUER,)))
         if not status.authenticated or not meant:
-            return _Outcome(None, status.error if meant else "", until)
+            return _Outcome(None, status.error[:_LONGEST_REASON] if meant else "", until)
         user = status.user
         extra = tuple(sorted((key, values or ()) for key, values in (user.extra or {}).items()))
         return _Outcome(Verified(User(user.username, user.groups or (), user.uid, extra), meant), "", until)
