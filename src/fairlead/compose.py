@@ -33,12 +33,12 @@ from fairlead.arbitrator_wiring.component import ArbitratorComponent
 from fairlead.client.events import SeriesRecorder
 from fairlead.client.informer import Informers
 from fairlead.client.kubeconfig import Access, load, read, render
+from fairlead.controllers.bootstraptokens import ExpiredBootstrapTokens, SignedClusterInfo
 from fairlead.controllers.certificates.signer import CertificateSigner
 from fairlead.controllers.metrics import ControllerMetrics
 from fairlead.controllers.nodes.taints import NOT_READY
 from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
-from fairlead.controllers.tokencleaner import ExpiredBootstrapTokens
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
 from fairlead.scheduler.cluster_model import ClusterModel
@@ -251,7 +251,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             signer = partial(CertificateSigner, running.authority)
             controllers = (partial(RootCertificates, ca), signer, *controllers)
         if settings.authentication.has_bootstrap_tokens:
-            controllers = (*controllers, ExpiredBootstrapTokens)
+            controllers = (*controllers, ExpiredBootstrapTokens, SignedClusterInfo)
         parts.append(ControllerManager(as_account, informers, controllers, metrics).run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None

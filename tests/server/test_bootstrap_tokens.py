@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import SECRETS
+from fairlead.api.builtin import CONFIG_MAPS, SECRETS
 from fairlead.api.objects import Obj
-from fairlead.controllers.tokencleaner import ExpiredBootstrapTokens
+from fairlead.controllers.bootstraptokens import ExpiredBootstrapTokens, SignedClusterInfo, signature
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.loops import run_virtual
 from fairlead.server.account_tokens import ISSUER
@@ -94,3 +94,31 @@ async def test_expired_tokens_go(cluster: Cluster) -> None:
 
 async def names(cluster: Cluster) -> set[str]:
     return {item.obj()["metadata"]["name"] for item in (await cluster.api.list(SECRETS, "kube-system")).items}
+
+
+def test_a_signature_is_that_of_kubernetes() -> None:
+    content = "Hello from the other side. I must have called a thousand times."
+    assert signature(content, "joshua", "my voice is my passcode") == (
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+    )
+
+
+@played(run, SignedClusterInfo)
+async def test_tokens_sign_what_everybody_may_know_of_the_cluster(cluster: Cluster) -> None:
+    async def signatures() -> Obj:
+        await asyncio.sleep(1)
+        found = await cluster.get(CONFIG_MAPS, "cluster-info", "kube-public")
+        assert found is not None
+        return {key: value for key, value in found["data"].items() if key != "kubeconfig"}
+
+    made = {"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": "a", "jws-kubeconfig-old": "x"}}
+    await cluster.create(CONFIG_MAPS, made, "kube-public")
+    assert await signatures() == {}, "nobody has signed it so"
+    await cluster.create(SECRETS, secret(usage_bootstrap_signing="true"), "kube-system")
+    await cluster.create(SECRETS, secret("bootstrap-token-000000", token_id="000000"), "kube-system")
+    expected = {"jws-kubeconfig-07401b": signature("a", "07401b", "f395accd246ae52d")}
+    assert await signatures() == expected, "the other must not sign"
+    await cluster.patch(CONFIG_MAPS, "cluster-info", {"data": {"kubeconfig": "b"}}, namespace="kube-public")
+    assert await signatures() == {"jws-kubeconfig-07401b": signature("b", "07401b", "f395accd246ae52d")}
+    await cluster.delete(SECRETS, "bootstrap-token-07401b", "kube-system")
+    assert await signatures() == {}
