@@ -62,31 +62,70 @@ def test_dev_may_nothing_in_production(terminal: Terminal, cluster: Up, namespac
     assert terminal.run(f"kubectl --kubeconfig {dev} auth can-i get nodes").out.strip() == "no"
 
 
-def test_a_signed_request_lets_its_owner_in(terminal: Terminal, cluster: Up, namespace: str) -> None:
-    key = new_key()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
-    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+def request_of(terminal: Terminal, name: str, subject: tuple[str, ...], signer: str, options: str = "") -> str:
+    """Ask for a certificate of that common name, and organizations; the name of its files, without ending."""
+    key, (common_name, *organizations) = new_key(), subject
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    parts += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(parts)).sign(key, hashes.SHA256())
     encoded = base64.b64encode(request.public_bytes(serialization.Encoding.PEM)).decode()
     terminal.output(
-        "kubectl create -f -",
+        f"kubectl create -f - {options}",
         f"""apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
-metadata: {{name: {namespace}}}
-spec: {{request: {encoded}, signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}}
+metadata: {{name: {name}}}
+spec: {{request: {encoded}, signerName: kubernetes.io/{signer}, usages: [digital signature, client auth]}}
 """,
     )
+    (terminal.home / f"{name}.key").write_bytes(key_pem(key))
+    return f"{terminal.home}/{name}"
+
+
+def signed(terminal: Terminal, name: str) -> None:
+    """Wait for the certificate, and put it beside its key."""
+    terminal.output(f"kubectl wait csr/{name} --for=jsonpath='{{.status.certificate}}' --timeout=20s")
+    assert "Approved,Issued" in terminal.output(f"kubectl get csr {name}")
+    certificate = terminal.output(f"kubectl get csr {name} -o jsonpath='{{.status.certificate}}'")
+    (terminal.home / f"{name}.crt").write_bytes(base64.b64decode(certificate))
+
+
+def test_a_signed_request_lets_its_owner_in(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    files = request_of(terminal, namespace, ("jane",), "kube-apiserver-client")
     terminal.output(f"kubectl certificate approve {namespace}")
-    terminal.output(f"kubectl wait csr/{namespace} --for=jsonpath='{{.status.certificate}}' --timeout=20s")
-    assert "Approved,Issued" in terminal.output(f"kubectl get csr {namespace}")
-    certificate = terminal.output(f"kubectl get csr {namespace} -o jsonpath='{{.status.certificate}}'")
-    folder = terminal.home
-    (folder / "jane.crt").write_bytes(base64.b64decode(certificate))
-    (folder / "jane.key").write_bytes(key_pem(key))
+    signed(terminal, namespace)
     shown = terminal.output(
         f"kubectl --kubeconfig {_without_user(terminal, cluster)} auth whoami "
-        f"--client-certificate={folder}/jane.crt --client-key={folder}/jane.key"
+        f"--client-certificate={files}.crt --client-key={files}.key"
     )
     assert "jane" in shown
+
+
+def test_a_machine_that_may_ask_becomes_a_node(terminal: Terminal, cluster: Up, namespace: str) -> None:
+    """As kubeadm has it join: a token that may ask for a certificate, which is approved and signed by itself."""
+    terminal.output("kubectl create serviceaccount machine")
+    for role in ("node-bootstrapper", "certificates.k8s.io:certificatesigningrequests:nodeclient"):
+        name = role.rpartition(":")[2]
+        account = f"--serviceaccount={namespace}:machine"
+        terminal.output(f"kubectl create clusterrolebinding {name} --clusterrole=system:{role} {account}")
+    subject = ("system:node:joined", "system:nodes")
+    token = "--token=$(kubectl create token machine)"
+    files = request_of(terminal, namespace, subject, "kube-apiserver-client-kubelet", token)
+    signed(terminal, namespace)
+    node = (
+        f"kubectl --kubeconfig {_without_user(terminal, cluster)} "
+        f"--client-certificate={files}.crt --client-key={files}.key"
+    )
+    manifest = "{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s: x}}}"
+    refused = terminal.run(f"{node} create -f -", manifest % ("other", "a"))
+    assert 'node "joined" is not allowed to modify node "other"' in refused.err
+    refused = terminal.run(f"{node} create -f -", manifest % ("joined", "node-restriction.kubernetes.io/a"))
+    labels = "node-restriction.kubernetes.io/a"
+    assert f'node "joined" is not allowed to set the following labels: {labels}' in refused.err
+    terminal.output(f"{node} create -f -", manifest % ("joined", "example.com/a"))
+    assert "joined" in terminal.output(f"{node} get node joined")
+    assert "cannot read 'node-1', only its own Node object" in terminal.run(f"{node} get node node-1").err
+    terminal.output("kubectl delete node joined")
+    terminal.output("kubectl delete clusterrolebinding node-bootstrapper nodeclient")
 
 
 def _without_user(terminal: Terminal, cluster: Up) -> Path:
