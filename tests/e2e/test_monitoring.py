@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
-from urllib.request import urlopen
+import ssl
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -85,3 +87,25 @@ def test_who_fails_in_the_handshake_is_counted(cluster: Up) -> None:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         sock.recv(1000)
     assert failed() == before + 1
+
+
+def test_who_has_the_role_of_monitoring_may_read_them(cluster: Up, terminal: Terminal, namespace: str) -> None:
+    terminal.output("kubectl create serviceaccount prometheus")
+    account = f"{namespace}:prometheus"
+    binding = f"--clusterrole=system:monitoring --serviceaccount={account}"
+    access = load(cluster.kubeconfig)
+
+    def asked(path: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        context = ssl.create_default_context(cadata=(access.ca or b"").decode())
+        try:
+            with urlopen(Request(access.server + path, headers=headers), timeout=60, context=context) as answer:
+                return int(answer.status)
+        except HTTPError as refusal:
+            return refusal.code
+
+    token = terminal.output("kubectl create token prometheus --duration=8760h").strip()
+    assert asked("/metrics") == 403
+    terminal.output(f"kubectl create clusterrolebinding {namespace} {binding}")
+    assert [asked(path) for path in ("/metrics", "/metrics/slis", "/readyz/etcd")] == [200, 200, 200]
+    terminal.output(f"kubectl delete clusterrolebinding {namespace}")
