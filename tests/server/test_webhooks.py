@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from aiohttp import web
 
 from fairlead.api import builtin
 from fairlead.api.builtin import CONFIG_MAPS, DEPLOYMENTS, ENDPOINT_SLICES, PODS, SECRETS, SERVICES
-from fairlead.api.errors import BadRequest, InternalError
+from fairlead.api.errors import ApiError, BadRequest, InternalError
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import DeleteOptions, PatchType, WriteOptions
 from fairlead.runtime.loops import run_virtual
@@ -434,6 +435,70 @@ def _on_this_machine(obj: Obj) -> Obj:
     return obj
 
 
+#: What nobody in their right mind would do to an object.
+EVIL: list[Obj] = [
+    {"op": "remove", "path": "/metadata"},
+    {"op": "replace", "path": "/metadata", "value": []},
+    {"op": "replace", "path": "/metadata", "value": None},
+    {"op": "replace", "path": "/metadata", "value": {}},
+    {"op": "replace", "path": "/kind", "value": "Pod"},
+    {"op": "remove", "path": "/apiVersion"},
+    {"op": "replace", "path": "/metadata/name", "value": "other"},
+    {"op": "add", "path": "/metadata/namespace", "value": "other"},
+    {"op": "add", "path": "/metadata/uid", "value": 7},
+    {"op": "add", "path": "/metadata/resourceVersion", "value": "99999"},
+    {"op": "add", "path": "/metadata/managedFields", "value": [{"manager": 5}]},
+    {"op": "add", "path": "/metadata/ownerReferences", "value": [{"uid": 1}]},
+    {"op": "add", "path": "/metadata/labels", "value": 5},
+    {"op": "replace", "path": "", "value": {}},
+    {"op": "replace", "path": "", "value": []},
+    {"op": "add", "path": "/spec", "value": []},
+    {"op": "add", "path": "/status", "value": 5},
+]
+
+
+def test_whatever_a_webhook_does_to_an_object_it_is_stored_as_it_was_named_or_refused() -> None:
+    async def steps(world: World) -> None:
+        await world.define(ships())
+        ship = world.server.registry.resource_of("example.com", "v2", "Ship")
+        assert ship is not None
+        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        kinds = [(CONFIG_MAPS, {"data": {"a": "b"}}), (DEPLOYMENTS, deployment()), (ship, {"spec": {"a": 1}})]
+        kinds = [(row, {key: value for key, value in obj.items() if key != "metadata"}) for row, obj in kinds]
+        for row, fields in kinds:
+            await world.create("old", row, **fields)
+        operation: Obj = {}
+        await world.mutating(lambda review: patched(review, operation), rules=[everything])
+        for evil in EVIL:
+            operation.clear()
+            operation.update(evil)
+            for row, fields in kinds:
+                change = {"metadata": {"annotations": {"of": str(EVIL.index(evil))}}}
+                with suppress(ApiError):
+                    await world.create("new", row, **fields)
+                with suppress(ApiError):
+                    await world.api.patch(row, "old", "default", change, PatchType.MERGE)
+                if "status" in row.subresources:
+                    with suppress(ApiError):
+                        await world.api.patch(row, "old", "default", change, PatchType.MERGE, subresource="status")
+        for row, _ in kinds:
+            found = [item.obj()["metadata"] for item in (await world.api.list(row)).items]
+            assert {meta["namespace"] for meta in found} <= {"default", "kube-system", "kube-public", "kube-node-lease"}
+            assert {meta["name"] for meta in found} <= {"old", "new", "other", "kube-root-ca.crt"}
+
+    within(steps)
+
+
+def ships() -> Obj:
+    """A kind in two versions, whose objects may say anything."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    common = {"served": True, "schema": schema, "subresources": {"status": {}}}
+    versions = [{"name": name, "storage": name == "v1", **common} for name in ("v1", "v2")]
+    names = {"plural": "ships", "singular": "ship", "kind": "Ship"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    return {"metadata": {"name": "ships.example.com"}, "spec": spec}
+
+
 def deployment() -> Obj:
     labels, containers = {"app": "x"}, [{"name": "c", "image": "i"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
@@ -576,11 +641,7 @@ def test_a_connection_that_was_kept_and_closed_is_no_failure() -> None:
 
 def test_custom_objects_are_shown_in_the_version_that_a_rule_names() -> None:
     async def steps(world: World) -> None:
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in ("v1", "v2")]
-        names = {"plural": "ships", "singular": "ship", "kind": "Ship"}
-        spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
-        await world.define({"metadata": {"name": "ships.example.com"}, "spec": spec})
+        await world.define(ships())
         rule = {"apiGroups": ["example.com"], "apiVersions": ["v2"], "operations": ["*"], "resources": ["ships"]}
         await world.mutating(lambda review: patched(review, {"op": "add", "path": "/sails", "value": 3}), rules=[rule])
         row = world.server.registry.resource_of("example.com", "v1", "Ship")
@@ -591,6 +652,30 @@ def test_custom_objects_are_shown_in_the_version_that_a_rule_names() -> None:
         assert (request["object"]["apiVersion"], request["requestKind"]["version"]) == ("example.com/v2", "v1")
 
     within(steps)
+
+
+def test_a_server_starts_although_all_its_webhooks_are_dead() -> None:
+    async def steps() -> None:
+        store = MemoryStore()
+        server = Server(store)
+        await server.open(["ServiceAccount"])
+        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        webhook = {
+            "name": "v0.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/x"},
+            "rules": [everything],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        await server.api.delete(builtin.CLUSTER_ROLES, "view")
+        await server.api.create(VALIDATING, {"metadata": {"name": "v"}, "webhooks": [webhook]})
+        again = Server(store)
+        await again.open(["ServiceAccount"])
+        assert await again.api.get(builtin.CLUSTER_ROLES, "view")
+        with pytest.raises(InternalError):
+            await again.api.create(CONFIG_MAPS, {"metadata": {"name": "x"}}, "default")
+
+    asyncio.run(steps())
 
 
 def test_in_virtual_time_webhooks_are_not_called() -> None:

@@ -19,15 +19,14 @@
     ├── Unknown                500 (none)                an error for which Kubernetes has no reason either
     │   └── TooLargeToStore    500 (none)                etcd does not take objects of that size
     ├── ServiceUnavailable     503 ServiceUnavailable
-    ├── ServerTimeout          504 Timeout               the server gave up waiting
-    └── ForeignRefusal         (any)  (any)              somebody else who was asked refused, in their own words
+    └── ServerTimeout          504 Timeout               the server gave up waiting
 
 Texts are those of k8s.io/apimachinery/pkg/api/errors (1.36); clients match on `reason` and `code`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -117,8 +116,13 @@ class ApiError(Exception):
         #: What was noticed before the refusal: an answer's `Warning` headers.
         self.warnings: Sequence[str] = ()
 
+    #: The `Status` that somebody else wrote who was asked: a webhook.
+    foreign: Obj | None = None
+
     def status(self) -> Obj:
         """The `Status` that goes over the wire."""
+        if self.foreign is not None:
+            return self.foreign | {"message": _shortened(self.message)}
         details: Obj = {key: value for key, value in self.details.items() if value}
         if self.causes:
             details["causes"] = [cause.encode() for cause in self.causes]
@@ -266,18 +270,6 @@ class ServerTimeout(ApiError):
     code, reason = 504, "Timeout"
 
 
-class ForeignRefusal(ApiError):
-    """A refusal whose `Status` somebody else wrote: a webhook."""
-
-    def __init__(self, status: Obj) -> None:
-        super().__init__(status["message"])
-        self._status = status
-        self.code, self.reason = status["code"], status.get("reason", "")
-
-    def status(self) -> Obj:
-        return self._status | {"message": _shortened(self.message)}
-
-
 def is_namespace_terminating(error: ApiError) -> bool:
     """Whether nothing can be made there any more: while a namespace goes that is a matter of course."""
     return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
@@ -286,3 +278,25 @@ def is_namespace_terminating(error: ApiError) -> bool:
 def qualified(plural: str, group: str) -> str:
     """`deployments.apps`, `pods`: how Kubernetes writes a group-resource."""
     return f"{plural}.{group}" if group else plural
+
+
+#: The classes that a Status can name; those which their reason does not tell from another are left out.
+_BY_STATUS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
+    (kind.code, kind.reason): kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in (ApiError, TooLargeToStore)
+}
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: error for (code, _), error in reversed(list(_BY_STATUS.items()))}
+
+
+def class_of(code: int, reason: str) -> type[ApiError]:
+    """The class of a refusal with that code and reason."""
+    return _BY_STATUS.get((code, reason)) or _BY_CODE.get(code) or Unknown
+
+
+def foreign(status: Obj) -> ApiError:
+    """The refusal that somebody else's `Status` is."""
+    code, reason = status["code"], status.get("reason", "")
+    error = class_of(code, reason)(status["message"])
+    error.code, error.reason, error.foreign = code, reason, status
+    return error

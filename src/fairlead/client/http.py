@@ -325,24 +325,13 @@ def _read_event(line: bytes) -> WatchEvent:
     return WatchEvent(EventType(event.type), Encoded(bytes(event.object)))
 
 
-#: Classes that no Status names.
-_UNNAMED: Final = (ApiError, errors.TooLargeToStore, errors.ForeignRefusal)
-#: The classes that a Status can name; those which their reason does not tell from another are left out.
-_ERRORS: Final[Mapping[tuple[int, str], type[ApiError]]] = {
-    (kind.code, kind.reason): kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, ApiError) and kind not in _UNNAMED
-}
-_BY_CODE: Final[Mapping[int, type[ApiError]]] = {code: error for (code, _), error in reversed(list(_ERRORS.items()))}
-
-
 def error_of(code: int, body: bytes) -> ApiError:
     """The refusal that an answer means; one that is no `Status` keeps its code and its text."""
     try:
         status = _status_of(body)
     except msgspec.DecodeError:  # paths that nobody serves are answered in plain text
         status = _Status(message=_NO_SUCH_PATH if code == 404 else body.decode(errors="replace")[:1024])
-    kind = _ERRORS.get((code, status.reason)) or _BY_CODE.get(code) or errors.Unknown
+    kind = errors.class_of(code, status.reason)
     details = status.details or _Details()
     causes = [
         Cause(cause.get("reason", ""), cause.get("message", ""), cause.get("field", ""))

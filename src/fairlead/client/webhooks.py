@@ -40,6 +40,8 @@ class WebhookClient:
         self._route = route
         self._contexts: LruCache[str, ssl.SSLContext] = LruCache(_MOST_CONTEXTS)
         self._connections = Connections("kube-apiserver-admission")
+        #: Whether the server serves: what it writes itself before that must not wait for those that may run on it.
+        self.has_begun = False
 
     async def close(self) -> None:
         await self._connections.close()

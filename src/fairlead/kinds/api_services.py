@@ -47,7 +47,7 @@ class APIServiceStrategy(Strategy):
     def validate(self, obj: Obj, errors: Errors) -> None:
         spec = obj["spec"]
         group, version = spec.get("group", ""), spec.get("version", "")
-        _validate_name(metadata(obj)["name"], f"{version}.{group}", errors)
+        _validate_name(metadata(obj).get("name", ""), f"{version}.{group}", errors)
         if group:
             check(errors, "spec.group", group, names.dns1123_subdomain)
         elif version != "v1":

@@ -117,6 +117,7 @@ class Server:
         await self._registration.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
+        registry.webhooks.has_begun = True
 
     def authorization(self, settings: AuthorizationSettings) -> Authorization:
         """Decide as the settings say; what comes back keeps up with them. Raises ValueError or OSError."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead.api.encoded import Encoded, copied
-from fairlead.api.errors import ApiError, Cause, ForeignRefusal, InternalError
+from fairlead.api.errors import ApiError, Cause, InternalError, foreign
 from fairlead.api.objects import Obj, name_of
 from fairlead.api.patches.bodies import PatchDoesNotApply
 from fairlead.api.patches.json import JsonPatch, apply_json_patch
@@ -215,9 +215,9 @@ def _applied(obj: Obj, config: Obj, row: Resource, view: RequestView) -> Obj:
         raise _MutationError(f"error applying patch: {error}") from None
 
 
-def _refusal(attributes: Attributes, failures: list[_Failure]) -> ForeignRefusal:
+def _refusal(attributes: Attributes, failures: list[_Failure]) -> ApiError:
     """The first failure is the message, and all are causes; the code is that of a policy's refusal."""
     refusal = attributes.forbidden("")
     refusal.causes.clear()
     refusal.causes.extend(Cause("", failure.text) for failure in failures)
-    return ForeignRefusal(refusal.status() | {"message": failures[0].text, "reason": failures[0].reason})
+    return foreign(refusal.status() | {"message": failures[0].text, "reason": failures[0].reason})

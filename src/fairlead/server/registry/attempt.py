@@ -117,7 +117,7 @@ class WriteAttempt:
             self.warnings.append(_REPEATED_OWNERS.format(when, ", ".join(repeated)))
 
     async def admit(self, operation: Operation) -> bool:
-        """Let admission change the object; whether it replaced it by another one."""
+        """Let admission change the object; whether it replaced it by another one, which is normalised and defaulted."""
         meta, request, served = self.meta, self.request, self.served
         self.attributes = attributes = Attributes(
             operation,
@@ -137,6 +137,9 @@ class WriteAttempt:
         await self._admission.admit(attributes)
         is_replaced = attributes.obj is not self.obj
         self.obj = attributes.obj
+        if is_replaced and served.crd is None:  # a custom object has a version of its own, and is normal in it
+            served.stored_version.normalise(self.obj)
+            served.strategy.default(self.obj)
         return is_replaced
 
     async def validate_admission(self) -> None:

@@ -35,7 +35,7 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
 
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
-        self._registered = Registered(_CONFIGURATIONS, self._reader, dependencies.authorizer)
+        self._registered = Registered(_CONFIGURATIONS, dependencies)
         self._reviews = Reviews(dependencies, is_mutating=True)
 
     async def admit(self, attributes: Attributes) -> None:

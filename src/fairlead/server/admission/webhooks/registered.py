@@ -15,9 +15,8 @@ from fairlead.cel.errors import CelError
 from fairlead.cel.scope import Meter
 from fairlead.kinds.admission_expressions import Condition, compile_conditions
 from fairlead.kinds.webhook_configurations import DEFAULT_TIMEOUT_SECONDS
-from fairlead.server.access import Authorizer
 from fairlead.server.admission import matching
-from fairlead.server.admission.base import Attributes, Reader
+from fairlead.server.admission.base import Attributes, Dependencies
 from fairlead.server.admission.expressions import activation, all_hold
 from fairlead.server.admission.remembered import Remembered
 
@@ -66,13 +65,14 @@ def _webhooks(entry: Encoded) -> tuple[Webhook, ...]:
 class Registered:
     """All webhooks of one kind of configuration."""
 
-    def __init__(self, qualified: str, reader: Reader, authorizer: Authorizer) -> None:
-        self._qualified, self._reader, self._authorizer = qualified, reader, authorizer
+    def __init__(self, qualified: str, dependencies: Dependencies) -> None:
+        self._qualified, self._reader = qualified, dependencies.reader
+        self._authorizer, self._client = dependencies.authorizer, dependencies.webhooks
         self._known: Remembered[tuple[Webhook, ...]] = Remembered(_webhooks)
 
     def each(self, attributes: Attributes) -> Iterator[Webhook]:
         """In the order in which they are asked; none about requests that no webhook hears of."""
-        if not matching.is_exempt(attributes):
+        if self._client.has_begun and not matching.is_exempt(attributes):
             for entry in self._reader.each(self._qualified):
                 yield from self._known.of(entry)
 

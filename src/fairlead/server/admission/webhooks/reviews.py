@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api.encoded import encode
-from fairlead.api.errors import ApiError, BadRequest, ForeignRefusal, InternalError, ServerTimeout
+from fairlead.api.errors import ApiError, BadRequest, InternalError, ServerTimeout, foreign
 from fairlead.api.objects import Obj
 from fairlead.api.patches.json import JsonPatch, decode_json_patch
 from fairlead.api.resources import Resource
@@ -115,7 +115,7 @@ class Reviews:
             attributes.annotate(place, webhook.name)
             return None
         except ApiError as error:
-            type_, code = ("no_error", error.code) if isinstance(error, ForeignRefusal) else (_OURS, 0)
+            type_, code = ("no_error", error.code) if error.foreign is not None else (_OURS, 0)
             self._note(webhook, operation, began, code, is_rejected=True)
             self._metrics.rejected(webhook.name, self._type, operation, type_, code)
             raise
@@ -249,7 +249,7 @@ def _fault(response: Response | None, uid: str, version: str, type_: tuple[str, 
     return 'webhook returned invalid response.patchType of ""' if response.patch_type == "" else ""
 
 
-def _denial(webhook: Webhook, status: Obj | None) -> ForeignRefusal:
+def _denial(webhook: Webhook, status: Obj | None) -> ApiError:
     """The webhook's own `Status`, which says whose it is."""
     try:
         result = msgspec.convert(status or {}, Result)
@@ -261,4 +261,4 @@ def _denial(webhook: Webhook, status: Obj | None) -> ForeignRefusal:
     shown["status"] = "Failure" if result.status in ("", "Success") else result.status
     shown["message"] = f"{denied}: {why}" if why else f"{denied} without explanation"
     shown["code"] = result.code if 400 <= result.code < 1000 else 400 if result.code < 400 else 500
-    return ForeignRefusal(shown)
+    return foreign(shown)

@@ -26,7 +26,7 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
 
     def __init__(self, dependencies: Dependencies) -> None:
         super().__init__(dependencies)
-        self._registered = Registered(_CONFIGURATIONS, self._reader, dependencies.authorizer)
+        self._registered = Registered(_CONFIGURATIONS, dependencies)
         self._reviews = Reviews(dependencies, is_mutating=False)
 
     async def validate(self, attributes: Attributes) -> None:
