@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -85,7 +87,12 @@ async def connect(access: Access, accept: str = "application/json") -> Connectio
     return Connection(reader, writer, f"host: {url.netloc}\r\naccept: {accept}\r\n{token}".encode())
 
 
-async def spread(kubeconfig: Path, connections: int, jobs: Iterable[tuple[str, str, bytes]]) -> None:
+async def spread(
+    kubeconfig: Path,
+    connections: int,
+    jobs: Iterable[tuple[str, str, bytes]],
+    content_type: str = "application/json",
+) -> None:
     """Send the requests over so many connections, each as soon as the one before it is answered."""
     access = load(kubeconfig)
     queue = iter(jobs)
@@ -93,7 +100,7 @@ async def spread(kubeconfig: Path, connections: int, jobs: Iterable[tuple[str, s
     async def work() -> None:
         connection = await connect(access)
         for method, path, body in queue:
-            await connection.request(method, path, body)
+            await connection.request(method, path, body, content_type)
         connection.close()
 
     await _all(work() for _ in range(connections))
@@ -101,3 +108,13 @@ async def spread(kubeconfig: Path, connections: int, jobs: Iterable[tuple[str, s
 
 async def _all(tasks: Iterable[Awaitable[None]]) -> None:
     await asyncio.gather(*tasks)
+
+
+def user_of(admin: Path, name: str, group: str) -> Path:
+    """The kubeconfig of a user who may do everything, but is not exempt from queues as the admin is."""
+    command = [sys.executable, "-m", "fairlead", "kubeconfig", "--data-dir", str(admin.parent)]
+    made = subprocess.run([*command, "--user", name, "--group", group], stdout=subprocess.PIPE, check=True)
+    admin.with_name(name).write_bytes(made.stdout)
+    binding = ("create", "clusterrolebinding", name, "--clusterrole=cluster-admin", f"--group={group}")
+    subprocess.run(["kubectl", "--kubeconfig", admin, *binding], stdout=subprocess.DEVNULL, check=True)
+    return admin.with_name(name)

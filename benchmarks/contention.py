@@ -11,15 +11,13 @@ import argparse
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import uvloop
 
 from benchmarks.api import POD, cluster
-from benchmarks.client import Connection, connect
+from benchmarks.client import Connection, connect, user_of
 from fairlead.client.kubeconfig import load
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -38,16 +36,6 @@ async def main(clients: int, seconds: float, options: list[str]) -> None:
             task.cancel()
         created = sum(await asyncio.gather(*noise))
         print(f"{created / (seconds + 2 + clients / 100):10,.0f} creates/s of the others")
-
-
-def user_of(admin: Path, name: str, group: str) -> Path:
-    """The kubeconfig of a user who may do everything, but is not exempt from queues as the admin is."""
-    command = [sys.executable, "-m", "fairlead", "kubeconfig", "--data-dir", str(admin.parent)]
-    made = subprocess.run([*command, "--user", name, "--group", group], stdout=subprocess.PIPE, check=True)
-    admin.with_name(name).write_bytes(made.stdout)
-    binding = ("create", "clusterrolebinding", name, "--clusterrole=cluster-admin", f"--group={group}")
-    subprocess.run(["kubectl", "--kubeconfig", admin, *binding], stdout=subprocess.DEVNULL, check=True)
-    return admin.with_name(name)
 
 
 async def until_ready(prober: Connection) -> None:
