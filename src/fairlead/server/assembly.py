@@ -39,6 +39,7 @@ from fairlead.server.registry.bootstrap import bootstrap
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
+from fairlead.server.registry.policy_types import PolicyTypes
 from fairlead.server.registry.registry import Registry
 from fairlead.server.registry.system_namespaces import SystemNamespaces
 from fairlead.server.storage.cache import Cache
@@ -73,6 +74,7 @@ class Server:
         self._namespaces = SystemNamespaces(self.registry)
         self._registration = Registration(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
+        self._policy_types = PolicyTypes(self.registry)
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
         #: Whether the store was empty when it was opened: nobody has decided anything yet.
         self.is_new = False
@@ -144,6 +146,7 @@ class Server:
                 group.create_task(self._custom_kinds.run(), name="custom kinds")
                 group.create_task(self._registration.run(), name="API services")
                 group.create_task(self._expiry.run(), name="event expiry")
+                group.create_task(self._policy_types.run(), name="policy types")
                 group.create_task(self._namespaces.run(), name="system namespaces")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
