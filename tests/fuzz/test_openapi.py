@@ -16,7 +16,8 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from tests.server.http_world import LOOPBACK_ADDRESS, Server, serving_in_a_thread, uncomplaining
+from fairlead.server.http.listener import LOOPBACK_ADDRESS
+from tests.server.http_world import Server, serving_in_a_thread, uncomplaining
 
 SECONDS = float(os.environ.get("FAIRLEAD_FUZZ_SECONDS", "15"))
 EXAMPLES = int(os.environ.get("FAIRLEAD_FUZZ_EXAMPLES", "2"))
