@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import tracemalloc
@@ -15,7 +16,7 @@ from fairlead.api.objects import Obj
 from fairlead.server.http import answers, pieces, streams
 from fairlead.server.http.transforms import Presenter
 from tests.server.http_world import CONFIG_MAPS, Complaints, Reply, Server, answer_on, serving_in_a_thread
-from tests.server.protobuf_reader import decoded, without_kind
+from tests.server.protobuf_reader import decoded, frames, without_kind
 
 LARGE = "x" * 500_000
 COUNT = 40
@@ -108,6 +109,42 @@ def lines_of(client: socket.socket) -> Iterator[Obj]:
             *lines, rest = (rest + file.read(size)).split(b"\n")
             file.readline()
             yield from map(json.loads, lines)
+
+
+def objects_of(client: socket.socket, count: int, accept: str) -> list[Obj]:
+    """So many events of a watch: what they are about."""
+    response = http.client.HTTPResponse(client)
+    response.begin()
+    stream, found = b"", list[Obj]()
+    while len(found) < count:
+        part = response.read1(1 << 20)
+        assert part, "the watch has ended"
+        stream += part
+        if accept == PROTOBUF:
+            while len(stream) >= 4 and len(stream) >= (end := 4 + int.from_bytes(stream[:4], "big")):
+                found += (obj for _, obj in frames(stream[:end]))
+                stream = stream[end:]
+        else:
+            *lines, stream = stream.split(b"\n")
+            found += (json.loads(line)["object"] for line in lines)
+    return found
+
+
+@pytest.mark.parametrize("accept", [PROTOBUF, TABLE, "application/json"], ids=["protobuf", "table", "json"])
+def test_large_and_small_events_come_in_order(server: Server, accept: str) -> None:
+    """Large ones are put into their form apart from the loop, small ones on it."""
+    now = server.ask("GET", f"{CONFIG_MAPS}?limit=1").obj["metadata"]["resourceVersion"]
+    values = ["1", LARGE + "2", "3", LARGE + "4", LARGE + "5", "6", "7"]
+    with server.raw(asking(f"{CONFIG_MAPS}?watch=1&resourceVersion={now}&includeObject=Object", accept)) as client:
+        server.soon(lambda: server.watchers() == 1)
+        for value in values:
+            changed(server, "m02", value)
+        events = objects_of(client, len(values), accept)
+    objects = [event["rows"][0]["object"] if accept == TABLE else event for event in events]
+    assert [obj["data"]["x"] for obj in objects] == values
+    if accept == TABLE:
+        assert [bool(event["columnDefinitions"]) for event in events] == [True] + [False] * (len(values) - 1)
+    changed(server, "m02", LARGE)
 
 
 def test_who_reads_late_is_told_everything_in_order(server: Server) -> None:

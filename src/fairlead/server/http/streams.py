@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import TypeAlias, TypeGuard
 
 from fairlead.api import field_selectors
 from fairlead.api.encoded import Encoded, encode
@@ -21,6 +22,7 @@ from fairlead.api.errors import ApiError, BadRequest, Expired, ServerTimeout
 from fairlead.api.objects import Obj
 from fairlead.api.verbs import EventType, WatchQuery
 from fairlead.runtime import rng
+from fairlead.runtime.offload import offload
 from fairlead.server.codec.protobuf_writer import object_message
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.http.exchange import Receive, framing
@@ -47,6 +49,10 @@ BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
 #: The largest backlog of a client that does not read. Clients share the bytes.
 MAX_BACKLOG_BYTES = 8 << 20
+#: From which size an object may hold the loop for too long while it is put into another form than it is kept in.
+LONG_EVENT_BYTES = 64 << 10
+
+_Pending: TypeAlias = "tuple[EventType, CacheEvent] | bytes"
 
 _HEADERS = [(b"cache-control", b"no-cache, private")]
 
@@ -67,16 +73,18 @@ class Stream:
         self.headers = [content_type, *_HEADERS, *request.headers_out, framed]
         self._is_chunked = framed[0] == b"transfer-encoding"
         self._is_protobuf = self._show.form.media_type == PROTOBUF
+        self._is_plain = self._show.form.is_json_object and not version.from_stored
         self._transform = self._transformer(self._show.form)
         self._encode = self._encoder(version)
         self._loop = asyncio.get_running_loop()
         self._has_columns = False
         #: Unsent events of the cache, and lines of our own; and about how many bytes they are.
-        self._pending: deque[tuple[EventType, CacheEvent] | bytes] = deque()
+        self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._backlog_bytes = 0  # what was left unsent by the last attempt
         self._is_due = False
         self._draining: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
         self._is_open = False
         self.ended = asyncio.Event()
 
@@ -112,7 +120,8 @@ class Stream:
         """Send the initial events and the lines after them, as fast as the client reads; later events wait."""
         try:
             lines = (self._measured(self._encode(*event)) if event else PAUSE for event in beginning)
-            for piece in pieces(chain(lines, end)):
+            made = pieces(chain(lines, end))
+            while (piece := await offload(lambda: next(made, None), is_long=not self._is_plain)) is not None:
                 if piece:
                     self._send(piece)
                 if not await self._pace.ready() or self.ended.is_set():
@@ -134,7 +143,25 @@ class Stream:
     async def finish(self) -> None:
         """Wait until everything pending is sent, or the connection closes."""
         while self._pending and await self._pace.ready():
+            await self._write_long()
             self._flush()
+
+    async def _write_long(self) -> None:
+        """Put the next event into its form apart from the loop, if that takes long."""
+        async with self._writing:
+            if not self._pending or not self._is_long(event := self._pending[0]):
+                return
+            try:
+                line = await offload(lambda: self._encode(*event), is_long=True)
+            except Exception:
+                self._fail()
+                return
+            if self._pending and self._pending[0] is event:  # not cut off meanwhile
+                self._pending[0] = line
+                self._pending_bytes += len(line) - event[1].size
+
+    def _is_long(self, event: _Pending) -> TypeGuard[tuple[EventType, CacheEvent]]:
+        return not self._is_plain and not isinstance(event, bytes) and event[1].size > LONG_EVENT_BYTES
 
     def _turn(self) -> None:
         """The end of a turn of the loop in which events came."""
@@ -151,7 +178,7 @@ class Stream:
     def _flush(self) -> None:
         """Hand over a piece of what waits, if the connection takes it; the rest follows at the client's pace."""
         try:
-            if self._pending and self._pace.takes_more:
+            if self._pending and self._pace.takes_more and not self._is_long(self._pending[0]):
                 self._send(self._piece())
         except Exception:
             self._fail()
@@ -163,7 +190,7 @@ class Stream:
         """As much of what waits as is sent at once."""
         lines: list[bytes] = []
         size, pending = 0, self._pending
-        while pending and size < PIECE_BYTES:
+        while pending and size < PIECE_BYTES and not self._is_long(pending[0]):
             event = pending.popleft()
             if isinstance(event, bytes):
                 line = event
@@ -203,7 +230,7 @@ class Stream:
         transform, form = self._transform, self._show.form
         if form.transform == TABLE and transform:  # the first line tells the columns, so each watch has its own
             return lambda type_, change: event_line(type_, encode(transform(self._shown(type_, change).obj())))
-        if form.is_json_object and not version.from_stored:
+        if self._is_plain:
             return lambda type_, change: change.line(type_)
         write = event_writer(version.resource, form)
         if version.from_stored:
