@@ -146,6 +146,30 @@ def test_a_patch_is_one_of_the_version_in_which_it_is_sent(type_: PatchType) -> 
     within(steps)
 
 
+def test_owners_of_fields_keep_to_their_versions() -> None:
+    async def steps(world: World) -> None:
+        v1, v2 = await serve(world)
+        api = world.server.registry.as_user(INTERNAL_USER, tracks_fields=True)
+
+        async def apply(row: Resource, manager: str, **fields: Any) -> Obj:
+            body = {"kind": "Server", "apiVersion": row.api_version, "metadata": {"name": "x"}, **fields}
+            options = WriteOptions(field_manager=manager)
+            return (await api.patch(row, "x", "default", body, PatchType.APPLY, options=options)).obj()
+
+        await apply(v1, "a", hostPort="h:1")
+        await apply(v2, "b", host="h")
+        assert (await apply(v2, "b", host="h", port="2"))["port"] == "2"
+        assert (await apply(v1, "a", hostPort="h:3"))["hostPort"] == "h:3"
+        assert 'conflict with "b"' in (await world.refusal(apply(v2, "c", port="4"))).message
+        options = WriteOptions(field_manager="m")
+        patched = await api.patch(v2, "x", "default", {"port": "9"}, PatchType.MERGE, options=options)
+        owners = {entry["manager"]: entry["fieldsV1"] for entry in patched.obj()["metadata"]["managedFields"]}
+        assert owners == {"a": {"f:hostPort": {}}, "b": {"f:host": {}}, "m": {"f:port": {}}}
+        assert at_rest(world)["hostPort"] == "h:9"
+
+    within(steps)
+
+
 def test_a_list_is_converted_by_one_call() -> None:
     async def steps(world: World) -> None:
         v1, v2 = await serve(world)

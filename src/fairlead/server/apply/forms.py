@@ -36,6 +36,8 @@ class VersionForm:
     from_stored: Convert | None = None
     #: Whether the schema may change while objects exist.
     is_custom: bool = False
+    #: Whether only a webhook converts into other versions, for which nobody waits here.
+    is_apart: bool = False
     #: The fields that a create owns, cached by the values that they depend on (`managers.py`).
     births: LruCache[bytes, Fields] = field(default_factory=lambda: LruCache(_BIRTHS_KEPT), compare=False)
 
@@ -92,9 +94,9 @@ def _form(version: ServedVersion) -> VersionForm:
 def _custom_form(version: ServedVersion, stored: ServedVersion | None, crd: Obj) -> VersionForm:
     row = version.resource
     atom = _BUILTIN.place(custom.definitions(row, crd, V3)[custom.definition_name(row)])
-    to_stored = None
-    if stored is not None and stored is not version and version.converter is None:  # nobody waits for a webhook here
-        to_stored = _normalised(stored)
+    if version.converter is not None:
+        return VersionForm(row.api_version, atom, dict, is_custom=True, is_apart=True)
+    to_stored = None if stored is None or stored is version else _normalised(stored)
     return VersionForm(row.api_version, atom, dict, to_stored, version.from_stored, is_custom=True)
 
 

@@ -111,13 +111,15 @@ def _named(value: Any) -> Any:
     return "" if type(value) is str else list(value) if type(value) is dict else value
 
 
-def applied(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:
+def applied(
+    live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool, is_tracked: bool = False
+) -> tuple[Obj, Managed]:
     """The merged object and its owners, all in the version of the writer. `ApplyConflict` if others own changed fields.
 
-    `live` is the zero object where there is none. The merged object is `live` itself if nothing changed, and may share
-    values with both arguments.
+    `live` is the zero object where there is none; `is_tracked`: it has owners beside those given. The merged object is
+    `live` itself if nothing changed, and may share values with both arguments.
     """
-    if not managed:
+    if not managed and not is_tracked:
         managed = _before_first_apply(live, writer)
     managed = _reconciled(managed, writer)
     me, version = writer.identity(APPLY), writer.form.api_version

@@ -33,13 +33,13 @@ def track(new: Obj, old: Obj | None, writer: FieldManager) -> None:
     Without `old` the object is new. An object that cannot be understood (it will be refused) keeps the owners it had.
     """
     before = metadata(old).get(_KEY) if old else None
-    managed = _given(metadata(new).pop(_KEY, None), before, writer)
-    if managed or not old:
+    managed, others = _apart(_given(metadata(new).pop(_KEY, None), before, writer), writer)
+    if managed or others or not old:
         try:
             managed = updated(old, new, managed, writer)
         except SchemaMismatch:
-            managed = decoded(before)
-    _put(new, managed)
+            managed, others = decoded(before), {}
+    _put(new, others | managed)
 
 
 def apply(live: Obj | None, config: Obj, kind: str, writer: FieldManager, *, force: bool) -> Obj:
@@ -49,16 +49,16 @@ def apply(live: Obj | None, config: Obj, kind: str, writer: FieldManager, *, for
     """
     check_config(config, kind, writer.form)
     live = writer.form.zero() if live is None else live
-    managed = decoded(metadata(live).get(_KEY))
+    managed, others = _apart(decoded(metadata(live).get(_KEY)), writer)
     bare = live | {"metadata": {key: value for key, value in metadata(live).items() if key != _KEY}}
     try:
-        merged, managed = _resolved(bare, config, managed, writer, force=force)
+        merged, managed = _resolved(bare, config, managed, writer, force=force, is_tracked=bool(others))
     except SchemaMismatch as error:
         raise Unknown(f"failed to create typed live object ({called(config)}): {error}") from None
     if writer.manager == last_applied.MANAGER:
         merged = last_applied.keep_annotation(merged, config)
     merged = copied(merged)
-    _put(merged, managed)
+    _put(merged, others | managed)
     return merged
 
 
@@ -97,16 +97,27 @@ def _atomics(value: Any, atom: Atom | None, path: str) -> Iterator[str]:
             yield from _atomics(item, kind.items, f"{path}[{index}]")
 
 
-def _resolved(live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool) -> tuple[Obj, Managed]:
+def _apart(managed: Managed, writer: FieldManager) -> tuple[Managed, Managed]:
+    """The owners whose fields can be compared, and those in versions into which only a webhook converts."""
+    if not writer.form.is_apart:
+        return managed, {}
+    version = writer.form.api_version
+    others = {owner: entry for owner, entry in managed.items() if entry["apiVersion"] != version}
+    return {owner: entry for owner, entry in managed.items() if owner not in others}, others
+
+
+def _resolved(
+    live: Obj, config: Obj, managed: Managed, writer: FieldManager, *, force: bool, is_tracked: bool
+) -> tuple[Obj, Managed]:
     try:
-        return applied(live, config, managed, writer, force=force)
+        return applied(live, config, managed, writer, force=force, is_tracked=is_tracked)
     except ApplyConflict as conflict:
         if writer.manager != last_applied.MANAGER:
             raise conflict.refusal() from None
         unresolved = last_applied.unresolved(conflict, live, writer.form)
         if unresolved is not None:
             raise unresolved.refusal() from None
-    return applied(live, config, managed, writer, force=True)
+    return applied(live, config, managed, writer, force=True, is_tracked=is_tracked)
 
 
 def mark_reset(sent: Obj) -> None:
