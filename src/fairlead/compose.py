@@ -252,7 +252,9 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
             controllers = (partial(RootCertificates, ca), signer, *controllers)
         if settings.authentication.has_bootstrap_tokens:
             controllers = (*controllers, ExpiredBootstrapTokens, SignedClusterInfo)
-        parts.append(ControllerManager(as_account, informers, controllers, metrics).run())
+        manager = ControllerManager(as_account, informers, controllers, metrics)
+        served.add(*manager.families)
+        parts.append(manager.run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
     if "scheduler" in wanted:

@@ -109,3 +109,18 @@ def test_who_has_the_role_of_monitoring_may_read_them(cluster: Up, terminal: Ter
     terminal.output(f"kubectl create clusterrolebinding {namespace} {binding}")
     assert [asked(path) for path in ("/metrics", "/metrics/slis", "/readyz/etcd")] == [200, 200, 200]
     terminal.output(f"kubectl delete clusterrolebinding {namespace}")
+
+
+def test_pods_that_a_taint_drives_away_are_counted(cluster: Up, terminal: Terminal) -> None:
+    deletions = "taint_eviction_controller_pod_deletions_total"
+    before = metrics(cluster)
+    terminal.output("kubectl run web --image=web")
+    terminal.output("kubectl wait --for=condition=Ready pod/web --timeout=60s")
+    terminal.output("kubectl taint node node-1 bye:NoExecute")
+    terminal.output("kubectl wait --for=delete pod/web --timeout=60s")
+    terminal.output("kubectl taint node node-1 bye:NoExecute-")
+    after = metrics(cluster)
+    assert value(after, deletions) >= value(before, deletions) + 1
+    assert value(after, "taint_eviction_controller_pod_deletion_duration_seconds_count") == value(after, deletions)
+    assert value(after, "node_collector_zone_size") == 1
+    assert value(after, "node_collector_zone_health") == 100

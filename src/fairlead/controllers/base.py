@@ -16,6 +16,7 @@ from fairlead.client.informer import Index, Informer, Informers
 from fairlead.controllers.actions import Actions, Kind, Requeue
 from fairlead.controllers.dynamic_informers import DynamicInformers
 from fairlead.runtime import clock
+from fairlead.runtime.metrics import Family
 
 T = TypeVar("T", bound=Object)
 
@@ -153,6 +154,8 @@ class Controller(Generic[T]):
     account: ClassVar[str] = ""
     kind: Kind[T]
     watches: Sequence[Watch] = ()
+    #: What it counts beside its work queue.
+    families: Sequence[Family] = ()
     workers: ClassVar[int] = WORKERS
     #: Whether it only reports: nobody waits for its answer to what is made or removed, so that is gathered as well.
     is_patient: ClassVar[bool] = False

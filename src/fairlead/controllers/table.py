@@ -34,6 +34,7 @@ from fairlead.controllers.serviceaccount import DefaultServiceAccounts, TokenSec
 from fairlead.controllers.statefulset import StatefulSets
 from fairlead.controllers.ttl import FinishedJobs
 from fairlead.controllers.volumes import ClaimProtection, EphemeralVolumes, VolumeProtection
+from fairlead.runtime.metrics import Family
 
 #: Every controller, in the order in which they are started. A new controller is a row here.
 CONTROLLERS: tuple[Callable[[], Controller[Any]], ...] = (
@@ -89,6 +90,8 @@ class ControllerManager:
         """Each writes, and tells events, through what `as_account` gives for its account."""
         world = World(informers)
         made = [make() for make in controllers]
+        #: What single controllers count.
+        self.families: list[Family] = [family for controller in made for family in controller.families]
         self._recorders = {
             controller.name: EventRecorder(as_account(controller.account), controller.name) for controller in made
         }

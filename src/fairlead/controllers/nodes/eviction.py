@@ -6,6 +6,7 @@ Source: pkg/controller/tainteviction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from fairlead.api.nodes import Node
 from fairlead.api.pods import ABSENT, Pod
@@ -17,6 +18,9 @@ from fairlead.controllers.base import Controller, Watch, World
 from fairlead.controllers.kinds import NODES, PODS
 from fairlead.controllers.pods import pods_on
 from fairlead.runtime.clock import timestamp
+from fairlead.runtime.metrics import COUNTER, Computed, Histogram
+
+_SECONDS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 
 def _evicting(node: Node | None) -> list[Taint]:
@@ -51,6 +55,21 @@ class TaintEviction(Controller[Pod]):
     watches = (Watch(NODES, _pods_on),)
 
     def __init__(self) -> None:
+        self._deletions = Histogram(
+            "taint_eviction_controller_pod_deletion_duration_seconds",
+            "[ALPHA] How long pods stayed after they had to go.",
+            _SECONDS,
+        )
+        self.families = (
+            self._deletions,
+            Computed(
+                COUNTER,
+                "taint_eviction_controller_pod_deletions_total",
+                "[ALPHA] Pods that were deleted because of taints.",
+                (),
+                lambda: [((), self._deletions.of().count)],
+            ),
+        )
         self._due: dict[str, tuple[str, float]] = {}  # the uids of pods that are to go, and when
 
     def concerns(self, old: Pod | None, new: Pod | None, world: World) -> bool:
@@ -96,7 +115,8 @@ class TaintEviction(Controller[Pod]):
         }
         yield Patch(PODS, obj, {"status": {"conditions": [condition]}}, PatchType.STRATEGIC, subresource="status")
         yield Delete(PODS, obj)
-        self._due.pop(key, None)
+        _, due = self._due.pop(key, ("", now))
+        self._deletions.observe(world.monotonic - due)
 
 
 def _cancelled(key: str) -> Emit:

@@ -66,6 +66,7 @@ class NodeLifecycle(Controller[Node]):
         self._health: dict[str, _Health] = {}
         self._renewed: dict[str, float] = {}
         self._zones = Zones()
+        self.families = self._zones.families
         self._lifetimes = Lifetimes()
         self._were_all_silent = False
         self._waiting: dict[str, None] = {}  # nodes that are to be given up

@@ -7,11 +7,13 @@ none at all while the whole cluster is. Source: pkg/controller/nodelifecycle (ha
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
 from fairlead.api.nodes import Node
+from fairlead.runtime.metrics import COUNTER, GAUGE, Computed, Family, Labels
 
 #: --node-eviction-rate, --secondary-node-eviction-rate, --large-cluster-size-threshold, --unhealthy-zone-threshold.
 EVICTIONS_PER_SECOND: Final = 0.1
@@ -36,6 +38,12 @@ class Zone:
     unready: int = 0
     rate: float = EVICTIONS_PER_SECOND
     allowed_at: float = 0.0
+    #: How many nodes were given up so far.
+    given_up: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.ready + self.unready
 
     @property
     def state(self) -> ZoneState:
@@ -55,6 +63,7 @@ class Zone:
 
     def give_up(self, now: float) -> None:
         """A node is being given up."""
+        self.given_up += 1
         self.allowed_at = now + 1 / self.rate
 
     def _rate(self) -> float:
@@ -68,6 +77,28 @@ class Zones:
     """All zones, kept current by every change of a node."""
 
     _zones: dict[str, Zone] = field(default_factory=dict)
+
+    @property
+    def families(self) -> list[Family]:
+        """The same as metrics, by kube-controller-manager's names (pkg/controller/nodelifecycle)."""
+
+        def of_zones(kind: str, name: str, text: str, value: Callable[[Zone], float]) -> Family:
+            def read() -> Iterable[tuple[Labels, float]]:
+                return [((key,), value(zone)) for key, zone in self._zones.items()]
+
+            return Computed(kind, f"node_collector_{name}", text, ("zone",), read)
+
+        return [
+            of_zones(GAUGE, "zone_size", "[ALPHA] Nodes of the zone.", lambda zone: zone.size),
+            of_zones(GAUGE, "unhealthy_nodes_in_zone", "[ALPHA] Those that are not ready.", lambda zone: zone.unready),
+            of_zones(
+                GAUGE,
+                "zone_health",
+                "[ALPHA] How many of them are ready, in percent.",
+                lambda zone: 100 * zone.ready / zone.size if zone.size else 100.0,
+            ),
+            of_zones(COUNTER, "evictions_total", "[STABLE] Nodes that were given up.", lambda zone: zone.given_up),
+        ]
 
     def change(self, old: Node | None, new: Node | None) -> bool:
         """Count a change; tells whether it may change how fast nodes are given up."""

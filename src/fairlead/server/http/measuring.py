@@ -11,13 +11,13 @@ from typing import Final
 from fairlead.api.resources import Resource
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
-from fairlead.server.metrics.requests import CONNECT, WATCH, Asked, Endpoint, RequestMetrics
+from fairlead.server.metrics.requests import COMPONENT, CONNECT, WATCH, Asked, Endpoint, RequestMetrics
 
 _APPLY_TYPE: Final = "application/apply-patch+yaml"
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _CONNECTED: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
 #: Paths that are no resource's and yet count, with the component that upstream names.
-_COUNTED_PATHS: Final = {"/healthz": "", "/livez": "", "/readyz": "", "/api": "apiserver", "/apis": "apiserver"}
+_COUNTED_PATHS: Final = {"/healthz": "", "/livez": "", "/readyz": "", "/api": COMPONENT, "/apis": COMPONENT}
 
 
 def count_resource(metrics: RequestMetrics, request: Request, row: Resource) -> None:
@@ -29,8 +29,8 @@ def count_resource(metrics: RequestMetrics, request: Request, row: Resource) -> 
     scope = _scope(info)
     verb = _verb(request, scope, subresource)
     dry_run = _dry_run(request) if verb in _WRITES or verb == "APPLY" else ""
-    asked = Asked(verb, row.group, row.version, row.plural, subresource, scope, dry_run=dry_run)
-    _begin(metrics, request, metrics.endpoint(asked))
+    fields = (verb, row.group, row.version, row.plural, subresource, scope, COMPONENT, dry_run)
+    _begin(metrics, request, metrics.endpoint(fields))
 
 
 def count_path(metrics: RequestMetrics, request: Request) -> None:

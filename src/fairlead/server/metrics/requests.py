@@ -35,6 +35,7 @@ _LABELS: Final = ("verb", "group", "version", "resource", "subresource", "scope"
 READ_ONLY: Final = "readOnly"
 MUTATING: Final = "mutating"
 
+COMPONENT: Final = "apiserver"
 WATCH: Final = "WATCH"
 CONNECT: Final = "CONNECT"
 _READING: Final = frozenset({"GET", "LIST"})
@@ -69,7 +70,7 @@ class Asked(NamedTuple):
     resource: str = ""
     subresource: str = ""
     scope: str = ""
-    component: str = "apiserver"
+    component: str = COMPONENT
     dry_run: str = ""
 
     @property
@@ -125,17 +126,18 @@ class RequestMetrics:
     """The requests of all listeners of a server."""
 
     def __init__(self) -> None:
-        self._endpoints: dict[Asked, Endpoint] = {}
+        self._endpoints: dict[tuple[str, ...], Endpoint] = {}
         self._crowds = {READ_ONLY: Crowd(), MUTATING: Crowd()}
         self.handshake_errors = Counter(
             "apiserver_tls_handshake_errors_total", "[ALPHA] Connections that ended in their TLS handshake."
         )
         self.families: tuple[Family, ...] = (*self._computed(), self.handshake_errors)
 
-    def endpoint(self, asked: Asked) -> Endpoint:
-        """The requests that ask for this."""
-        found = self._endpoints.get(asked)
+    def endpoint(self, fields: tuple[str, ...]) -> Endpoint:
+        """The requests that ask for this, in the order of the fields of `Asked`, which is slow to make."""
+        found = self._endpoints.get(fields)
         if found is None:
+            asked = Asked(*fields)
             if len(self._endpoints) >= MOST_SERIES:
                 asked = _OTHER
             crowd = None if asked.verb in _LONG_RUNNING else self._crowds[_kind_of(asked.verb)]
