@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -161,12 +161,12 @@ class World:
             await asyncio.sleep(0)
 
 
-def within(steps: Callable[[World], Awaitable[None]]) -> None:
-    """Run a test in real time."""
+def within(steps: Callable[[World], Awaitable[None]], disabled: Iterable[str] = ("ServiceAccount",)) -> None:
+    """Run a test in real time, without these admission plugins."""
 
     async def run() -> None:
         server = Server(MemoryStore())
-        await server.open(["ServiceAccount"])
+        await server.open(disabled)
         running = asyncio.create_task(server.run())
         async with Webhooks() as webhooks:
             try:
