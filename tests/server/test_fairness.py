@@ -279,6 +279,9 @@ def test_too_much_of_one_user_is_refused_and_the_others_are_served(server: Serve
         ]
         assert sum(float(line.split()[1]) for line in lines if 'priority_level="narrow"' in line) == count, lines
     assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="narrow"} 1' in metrics
+    place = 'group="",resource="namespaces",scope="resource",subresource="",verb="GET",version="v1"'
+    assert f'apiserver_request_total{{code="429",component="apiserver",dry_run="",{place}}} 1\n' in metrics
+    assert f'apiserver_request_terminations_total{{code="429",component="apiserver",{place}}} 1\n' in metrics
 
 
 def uids(reply: Reply) -> tuple[str, str]:

@@ -212,6 +212,7 @@ async def take_turn(services: Services, proceed: Handler, request: Request) -> A
     try:
         admitted = await services.fairness.admit(asked, services.resources.count(request))
     except Rejected as rejected:
+        services.resources.count_refused(request, HTTPStatus.TOO_MANY_REQUESTS)
         answer = Answer.of_text("Too many requests, please try again later.\n", HTTPStatus.TOO_MANY_REQUESTS)
         answer.headers.append((b"retry-after", b"1"))
         request.headers_out.extend(_flow_headers(rejected.flow))

@@ -21,16 +21,28 @@ _COUNTED_PATHS: Final = {"/healthz": "", "/livez": "", "/readyz": "", "/api": CO
 
 
 def count_resource(metrics: RequestMetrics, request: Request, row: Resource) -> None:
-    """From now on the request counts as one of that kind; a subresource that the kind lacks is nobody's."""
+    """From now on the request counts as one of that kind."""
+    if (endpoint := _endpoint_of(metrics, request, row)) is not None:
+        _begin(metrics, request, endpoint)
+
+
+def count_refused(metrics: RequestMetrics, request: Request, row: Resource, code: int) -> None:
+    """The request, which is one of that kind, is not carried out."""
+    if (endpoint := _endpoint_of(metrics, request, row)) is not None:
+        metrics.refuse(endpoint, code)
+
+
+def _endpoint_of(metrics: RequestMetrics, request: Request, row: Resource) -> Endpoint | None:
+    """A subresource that the kind lacks is nobody's."""
     info = request.info
     subresource = info.subresource.partition("/")[0]
     if subresource and subresource not in row.subresources:
-        return
+        return None
     scope = _scope(info)
     verb = _verb(request, scope, subresource)
     dry_run = _dry_run(request) if verb in _WRITES or verb == "APPLY" else ""
     fields = (verb, row.group, row.version, row.plural, subresource, scope, COMPONENT, dry_run)
-    _begin(metrics, request, metrics.endpoint(fields))
+    return metrics.endpoint(fields)
 
 
 def count_path(metrics: RequestMetrics, request: Request) -> None:

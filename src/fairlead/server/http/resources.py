@@ -61,6 +61,12 @@ class ResourceHandlers:
         limit = request.number("limit") or 0
         return min(count, limit) if limit > 0 else count
 
+    def count_refused(self, request: Request, code: int) -> None:
+        """The request is not carried out."""
+        info = request.info
+        if (found := self._registry.catalogue.find(info.group, info.version, info.resource)) is not None:
+            measuring.count_refused(self._registry.metrics.requests, request, found[1].resource, code)
+
     async def answer(self, request: Request) -> Answer | None:
         """The answer, or None where a watch has been streamed already."""
         info = request.info

@@ -94,6 +94,11 @@ class Endpoint:
         #: Those under way, of requests that take long.
         self.running = 0
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether any was carried out."""
+        return any(self.durations.counts)
+
 
 class Crowd:
     """How many requests are under way, and how many were at most in about a second."""
@@ -131,7 +136,13 @@ class RequestMetrics:
         self.handshake_errors = Counter(
             "apiserver_tls_handshake_errors_total", "[ALPHA] Connections that ended in their TLS handshake."
         )
-        self.families: tuple[Family, ...] = (*self._computed(), self.handshake_errors)
+        self._terminations = Counter(
+            "apiserver_request_terminations_total",
+            "[ALPHA] Requests that the server would not carry out, to defend itself.",
+            *_LABELS,
+            "code",
+        )
+        self.families: tuple[Family, ...] = (*self._computed(), self.handshake_errors, self._terminations)
 
     def endpoint(self, fields: tuple[str, ...]) -> Endpoint:
         """The requests that ask for this, in the order of the fields of `Asked`, which is slow to make."""
@@ -160,6 +171,11 @@ class RequestMetrics:
         if endpoint.sizes is not None:
             endpoint.sizes.observe(size)
 
+    def refuse(self, endpoint: Endpoint, code: int) -> None:
+        """One was answered at once, without being looked at, for there is too much to do."""
+        endpoint.codes[code] = endpoint.codes.get(code, 0) + 1
+        self._terminations.add((*endpoint.asked.labels, str(code)))
+
     def abandon(self, endpoint: Endpoint) -> None:
         """It ends without an answer."""
         if endpoint.crowd is not None:
@@ -182,20 +198,20 @@ class RequestMetrics:
             "apiserver_request_duration_seconds",
             "[STABLE] How long requests took, from their arrival to the end of the answer.",
             (*_LABELS, "dry_run"),
-            lambda: [(each.asked, each.durations.read()) for each in self._all() if each.codes],
+            lambda: [(each.asked, each.durations.read()) for each in self._all() if each.is_measured],
             _SECONDS,
         )
         yield self._histogram(
             "apiserver_request_sli_duration_seconds",
             "[ALPHA] The same without the time that webhooks took and that was spent in queues, dry runs aside.",
             _SLI_SECONDS,
-            lambda each: each.sli if each.codes and not each.asked.dry_run else None,
+            lambda each: each.sli if each.is_measured and not each.asked.dry_run else None,
         )
         yield self._histogram(
             "apiserver_response_sizes",
             "[STABLE] How many bytes the answers to reading requests had.",
             _SIZES,
-            lambda each: each.sizes if each.codes else None,
+            lambda each: each.sizes if each.is_measured else None,
         )
         yield Computed(
             GAUGE,
