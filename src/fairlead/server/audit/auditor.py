@@ -72,10 +72,11 @@ async def auditing(settings: AuditSettings | None, metrics: AuditMetrics) -> Asy
             max_age_days=settings.max_age_days,
         )
     append = file.write if file else _to_stdout
-    encode_lines = msgspec.json.Encoder().encode_lines
+    encode = msgspec.json.Encoder().encode
 
     def write(told: Sequence[Told]) -> None:
-        append(encode_lines([audit.event(stage, moment) for audit, stage, moment in told]))
+        lines = [encode(audit.event(stage, moment)) for audit, stage, moment in told]
+        append(b"\n".join([*lines, b""]))
 
     writer = BackgroundWriter("audit log", write, max_items=_MOST_WAITING, max_bytes=_MOST_WAITING_BYTES)
     metrics.watch_writer(writer)

@@ -65,6 +65,7 @@ class RequestAudit:
         "_asked",
         "_constraint",
         "_decision",
+        "_event",
         "_impersonated",
         "_is_over",
         "_is_started",
@@ -93,6 +94,7 @@ class RequestAudit:
         self._answered: Obj | None = None
         self._request_object: bytes | None = None
         self._response_object: bytes | None = None
+        self._event: Event | None = None  # the thread's
 
     # -- what is noted
 
@@ -202,27 +204,34 @@ class RequestAudit:
     # -- what is written, in a thread of its own
 
     def event(self, stage: Stage, moment: float) -> Event:
-        """What is told at that stage."""
-        origin, asked = self._origin, self._asked
-        event = Event(
+        """What is told at that stage; the event of the stage before is used again."""
+        event, asked = self._event, self._asked
+        if event is None:
+            event = self._event = self._first_event()
+        event.stage = stage
+        if stage is not Stage.REQUEST_RECEIVED:
+            event.stage_timestamp = micro_timestamp(moment)
+            self._add_later(event)
+        if asked.resource:
+            event.object_ref = _reference(asked, {} if stage is Stage.REQUEST_RECEIVED else self._object or {})
+        return event
+
+    def _first_event(self) -> Event:
+        """What is known of a request when it comes."""
+        origin, received_at = self._origin, micro_timestamp(self._received_at)
+        return Event(
             api_version=API_VERSION,
             level=LEVEL_NAMES[self._decision.level],
             audit_id=origin.id,
-            stage=stage,
+            stage=Stage.REQUEST_RECEIVED,
             request_uri=origin.uri,
-            verb=asked.verb,
-            user=UserInfo.of(asked.user),
+            verb=self._asked.verb,
+            user=UserInfo.of(self._asked.user),
             source_ips=origin.source_ips,
             user_agent=origin.user_agent,
-            request_received_timestamp=micro_timestamp(self._received_at),
-            stage_timestamp=micro_timestamp(moment),
+            request_received_timestamp=received_at,
+            stage_timestamp=received_at,
         )
-        is_first = stage is Stage.REQUEST_RECEIVED
-        if asked.resource:
-            event.object_ref = _reference(asked, {} if is_first else self._object or {})
-        if not is_first:
-            self._add_later(event)
-        return event
 
     def _add_later(self, event: Event) -> None:
         """What was not known when the request came."""
