@@ -22,7 +22,9 @@ from fairlead.server.assembly import Server
 from fairlead.server.audit.event import Level
 from fairlead.store.memory import MemoryStore
 from tests.server.audit_world import a_request, annotations_of
-from tests.server.webhook_world import CONFIGS, VALIDATING, World, allowed, denied, patched, within
+from tests.server.http_world import Server as HttpServer
+from tests.server.http_world import serving_in_a_thread
+from tests.server.webhook_world import CONFIGS, VALIDATING, Webhooks, World, allowed, denied, patched, within
 
 CALL = "failed to call webhook: "
 INVALID = "received invalid webhook response: "
@@ -641,6 +643,43 @@ def test_the_other_plugins_look_again_at_what_a_webhook_changed() -> None:
         assert world.webhooks.asked() == ["m0"]
 
     within(steps, disabled=())
+
+
+def test_connections_may_be_refused() -> None:
+    async def steps() -> None:
+        async with Webhooks() as webhooks:
+            client = webhooks.at("guard", lambda review: denied(review, message="no shells"))
+            with serving_in_a_thread() as server:
+                await asyncio.to_thread(_connect, server, client)
+            request = webhooks.request()
+            assert len(webhooks.reviews) == 1
+        assert (request["operation"], request["subResource"], request["name"]) == ("CONNECT", "exec", "p")
+        assert (request["kind"]["kind"], request["resource"]["resource"]) == ("PodExecOptions", "pods")
+        assert request["object"] == {
+            "kind": "PodExecOptions",
+            "apiVersion": "v1",
+            "stdin": True,
+            "stdout": True,
+            "stderr": True,
+            "container": "c",
+            "command": ["sh", "-c"],
+        }
+
+    asyncio.run(steps())
+
+
+def _connect(server: HttpServer, client: Obj) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]}
+    webhook = {"name": "v0.example.com", "clientConfig": client, "rules": [rule], "sideEffects": "None"}
+    configuration = {"metadata": {"name": "v"}, "webhooks": [webhook | {"admissionReviewVersions": ["v1"]}]}
+    assert server.ask("POST", VALIDATING.path(), configuration).code == 201
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pods = "/api/v1/namespaces/default/pods"
+    assert server.ask("POST", pods, pod).code == 201
+    reply = server.ask("POST", f"{pods}/p/exec?stdin=1&tty=false&container=c&command=sh&command=-c")
+    text = 'admission webhook "v0.example.com" denied the request: no shells'
+    assert (reply.code, reply.obj["message"]) == (400, text)
+    assert "does not have a host" in server.ask("POST", f"{pods}/p/attach?container=c").obj["message"]
 
 
 def test_nobody_is_asked_about_webhooks_and_policies() -> None:

@@ -17,7 +17,7 @@ from fairlead.server.codec.body_types import BodyType, body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
-from fairlead.server.http import containers, measuring, node_proxy
+from fairlead.server.http import connecting, containers, measuring, node_proxy
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
@@ -75,6 +75,7 @@ class ResourceHandlers:
             return self._no_such_path(info)
         served, version = found
         measuring.count_resource(self._registry.metrics.requests, request, version.resource)
+        await connecting.admit(self._registry, request, version.resource)
         if node_proxy.is_proxied(info):
             return await node_proxy.answer(self._registry, request)
         if containers.is_simulated(info):

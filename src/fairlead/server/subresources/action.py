@@ -16,6 +16,7 @@ from fairlead.server.account_tokens import AccountTokens, TokenVerifier
 from fairlead.server.admission.base import Admission, Attributes, Kind, Operation, Reader, Writer
 from fairlead.server.apply.forms import form_of_definition
 from fairlead.server.apply.ownership import merged
+from fairlead.server.codec import wire
 from fairlead.server.codec.body_types import body_type_of
 from fairlead.server.context import RequestContext, Result, WriteRequest
 from fairlead.server.storage.catalogue import Catalogue, Served
@@ -65,7 +66,7 @@ class ActionCall:
             request.options.dry_run,
             request.context.user,
             audit=request.context.audit,
-            view=_BodyView(resource, subresource, request.options),
+            view=BodyView(resource, subresource, request.options),
         )
 
     async def admitted(self, resource: Resource, name: str, subresource: str) -> Obj:
@@ -77,7 +78,7 @@ class ActionCall:
 
 
 @dataclass(frozen=True, slots=True)
-class _BodyView:
+class BodyView:
     """What is seen of the body of an action (admission.base.RequestView): it has one version."""
 
     requested: Resource
@@ -92,7 +93,7 @@ class _BodyView:
         return Kind(body_type.group, body_type.version, body_type.kind)
 
     def options(self, operation: Operation) -> Obj:
-        return self.write_options.body("CreateOptions")
+        return self.write_options.body("CreateOptions") if operation is Operation.CREATE else {}
 
     async def shown(self, obj: Obj, row: Resource) -> Obj:
         kind = self.kind(row)
@@ -103,7 +104,9 @@ class _BodyView:
         return merged(obj, config, form_of_definition(body_type.api_version, body_type.definition))
 
     async def taken(self, sent: Obj, row: Resource) -> Obj:
-        body_type_of(row, self.subresource).normalise(sent)
+        body_type = body_type_of(row, self.subresource)
+        if wire.is_known(body_type.definition):  # the options of a connection are in no document
+            body_type.normalise(sent)
         return sent
 
 
