@@ -65,6 +65,9 @@ def test_the_scheduler_and_the_controllers_are_told_of(cluster: Up, terminal: Te
     assert grown("scheduler_scheduling_attempt_duration_seconds_count", result="scheduled", **profile) == 3
     assert grown("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 3
     assert grown("scheduler_queue_incoming_pods_total", queue="active", event="UnscheduledPodAdd") == 4
+    points = "scheduler_framework_extension_point_duration_seconds_count"
+    assert grown(points, extension_point="Bind", status="Success", **profile) == 3
+    assert grown(points, extension_point="PostFilter", status="Unschedulable", **profile) >= 1
     assert value(after, "scheduler_unschedulable_pods", plugin="NodeResourcesFit", **profile) == 1
     assert value(after, "scheduler_pending_pods", queue="unschedulable") == 1
     assert value(after, "scheduler_cache_size", type="nodes") == 1

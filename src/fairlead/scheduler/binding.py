@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from fairlead.api.errors import ApiError
+from fairlead.runtime.clock import stopwatch
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
 from fairlead.scheduler.framework import (
@@ -45,6 +46,9 @@ class BindingFailure:
     rejected_by: str = ""
 
 
+#: Told how long the plugins of an extension point took for a pod: the point, how that ended, the profile, seconds.
+PointObserver = Callable[[str, str, str, float], None]
+
 #: Told of every binding that came to an end: whose, and why it failed, if it did.
 Ended = Callable[[QueuedPod, BindingFailure | None], None]
 
@@ -65,6 +69,7 @@ class Binder:
         self._snapshot, self._nominations = model.snapshot, model.nominations
         self._status, self._ended, self._handle = status_writer, ended, handle
         self._extenders, self._quota = extenders, quota
+        self.point_observer: PointObserver | None = None
 
     def assume(self, queued: QueuedPod, chosen: Chosen) -> None:
         """Count the pod as placed from now on; it is no longer nominated."""
@@ -74,8 +79,9 @@ class Binder:
         if self._quota is not None:
             self._quota.assumed(queued, chosen.node)
         try:
-            for plugin in queued.profile.reservers:
-                plugin.reserve(queued.pod, chosen.node, self._handle)
+            with self._point("Reserve", queued):
+                for plugin in queued.profile.reservers:
+                    plugin.reserve(queued.pod, chosen.node, self._handle)
         except Exception:
             self.cancel(queued, chosen.node)
             raise
@@ -109,20 +115,29 @@ class Binder:
 
     async def _prepare(self, queued: QueuedPod, node: str, pre_binders: Sequence[AnyPlugin]) -> None:
         try:
-            for plugin in queued.profile.permitters:
-                await plugin.permit(queued.pod, node, self._handle)
+            with self._point("Permit", queued):
+                for plugin in queued.profile.permitters:
+                    await plugin.permit(queued.pod, node, self._handle)
         except NotPermitted as error:
             self._failed(queued, node, BindingFailure(str(error)))
             return
         except Exception as error:
             self._failed(queued, node, _broken(queued, error))
             return
-        for plugin in pre_binders:
-            failure = await _run(plugin, "PreBind", queued, plugin.pre_bind(queued.pod, node, self._handle))
-            if isinstance(failure, BindingFailure):
-                self._failed(queued, node, failure)
-                return
+        failure = await self._pre_bound(queued, node, pre_binders)
+        if failure is not None:
+            self._failed(queued, node, failure)
+            return
         self._status.writers.start(partial(self._bind, queued, node))
+
+    async def _pre_bound(self, queued: QueuedPod, node: str, plugins: Sequence[AnyPlugin]) -> BindingFailure | None:
+        with self._point("PreBind", queued) as point:
+            for plugin in plugins:
+                failure = await _run(plugin, "PreBind", queued, plugin.pre_bind(queued.pod, node, self._handle))
+                if isinstance(failure, BindingFailure):
+                    point.failed(failure)
+                    return failure
+        return None
 
     async def _bind(self, queued: QueuedPod, node: str) -> None:
         failure = await self._bound(queued, node)
@@ -140,13 +155,18 @@ class Binder:
                 return None
         except ExtenderFailure as error:
             return BindingFailure(str(error))
-        for plugin in queued.profile.binders:
-            result = await _run(plugin, "Bind", queued, plugin.bind(queued.pod, node, self._handle))
-            if isinstance(result, BindingFailure):
-                return result
-            if result:
-                return None
+        with self._point("Bind", queued) as point:
+            for plugin in queued.profile.binders:
+                result = await _run(plugin, "Bind", queued, plugin.bind(queued.pod, node, self._handle))
+                if isinstance(result, BindingFailure):
+                    point.failed(result)
+                    return result
+                if result:
+                    return None
         return BindingFailure("no Bind plugin of the profile binds this pod")
+
+    def _point(self, name: str, queued: QueuedPod) -> _Point:
+        return _Point(self.point_observer, name, queued.profile.name)
 
     def _failed(self, queued: QueuedPod, node: str, failure: BindingFailure) -> None:
         self._unreserve(queued, node)
@@ -159,6 +179,28 @@ class Binder:
                 plugin.unreserve(queued.pod, node, self._handle)
             except Exception:
                 log.exception("plugin %s failed to unreserve %s", plugin.name, queued.key)
+
+
+class _Point:
+    """An extension point while its plugins run; what escapes is an error."""
+
+    __slots__ = ("_began", "_name", "_observer", "_profile", "_status")
+
+    def __init__(self, observer: PointObserver | None, name: str, profile: str) -> None:
+        self._observer, self._name, self._profile = observer, name, profile
+        self._status, self._began = "Success", stopwatch()
+
+    def failed(self, failure: BindingFailure) -> None:
+        self._status = "Unschedulable" if failure.rejected_by else "Error"
+
+    def __enter__(self) -> _Point:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._status = "Unschedulable" if issubclass(kind, NotPermitted) else "Error"
+        if self._observer is not None:
+            self._observer(self._name, self._status, self._profile, stopwatch() - self._began)
 
 
 async def _run(plugin: AnyPlugin, point: str, queued: QueuedPod, call: Awaitable[T]) -> T | BindingFailure:

@@ -86,7 +86,7 @@ class Scheduler:
 
     def measure(self, metrics: AttemptMetrics) -> None:
         """Count every attempt from now on."""
-        self._outcomes.metrics = metrics
+        self._outcomes.measure(metrics)
 
     def observe_scores(self, observer: ScoreObserver) -> None:
         """Tell how every choice came about."""

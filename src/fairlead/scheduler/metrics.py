@@ -44,6 +44,14 @@ class Metrics:
         self._algorithm = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds", "[ALPHA] How long decisions took.", _ATTEMPT_SECONDS
         )
+        self._points = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "[STABLE] How long all plugins of an extension point took.",
+            exponential(0.0001, 2, 12),
+            "extension_point",
+            "status",
+            "profile",
+        )
         self._waited = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "[BETA] How long pods took to be scheduled from when they entered the queue, over all attempts.",
@@ -63,6 +71,7 @@ class Metrics:
             self._attempts,
             self._seconds,
             self._algorithm,
+            self._points,
             self._waited,
             self._tries,
             self._preemptions,
@@ -99,6 +108,10 @@ class Metrics:
     def decided(self, seconds: float) -> None:
         """A decision was made about a pod, whichever."""
         self._algorithm.observe(seconds)
+
+    def ran(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """The plugins of an extension point ran for a pod."""
+        self._points.observe(seconds, (point, status, profile))
 
     def scheduled(self, attempts: int, seconds: float) -> None:
         """A pod is bound, that long after it came."""

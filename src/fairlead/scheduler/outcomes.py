@@ -32,6 +32,7 @@ class AttemptMetrics(Protocol):
 
     def attempted(self, result: str, profile: str, seconds: float) -> None: ...
     def decided(self, seconds: float) -> None: ...
+    def ran(self, point: str, status: str, profile: str, seconds: float) -> None: ...
     def scheduled(self, attempts: int, seconds: float) -> None: ...
     def preempted(self, victims: int) -> None: ...
 
@@ -55,6 +56,11 @@ class Outcomes:
         self.wake = wake
         self.binder = Binder(model, status_writer, self.binding_ended, handle, extenders=extenders, quota=quota)
         self.metrics: AttemptMetrics | None = None
+
+    def measure(self, metrics: AttemptMetrics) -> None:
+        """Count from now on."""
+        self.metrics = metrics
+        self.binder.point_observer = metrics.ran
 
     # --- a node -----------------------------------------------------------------------------------------------------
 

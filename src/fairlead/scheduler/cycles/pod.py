@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fairlead.runtime.clock import stopwatch
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.decide import Chosen
+from fairlead.scheduler.framework import Nominate
 from fairlead.scheduler.outcomes import Outcomes
 from fairlead.scheduler.queue import QueuedPod
 
@@ -30,5 +32,10 @@ class PodCycle:
             self._outcomes.place(queued, decision)
         else:
             found = decision.found
-            self._outcomes.refused(queued, found, runtime.post_filter(queued.pod, queued.request, found))
+            began = stopwatch()
+            outcome = runtime.post_filter(queued.pod, queued.request, found)
+            if (metrics := self._outcomes.metrics) is not None:
+                status = "Success" if isinstance(outcome, Nominate) else "Unschedulable"
+                metrics.ran("PostFilter", status, queued.profile.name, stopwatch() - began)
+            self._outcomes.refused(queued, found, outcome)
         return True
