@@ -391,7 +391,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
         _give_access(path, settings.context, access, token)
     accounts = running.registry.account_tokens
     accounts.sign_with(tokens.ensure_account_key(credentials))
-    documents = Documents(running.registry, running.address.removeprefix("https://"))
+    documents = Documents(running.registry, running.address.removeprefix("https://"), running.server.aggregator)
     await stack.enter_async_context(running.server.authorization(settings.authorization).running())
     login = Authentication(settings.authentication, token, accounts, running.registry)
     await stack.enter_async_context(login.running())
@@ -399,10 +399,17 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     authenticate = login.authenticate
     fairness = running.server.fairness
     auditor = await stack.enter_async_context(auditing(settings.audit, running.registry.metrics.audit))
-    application = Application(running.registry, documents, authenticate, running.progress, fairness, auditor)
+    aggregator = running.server.aggregator
+    front_proxy_ca = pki.front_proxy_ca.read_bytes()
+    await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    application = Application(
+        running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
+    )
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
-        application = Application(running.registry, documents, tokens.anybody, running.progress, fairness, auditor)
+        application = Application(
+            running.registry, documents, tokens.anybody, running.progress, fairness, auditor, aggregator
+        )
         await stack.enter_async_context(serving(application, plain))

@@ -88,7 +88,7 @@ class Server:
             server.serve_nodes(self._agents)
         self.registry, self.fairness = server.registry, server.fairness
         following = asyncio.create_task(server.run())
-        documents = Documents(self.registry, "127.0.0.1:1")
+        documents = Documents(self.registry, "127.0.0.1:1", server.aggregator)
         async with AsyncExitStack() as stack:
             auditor = await stack.enter_async_context(auditing(self._audit, self.registry.metrics.audit))
             ports = []
@@ -100,7 +100,9 @@ class Server:
                 sock = bind(0)
                 ports.append(sock.getsockname()[1])
                 fairness = server.fairness
-                application = Application(self.registry, documents, authenticate, self.progress, fairness, auditor)
+                application = Application(
+                    self.registry, documents, authenticate, self.progress, fairness, auditor, server.aggregator
+                )
                 await stack.enter_async_context(serving(application, sock, limits=self._limits))
             self.port, self.guarded_port = ports
             self._ready.set()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from fairlead.golang.quoting import go_quote
 
 if TYPE_CHECKING:
     import aiohttp  # slow to import, and most servers call nobody
+    from multidict import CIMultiDict
     from yarl import URL
 
 #: To each service.
@@ -45,6 +47,10 @@ _WRONG_NAMES: Final = frozenset({62, 64})
 _EXPIRED: Final = frozenset({9, 10})
 
 
+#: What aiohttp would say of itself.
+_NOT_MADE_UP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
 class CallError(Exception):
     """A service could not be called, or its answer is none; the message is Go's."""
 
@@ -62,8 +68,9 @@ class _Status(msgspec.Struct):
 class Connections:
     """The connections to services. Whoever has made them closes them."""
 
-    def __init__(self, user_agent: str = "kube-apiserver") -> None:
+    def __init__(self, user_agent: str = "kube-apiserver", most: int = MOST_CONNECTIONS) -> None:
         self._headers = _HEADERS | {"User-Agent": user_agent}
+        self._most = most  # to each service; 0: as many as there are calls
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -91,29 +98,62 @@ class Connections:
         import aiohttp
         from yarl import URL
 
-        attempt, asked, told = _Attempt(), URL(url, encoded=True), f"{method.capitalize()} {go_quote(url)}"
+        asked, told = URL(url, encoded=True), f"{method.capitalize()} {go_quote(url)}"
+        whole = {**self._headers, **(headers or {})}.items()
         try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        async with self._open().request(
-                            method,
-                            place(asked) if place is not None else asked,
-                            data=body,
-                            headers={**self._headers, **(headers or {})},
-                            ssl=context,
-                            server_hostname=server_name,
-                            allow_redirects=False,
-                            trace_request_ctx=attempt,
-                        ) as response:
-                            return await _answer(response, most)
-                    except aiohttp.ClientConnectionError as error:
-                        if not attempt.is_stale(error):
-                            raise
+            async with (
+                asyncio.timeout(seconds),
+                self.opened(
+                    method, asked, body, context=context, headers=whole, server_name=server_name, place=place
+                ) as response,
+            ):
+                return await _answer(response, most)
         except TimeoutError:
             raise CallError(f"{told}: context deadline exceeded") from None
         except aiohttp.ClientError as error:
-            raise CallError(f"{told}: {_why(error, asked.host)}") from error
+            raise CallError(f"{told}: {why(error, asked.host)}") from error
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        method: str,
+        url: URL,
+        body: bytes | None = None,
+        *,
+        context: ssl.SSLContext | None,
+        headers: Iterable[tuple[str, str]],
+        server_name: str | None = None,
+        place: Callable[[URL], URL] | None = None,
+        is_repeatable: bool = True,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer as far as its head, to be read on; closed at the end of the block. Raises what aiohttp raises.
+
+        Where a kept connection turns out to be closed, the request is sent again if it is repeatable.
+        """
+        import aiohttp
+
+        attempt = _Attempt()
+        while True:
+            try:
+                response = await self._open().request(
+                    method,
+                    place(url) if place is not None else url,
+                    data=body,
+                    headers=_joined(headers),
+                    skip_auto_headers=_NOT_MADE_UP,
+                    ssl=context or True,
+                    server_hostname=server_name,
+                    allow_redirects=False,
+                    trace_request_ctx=attempt,
+                )
+                break
+            except aiohttp.ClientConnectionError as error:
+                if not (is_repeatable and attempt.is_stale(error)):
+                    raise
+        try:
+            yield response
+        finally:
+            response.close() if not response.content.at_eof() else response.release()
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -122,7 +162,7 @@ class Connections:
             trace = aiohttp.TraceConfig()
             trace.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=MOST_CONNECTIONS),
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=self._most),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
@@ -142,6 +182,12 @@ class _Attempt:
 
         was_reused, self.is_reused = self.is_reused, False
         return was_reused and isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+
+
+def _joined(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+    from multidict import CIMultiDict
+
+    return CIMultiDict(headers)
 
 
 async def _note_reuse(session: object, context: Any, params: object) -> None:
@@ -183,7 +229,7 @@ def _refusal(code: int, media_type: str, body: bytes) -> str:
     return f"the server responded with the status code {code} but did not return more information"
 
 
-def _why(error: Exception, host: str | None) -> str:
+def why(error: Exception, host: str | None) -> str:
     """Why nothing came back, in Go's words."""
     import aiohttp
 

@@ -1,4 +1,4 @@
-"""How a client speaks TLS with the server of a kubeconfig."""
+"""How a client speaks TLS: with the server of a kubeconfig, and with others whose authority is known."""
 
 from __future__ import annotations
 
@@ -15,10 +15,38 @@ def tls_of(access: Access) -> ssl.SSLContext:
         if access.insecure:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if access.client_certificate and access.client_key:
-            with tempfile.NamedTemporaryFile("wb", suffix=".pem") as pem:  # ssl reads certificates from files only
-                pem.write(access.client_certificate + b"\n" + access.client_key)
-                pem.flush()
-                context.load_cert_chain(pem.name)
+            show(context, access.client_certificate, access.client_key)
     except (ssl.SSLError, UnicodeDecodeError) as error:
         raise ValueError(f"the certificates of the kubeconfig cannot be used: {error}") from None
     return context
+
+
+def trusting(authorities: bytes) -> ssl.SSLContext:
+    """Trust these authorities (PEM), or those of the system if there are none, as Go does. ValueError: it is no PEM."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Go trusts any certificate of a bundle, no roots alone
+    if not authorities.strip():
+        context.load_default_certs()
+        return context
+    try:
+        context.load_verify_locations(cadata=authorities.decode("latin-1").strip())
+    except (ssl.SSLError, ValueError):
+        raise ValueError("unable to load root certificates: unable to parse bytes as PEM block") from None
+    return context
+
+
+def trusting_anybody() -> ssl.SSLContext:
+    """Whoever answers is believed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show this client certificate (PEM) to whoever asks for one."""
+    with tempfile.NamedTemporaryFile("wb", suffix=".pem") as pem:  # ssl reads certificates from files only
+        pem.write(certificate + b"\n" + key)
+        pem.flush()
+        context.load_cert_chain(pem.name)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from fairlead.api.objects import Obj
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError, Connections
+from fairlead.client.tls import trusting
 from fairlead.golang.quoting import go_quote
 from fairlead.runtime.loops import VirtualLoop
 
@@ -81,7 +82,10 @@ class WebhookClient:
         """Trusts the authorities of a bundle (base64), or of the system if there is none."""
         found = self._contexts.get(bundle)
         if found is None:
-            found = _context(b64decode(bundle).decode("latin-1").strip())
+            try:
+                found = trusting(b64decode(bundle))
+            except ValueError as error:
+                raise CallError(f"could not get REST client: {error}") from None
             self._contexts.put(bundle, found)
         return found
 
@@ -99,19 +103,3 @@ def _location(config: Obj) -> str:
         return found
     path = (service.get("path") or "").removeprefix("/")
     return f"https://{service['name']}.{service['namespace']}.svc:{service.get('port', _PORT)}/{path}"
-
-
-def _context(authorities: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.hostname_checks_common_name = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Go trusts any certificate of a bundle, no roots alone
-    if not authorities:
-        context.load_default_certs()
-        return context
-    try:
-        context.load_verify_locations(cadata=authorities)
-    except (ssl.SSLError, ValueError):
-        text = "unable to load root certificates: unable to parse bytes as PEM block"
-        raise CallError(f"could not get REST client: {text}") from None
-    return context

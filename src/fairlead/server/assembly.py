@@ -18,7 +18,7 @@ from fairlead.server.admission import chain
 from fairlead.server.admission.base import AdmissionPlugin, Dependencies
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.service_addresses import ServiceAddresses
-from fairlead.server.aggregation.registration import Registration
+from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.auth.authorization import Authorization, AuthorizationSettings
 from fairlead.server.auth.authorizer import Authorizers
 from fairlead.server.auth.node.authorizer import NodeAuthorizer
@@ -72,7 +72,8 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
-        self._registration = Registration(self.registry)
+        #: Which other servers answer for versions of groups.
+        self.aggregator = Aggregator(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
         self._policy_types = PolicyTypes(self.registry)
         self.metrics.served.add(*storage_families(self.registry.catalogue, store))
@@ -116,7 +117,7 @@ class Server:
         registry.recall()
         await bootstrap(registry)
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
-        await self._registration.settle()
+        await self.aggregator.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
             registry.compact(registry.revision)
         registry.webhooks.has_begun = True
@@ -144,7 +145,7 @@ class Server:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._custom_kinds.run(), name="custom kinds")
-                group.create_task(self._registration.run(), name="API services")
+                group.create_task(self.aggregator.run(), name="aggregation")
                 group.create_task(self._expiry.run(), name="event expiry")
                 group.create_task(self._policy_types.run(), name="policy types")
                 group.create_task(self._namespaces.run(), name="system namespaces")

@@ -53,11 +53,38 @@ class _Endpoint(View):
     conditions: _Conditions = _Conditions()
 
 
-class _Slice(View):
+class Slice(View):
+    """An EndpointSlice."""
+
     metadata: ObjectMeta
     address_type: str = ""
     endpoints: tuple[_Endpoint, ...] | None = None
     ports: tuple[_SlicePort, ...] | None = None
+
+    @property
+    def service(self) -> str:
+        return self.metadata.labels.get(_SERVICE_NAME, "")
+
+    def port(self, name: str) -> int | None:
+        """The port of that name."""
+        return next((port.port for port in self.ports or () if port.name == name), None)
+
+    def serves(self, port_name: str) -> bool:
+        """Whether somebody is ready to answer at that port."""
+        is_ready = any(endpoint.conditions.ready is not False for endpoint in self.endpoints or ())
+        return is_ready and self.port(port_name) is not None
+
+
+def service_of(slice_: Encoded) -> str:
+    """The service whose addresses an EndpointSlice has."""
+    return slice_.view(Slice).service
+
+
+def slices_of(reader: Reader, namespace: str, service: str) -> Iterator[Slice]:
+    """The EndpointSlices of a service."""
+    for entry in reader.each("endpointslices.discovery.k8s.io", namespace):
+        if (slice_ := entry.kept_view(Slice)).service == service:
+            yield slice_
 
 
 def routes(reader: Reader) -> Route:
@@ -83,11 +110,8 @@ def _route(reader: Reader, namespace: str, name: str, port: int) -> tuple[str, i
 
 def _places(reader: Reader, namespace: str, service: str, port_name: str) -> Iterator[tuple[str, int]]:
     """The ready addresses, each with its port."""
-    for entry in reader.each("endpointslices.discovery.k8s.io", namespace):
-        slice_ = entry.kept_view(_Slice)
-        if slice_.metadata.labels.get(_SERVICE_NAME) != service or slice_.address_type == "FQDN":
-            continue
-        port = next((port.port for port in slice_.ports or () if port.name == port_name), None)
+    for slice_ in slices_of(reader, namespace, service):
+        port = slice_.port(port_name) if slice_.address_type != "FQDN" else None
         if port is not None:
             for endpoint in slice_.endpoints or ():
                 if endpoint.conditions.ready is not False:

@@ -6,13 +6,12 @@ is accepted, as the API demands, and answered with a `Warning` that says so. doc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 
-AGGREGATION: Final = "requests are not forwarded to aggregated API servers"
 CLAIMS: Final = "dynamic resources are not allocated"
 
 #: Kinds of which no object is enforced, by group and kind.
@@ -22,21 +21,7 @@ _BY_KIND: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def _of_api_service(obj: Obj) -> list[str]:
-    return [AGGREGATION] if obj["spec"].get("service") else []
-
-
-#: Kinds of which some objects are not enforced.
-_BY_OBJECT: Final[Mapping[tuple[str, str], Callable[[Obj], list[str]]]] = {
-    ("apiregistration.k8s.io", "APIService"): _of_api_service,
-}
-
-
 def unenforced(resource: Resource, obj: Obj) -> list[str]:
     """What of this valid object is not enforced, as texts for `Warning` headers."""
-    key = resource.group, resource.kind
-    if (text := _BY_KIND.get(key)) is not None:
-        return [f"Fairlead stores this {resource.kind}, but {text}"]
-    if (look := _BY_OBJECT.get(key)) is not None:
-        return [f"Fairlead stores this {resource.kind}, but {text}" for text in look(obj)]
-    return []
+    text = _BY_KIND.get((resource.group, resource.kind))
+    return [] if text is None else [f"Fairlead stores this {resource.kind}, but {text}"]

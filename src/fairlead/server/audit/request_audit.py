@@ -159,7 +159,7 @@ class RequestAudit:
         """The answer begins."""
         if not self._is_started:
             self._is_started = True
-            self._answered_with(code)
+            self.answers_code(code)
             self._tell(Stage.RESPONSE_STARTED, now())
 
     def complete(self, code: int | None) -> None:
@@ -168,7 +168,7 @@ class RequestAudit:
             return
         self._is_over = True
         if code is not None:
-            self._answered_with(code)
+            self.answers_code(code)
         elif self._answered is None:
             self._answered = {"status": "Success", "message": "Connection closed early", "code": HTTPStatus.OK}
             if self.is_long_running:
@@ -185,7 +185,7 @@ class RequestAudit:
         self._answered = {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
         self._tell(Stage.PANIC, now())
 
-    def _answered_with(self, code: int) -> None:
+    def answers_code(self, code: int) -> None:
         if self._answered is None:
             self._answered = {"code": code}
 

@@ -22,6 +22,8 @@ from fairlead.server.auth.authenticator import Credentials
 
 SERVER_NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 SERVER_ADDRESSES: Final = ("127.0.0.1", "::1")
+#: The common name of what the server shows to other API servers.
+FRONT_PROXY: Final = "front-proxy-client"
 _SERVER_USAGES: Final = ("digital signature", "server auth")
 #: How many client certificates are remembered.
 _MOST_REMEMBERED: Final = 1024
@@ -49,6 +51,17 @@ class Pki:
     def admin(self) -> Identity:
         """The administrator's client certificate and key."""
         return Identity((self.folder / "admin.crt").read_bytes(), (self.folder / "admin.key").read_bytes())
+
+    @property
+    def front_proxy_ca(self) -> Path:
+        """Who signs for those who may say in whose name they ask."""
+        return self.folder / "front-proxy-ca.crt"
+
+    @property
+    def front_proxy(self) -> Identity:
+        """What the server shows to other API servers when it hands on a request."""
+        files = self.folder / "front-proxy-client.crt", self.folder / "front-proxy-client.key"
+        return Identity(*(file.read_bytes() for file in files))
 
     @property
     def admin_token(self) -> Path:
@@ -83,6 +96,11 @@ def ensure(folder: Path) -> Pki:
     admin_key = folder / "admin.key"
     if not admin_key.exists():
         _write_identity(folder / "admin.crt", admin_key, pki.authority.identify(ADMIN))
+    front_proxy_key = folder / "front-proxy-client.key"
+    if not front_proxy_key.exists():
+        authority = Authority.make("front-proxy-ca")  # it signs once, so its key is not kept
+        write_private(pki.front_proxy_ca, authority.certificate_pem)
+        _write_identity(folder / "front-proxy-client.crt", front_proxy_key, authority.identify(User(FRONT_PROXY)))
     return pki
 
 

@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.offload import offload
+from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import Authenticator
 from fairlead.server.fairness.fairness import Fairness
@@ -18,6 +19,7 @@ from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive, Scope, Send, framing
+from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import Health, Progress
 from fairlead.server.http.pieces import PIECE_BYTES, Pace
 from fairlead.server.http.protocol import TRANSPORT
@@ -40,10 +42,12 @@ class Application:
         progress: Progress | None = None,
         fairness: Fairness | None = None,
         auditor: Auditor | None = None,
+        aggregator: Aggregator | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._resources = ResourceHandlers(registry)
         self._metrics = registry.metrics
+        self._forwarder = Forwarder()
         health = Health(registry, self._progress)
         services = Services(
             authenticate,
@@ -52,8 +56,10 @@ class Application:
             documents,
             health,
             self._metrics,
+            self._forwarder,
             fairness,
             auditor,
+            aggregator,
         )
         self._handle = chained(services)
 
@@ -61,6 +67,7 @@ class Application:
         """End every watch: the listener is about to stop."""
         self._progress.is_stopping = True
         self._resources.streams.close()
+        self._forwarder.close()
 
     def note_failed_handshake(self) -> None:
         """A connection ended before it was one."""

@@ -30,17 +30,19 @@ from fairlead.golang.quoting import go_quote
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.watchdog import working_on
 from fairlead.server.access import Authorizer, Decision, Verdict, check
+from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
 from fairlead.server.auth.authenticator import ANONYMOUS_USER, Authenticator, Credentials
 from fairlead.server.auth.impersonation import impersonated, wanted_user
 from fairlead.server.fairness.fairness import Fairness, Rejected
 from fairlead.server.fairness.flows import Flow
-from fairlead.server.http import measuring
+from fairlead.server.http import aggregated, measuring
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
+from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import HEALTH_PATHS, Health
 from fairlead.server.http.protocol import ON_AUTHENTICATED, TRANSPORT
 from fairlead.server.http.request import REQUEST_SECONDS, Request
@@ -66,10 +68,14 @@ class Services:
     documents: Documents
     health: Health
     metrics: ServerMetrics
+    #: The requests that others answer.
+    forwarder: Forwarder
     #: None: nobody has to wait.
     fairness: Fairness | None = None
     #: None: there is no audit log.
     auditor: Auditor | None = None
+    #: None: nobody else answers for anything.
+    aggregator: Aggregator | None = None
 
 
 #: The rest of the chain; None: the answer has been streamed already.
@@ -237,6 +243,9 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     """Call the handler of the path."""
     info = request.info
     working_on("apiserver", f"{request.method} {info.path}")
+    aggregator = services.aggregator
+    if aggregator is not None and (service := aggregated.service_for(aggregator, info.path)) is not None:
+        return await aggregated.answer(aggregator, services.forwarder, service, request)
     if info.resource:
         return await services.resources.answer(request)
     measuring.count_path(services.metrics.requests, request)

@@ -1,27 +1,41 @@
 """What the server says it serves: `/api`, `/apis`, a group, a group-version, the aggregated list, `/version`.
 
 A client that knows nothing but the address starts here, so kubectl's spelling of every kind comes from these documents.
-They are pure functions of the rows served at the moment, built-in and custom; the HTTP layer negotiates the form and
-caches the bytes until a CustomResourceDefinition changes the rows (X-01).
+They are pure functions of the rows served at the moment, built-in and custom, and of what other servers serve; the
+HTTP layer negotiates the form and caches the bytes until a CustomResourceDefinition or an APIService changes (X-01).
 
-Order is part of the answer: a short name that two groups share means the kind in the first one. Built-in groups stand
-in the order of the table (that is, by the priorities of the aggregator), custom groups follow by name.
+Order is part of the answer: a short name that two groups share means the kind in the first one. Groups and versions
+stand in the order of their priorities, and then by name.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from fairlead import COMPATIBILITY_VERSION
-from fairlead.api.builtin import RESOURCES, stored_as
+from fairlead.api.builtin import stored_as
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
 from fairlead.runtime.metrics import GAUGE, Computed, Family
+from fairlead.server.aggregation.priorities import priorities
 
-_GROUP_ORDER = {group: index for index, group in enumerate(dict.fromkeys(row.group for row in RESOURCES))}
+
+@dataclass(frozen=True, slots=True)
+class RemoteVersion:
+    """A version of a group for which another server answers."""
+
+    group: str
+    version: str
+    #: Of the group, and of the version in it.
+    priorities: tuple[int, int]
+    #: As in the document of all groups.
+    resources: Sequence[Obj]
+    is_stale: bool
+
 
 _MAJOR, _MINOR = COMPATIBILITY_VERSION.split(".")
 _VERSION: Obj = {
@@ -71,15 +85,15 @@ def core_versions(address: str) -> Obj:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def group_list(rows: Iterable[Resource]) -> Obj:
+def group_list(rows: Iterable[Resource], remote: Iterable[RemoteVersion] = ()) -> Obj:
     """`/apis`: every named group with its versions."""
-    groups = [_group(name, versions) for name, versions in _versions(rows).items() if name]
+    groups = [_group(name, versions) for name, versions in _versions(rows, remote).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(rows: Iterable[Resource], name: str) -> Obj | None:
+def group(rows: Iterable[Resource], name: str, remote: Iterable[RemoteVersion] = ()) -> Obj | None:
     """`/apis/NAME`, or None if nothing of that group is served."""
-    versions = _versions(rows).get(name)
+    versions = _versions(rows, remote).get(name)
     return None if versions is None else {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, versions)
 
 
@@ -95,14 +109,20 @@ def resource_list(rows: Iterable[Resource], group: str, version: str) -> Obj | N
     return head
 
 
-def aggregated(rows: Sequence[Resource], *, core: bool) -> Obj:
+def aggregated(rows: Sequence[Resource], remote: Sequence[RemoteVersion] = (), *, core: bool) -> Obj:
     """`/api` (core) or `/apis`, with everything below in one document (KEP-3352)."""
+    others = {(each.group, each.version): each for each in remote}
     items = [
         {
             "metadata": {"name": name} if name else {},
-            "versions": [_aggregated_version(rows, name, version) for version in versions],
+            "versions": [
+                _remote_version(others[name, version])
+                if (name, version) in others
+                else _aggregated_version(rows, name, version)
+                for version in versions
+            ],
         }
-        for name, versions in _versions(rows).items()
+        for name, versions in _versions(rows, remote).items()
         if (name == "") is core
     ]
     return {
@@ -120,13 +140,21 @@ def storage_version_hash(row: Resource) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
-def _versions(rows: Iterable[Resource]) -> dict[str, list[str]]:
+def _versions(rows: Iterable[Resource], remote: Iterable[RemoteVersion]) -> dict[str, list[str]]:
     """Versions by group, the groups in their order, the preferred version first."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, dict[str, tuple[int, int]]] = {}
     for row in rows:
-        found.setdefault(row.group, set()).add(row.version)
-    order = sorted(found, key=lambda name: (_GROUP_ORDER.get(name, len(_GROUP_ORDER)), name))
-    return {name: sorted(found[name], key=by_preference) for name in order}
+        versions = found.setdefault(row.group, {})
+        if row.version not in versions:
+            versions[row.version] = priorities(row.group, row.version)
+    for other in remote:
+        found.setdefault(other.group, {})[other.version] = other.priorities
+    highest = {name: max(of_group for of_group, _ in versions.values()) for name, versions in found.items()}
+    return {name: _in_order(found[name]) for name in sorted(found, key=lambda name: (-highest[name], name))}
+
+
+def _in_order(versions: Mapping[str, tuple[int, int]]) -> list[str]:
+    return sorted(versions, key=lambda version: (-versions[version][1], by_preference(version)))
 
 
 def _of(rows: Iterable[Resource], group: str, version: str) -> list[Resource]:
@@ -163,6 +191,11 @@ def _subresource_entry(row: Resource, sub: Subresource) -> Obj:
 def _aggregated_version(rows: Iterable[Resource], group: str, version: str) -> Obj:
     entries = [_aggregated_entry(row) for row in _of(rows, group, version)]
     return {"version": version, "resources": entries, "freshness": "Current"}
+
+
+def _remote_version(other: RemoteVersion) -> Obj:
+    resources = {"resources": list(other.resources)} if other.resources else {}
+    return {"version": other.version, **resources, "freshness": "Stale" if other.is_stale else "Current"}
 
 
 def _aggregated_entry(row: Resource) -> Obj:

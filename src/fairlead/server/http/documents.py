@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha512
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fairlead.api.encoded import encode
 from fairlead.api.errors import MethodNotSupported
@@ -16,8 +16,10 @@ from fairlead.api.resources import Resource
 from fairlead.runtime.exposition import MEDIA_TYPE, exposition
 from fairlead.runtime.offload import offload
 from fairlead.server import openapi
+from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.http import discovery
 from fairlead.server.http.answers import Answer, indented
+from fairlead.server.http.discovery import RemoteVersion
 from fairlead.server.http.negotiate import JSON, MediaTypeOptions, wanted_types
 from fairlead.server.http.request import Request
 from fairlead.server.openapi.documents import Kinds
@@ -29,19 +31,20 @@ T = TypeVar("T")
 class Documents:
     """Answers requests for everything that is not a resource. Documents are made when first asked for."""
 
-    def __init__(self, registry: Registry, address: str) -> None:
+    def __init__(self, registry: Registry, address: str, aggregator: Aggregator | None = None) -> None:
+        self._aggregator = aggregator
         self._catalogue = registry.catalogue
         self._accounts = registry.account_tokens
         self._address = address
         self._metrics = registry.metrics
         self._made: dict[tuple[str, ...], bytes] = {}
-        self._generation = -1
+        self._generation: Any = None
 
     async def answer(self, request: Request) -> Answer:
         """The document of a path, which can only be read."""
         parts = tuple(part for part in request.path.split("/") if part)
         if parts[:1] == ("openapi",):  # some take a tenth of a second to be made, and longer with many custom kinds
-            found = await asyncio.to_thread(_openapi, Kinds.of(self._catalogue), request, parts[1:])
+            found = await asyncio.to_thread(_openapi, self._kinds(), request, parts[1:])
         else:
             found = await self._document(request, parts)
         if parts and found.code == HTTPStatus.OK and request.method not in ("GET", "HEAD"):
@@ -59,11 +62,11 @@ class Documents:
             case ("api" | "apis",):
                 return await self._roots(request, is_core=parts[0] == "api")
             case ("api", version):
-                return self._of(request, lambda: discovery.resource_list(self._catalogue.rows(), "", version))
+                return self._of(request, lambda: discovery.resource_list(self._rows(), "", version))
             case ("apis", group):
-                return self._of(request, lambda: discovery.group(self._catalogue.rows(), group))
+                return self._of(request, lambda: discovery.group(self._rows(), group, self._remote()))
             case ("apis", group, version):
-                return self._of(request, lambda: discovery.resource_list(self._catalogue.rows(), group, version))
+                return self._of(request, lambda: discovery.resource_list(self._rows(), group, version))
             case (".well-known", "openid-configuration"):
                 return Answer(200, encode(self._accounts.discovery()))
             case ("openid", "v1", "jwks"):
@@ -94,8 +97,32 @@ class Documents:
             return Answer(HTTPStatus.NOT_MODIFIED, b"", media_type, headers, rest_length=len(body))
         return Answer(HTTPStatus.OK, body, media_type, headers)
 
-    def _of_rows(self, make: Callable[[list[Resource]], T]) -> Callable[[], T]:
-        return lambda: make(self._catalogue.rows())
+    def _of_rows(self, make: Callable[[list[Resource], list[RemoteVersion]], T]) -> Callable[[], T]:
+        return lambda: make(self._rows(), self._remote())
+
+    def _rows(self) -> list[Resource]:
+        """What this server answers for itself."""
+        others = {(other.group, other.version) for other in self._remote()}
+        return [row for row in self._catalogue.rows() if (row.group, row.version) not in others]
+
+    def _remote(self) -> list[RemoteVersion]:
+        """What others answer for."""
+        return [
+            RemoteVersion(
+                service.group,
+                service.version,
+                (service.group_priority, service.version_priority),
+                description.resources,
+                description.is_stale,
+            )
+            for service, description in (self._aggregator.remote_versions() if self._aggregator else ())
+        ]
+
+    def _kinds(self) -> Kinds:
+        """What OpenAPI describes, and where it is described by others."""
+        described = self._aggregator.remote_versions() if self._aggregator else ()
+        elsewhere = {service.path.strip("/"): found.schema_url for service, found in described if found.schema_url}
+        return Kinds.of(self._catalogue, self._rows(), elsewhere)
 
     def _of(self, request: Request, make: Callable[[], Obj | None]) -> Answer:
         body = self._cached((request.path,), make)
@@ -104,9 +131,10 @@ class Documents:
         return Answer.of_raw(body, request.plain_form())
 
     def _cached(self, key: tuple[str, ...], make: Callable[[], Obj | None]) -> bytes | None:
-        if self._generation != self._catalogue.generation:
+        generation = self._catalogue.generation, self._aggregator and self._aggregator.generation
+        if self._generation != generation:
             self._made.clear()
-            self._generation = self._catalogue.generation
+            self._generation = generation
         if key not in self._made:
             document = make()
             if document is None:
@@ -121,8 +149,9 @@ class Documents:
         return found
 
     def _paths(self) -> list[str]:
-        roots = {row.root for row in self._catalogue.rows()}
-        groups = {f"/apis/{row.group}" for row in self._catalogue.rows() if row.group}
+        rows, remote = self._rows(), self._remote()
+        roots = {row.root for row in rows} | {f"/apis/{other.group}/{other.version}" for other in remote}
+        groups = {f"/apis/{name}" for name in {row.group for row in rows} | {other.group for other in remote} if name}
         fixed = {"/api", "/apis", "/healthz", "/livez", "/readyz", "/version", "/openapi/v2", "/openapi/v3"}
         fixed |= {"/metrics", "/metrics/slis", "/.well-known/openid-configuration", "/openid/v1/jwks"}
         return sorted(roots | groups | fixed)

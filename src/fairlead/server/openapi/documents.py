@@ -47,11 +47,16 @@ class Kinds:
 
     rows: Sequence[Resource]
     crds: Mapping[str, Obj]  # by `Resource.qualified`
+    #: Where others describe what they serve: the path of the index, and the URL.
+    elsewhere: Mapping[str, str]
 
     @classmethod
-    def of(cls, catalogue: Catalogue) -> Kinds:
+    def of(
+        cls, catalogue: Catalogue, rows: Sequence[Resource] | None = None, elsewhere: Mapping[str, str] | None = None
+    ) -> Kinds:
         crds = {served.resource.qualified: served.crd for served in catalogue if served.crd}
-        return cls(catalogue.rows(), {**measured.DEFINITIONS, **crds})
+        rows = catalogue.rows() if rows is None else rows
+        return cls(rows, {**measured.DEFINITIONS, **crds}, elsewhere or {})
 
     def source(self, row: Resource) -> _Source:
         """What documents depend on of one kind: of a CRD its spec."""
@@ -69,6 +74,7 @@ def v3_index(kinds: Kinds) -> bytes:
     for key in sorted(keys):
         path = "/".join(key)
         paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(_sources(kinds, key))}"}
+    paths |= {path: {"serverRelativeURL": url} for path, url in kinds.elsewhere.items()}
     return encode({"paths": paths})
 
 

@@ -105,6 +105,17 @@ class Registry:
         self.admission = admission
         await self.store.open(self._apply)
 
+    def observe(self, qualified: str, observer: ChangeObserver) -> None:
+        """Tell this one, too, of every committed change of a kind."""
+        first = self.observers.get(qualified)
+
+        def both(namespace: str, name: str, raw: bytes | None) -> None:
+            if first is not None:
+                first(namespace, name, raw)
+            observer(namespace, name, raw)
+
+        self.observers[qualified] = observer if first is None else both
+
     def recall(self) -> None:
         """Take up the history that the store has kept, once every stored kind is served."""
         history = self.store.take_history()

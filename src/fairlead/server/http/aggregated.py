@@ -1,0 +1,81 @@
+"""Requests for versions of groups for which another server answers.
+
+Source: kube-aggregator, pkg/apiserver/handler_proxy.go; apiserver, pkg/util/proxy/proxy.go (1.36).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from fairlead.client.webhooks import ServiceError
+from fairlead.server.aggregation.aggregator import Aggregator
+from fairlead.server.aggregation.backends import identifying
+from fairlead.server.aggregation.services import RemoteService
+from fairlead.server.http.answers import Answer
+from fairlead.server.http.forwarding import Forwarder, Unreachable
+from fairlead.server.http.request import Request
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    import aiohttp
+
+#: How long a server may take to say what it serves: every client asks for that.
+_DISCOVERY_SECONDS: Final = 5.0
+
+
+def service_for(aggregator: Aggregator, path: str) -> RemoteService | None:
+    """The other server that answers for this path; None: this one does."""
+    parts = path.removeprefix("/openapi/v3").split("/", 4)
+    if len(parts) < 4 or parts[1] != "apis":
+        return None
+    return aggregator.serving(parts[2], parts[3])
+
+
+async def answer(
+    aggregator: Aggregator, forwarder: Forwarder, service: RemoteService, request: Request
+) -> Answer | None:
+    """What the other server says, or that it cannot be reached."""
+    backends = aggregator.backends
+    if not service.is_available:
+        return _failed("service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+    try:
+        backends.context(service)
+        address = backends.address(service)
+    except ValueError as error:
+        return _failed(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+    except ServiceError:
+        return _failed("service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+    is_discovery = request.path.strip("/").count("/") == 2
+    opening = partial(_opened, aggregator, service, address, request)
+    seconds = min(request.timeout(), _DISCOVERY_SECONDS) if is_discovery else request.timeout()
+    try:
+        await forwarder.run(request, opening, host=service.host, seconds=seconds)
+    except Unreachable as error:
+        return _failed(f"error trying to reach service: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
+    return None
+
+
+def _opened(
+    aggregator: Aggregator,
+    service: RemoteService,
+    address: str,
+    request: Request,
+    headers: list[tuple[str, str]],
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    target = _target(request)
+    forwarded = [("X-Forwarded-Uri", target.partition("?")[0]), ("X-Forwarded-Host", address)]
+    whole = [*headers, *forwarded, *identifying(request.known_user)]
+    return aggregator.backends.opened(service, address, request.method, target, whole, request.body or None)
+
+
+def _target(request: Request) -> str:
+    """Path and query as they came."""
+    path, query = request.scope["raw_path"], request.scope["query_string"]
+    return str((path + b"?" + query if query else path).decode("ascii"))
+
+
+def _failed(text: str, code: int) -> Answer:
+    return Answer.of_text(f"{text}\n", code)

@@ -1,0 +1,157 @@
+"""Hands a request on to another server, and its answer back while it comes: lists, watches, whatever it is.
+
+Nothing is gathered: a piece is read when the client has taken the one before. Whoever goes ends the other side, too.
+Source: net/http/httputil/reverseproxy.go, apimachinery `util/proxy` (1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from fairlead.client.calls import why
+from fairlead.server.http.answers import Headers
+from fairlead.server.http.authorization import runs_long
+from fairlead.server.http.exchange import framing
+from fairlead.server.http.pieces import Pace
+from fairlead.server.http.protocol import TRANSPORT
+from fairlead.server.http.request import Request
+
+if TYPE_CHECKING:
+    import aiohttp
+
+#: About one connection; they go no further.
+_OF_CONNECTION: Final = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade".split()
+)
+#: What shows who somebody is, and what is made anew.
+_KEPT_BACK: Final = frozenset(b"authorization host content-length expect x-forwarded-for".split())
+_KEPT_BACK_PREFIXES: Final = (b"impersonate-", b"x-remote-")
+_MADE_ANEW: Final = frozenset(b"audit-id content-length date".split())
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+#: Opens the way to the other server, given the headers of the request.
+Opening = Callable[[list[tuple[str, str]]], AbstractAsyncContextManager["aiohttp.ClientResponse"]]
+
+#: What becomes of the headers of the answer.
+Revision = Callable[[Headers], Headers]
+
+log = logging.getLogger(__name__)
+
+
+class Unreachable(Exception):
+    """The other server gave no answer; the message says why, in Go's words."""
+
+
+class Forwarder:
+    """The requests of one listener that others answer."""
+
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """End them: the listener is about to stop."""
+        for relay in self._open:
+            relay.cancel()
+
+    async def run(
+        self,
+        request: Request,
+        opening: Opening,
+        *,
+        host: str,
+        seconds: float,
+        revise: Revision | None = None,
+    ) -> None:
+        """Answer the request with what the other server says. Unreachable: it says nothing.
+
+        `host` is whose certificate it must show; `seconds` is how long it may take, unless it goes on for as long as
+        the client likes.
+        """
+        is_long = request.is_watch or request.info.is_watch_path
+        is_long = is_long or (request.asked is not None and runs_long(request.asked))
+        relay = asyncio.create_task(_relay(request, opening, host, None if is_long else seconds, revise))
+        leaving = asyncio.create_task(_until_gone(request, relay))
+        self._open.add(relay)
+        try:
+            await asyncio.wait([relay])
+        finally:
+            relay.cancel()
+            leaving.cancel()
+            self._open.discard(relay)
+        if relay.cancelled():
+            request.scope[TRANSPORT].abort()
+        elif (error := relay.exception()) is not None:
+            if not request.is_streamed:
+                raise error
+            log.warning("%s: the answer of another server broke off: %s", request.log_line, error)
+            request.scope[TRANSPORT].abort()
+
+
+async def _until_gone(request: Request, relay: asyncio.Task[None]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    relay.cancel()
+
+
+async def _relay(request: Request, opening: Opening, host: str, seconds: float | None, revise: Revision | None) -> None:
+    import aiohttp
+
+    pace = Pace(request.scope)
+    try:
+        async with asyncio.timeout(seconds), opening(list(_forwarded(request))) as response:
+            await _begin(request, response, revise)
+            async for piece in response.content.iter_any():
+                if not await pace.ready():
+                    return
+                await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+    except TimeoutError:
+        raise Unreachable("context deadline exceeded") from None
+    except (aiohttp.ClientError, ValueError) as error:
+        raise Unreachable(why(error, host)) from error
+    await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _begin(request: Request, response: aiohttp.ClientResponse, revise: Revision | None) -> None:
+    """Send the head."""
+    headers = list(_returned((name.lower(), value) for name, value in response.raw_headers))
+    headers = (revise(headers) if revise is not None else headers) + request.headers_out
+    if response.status not in _BODILESS:
+        headers.append(framing(_length(response), request.scope["http_version"]))
+    if request.audit is not None:
+        request.audit.answers_code(response.status)
+    request.is_streamed = True
+    await request.send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await request.send({"type": "http.response.body", "body": b"", "more_body": True})
+    request.on_begun()
+
+
+def _length(response: aiohttp.ClientResponse) -> int | None:
+    text = response.headers.get("Content-Length", "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _forwarded(request: Request) -> Iterator[tuple[str, str]]:
+    """The headers of the request that are for the other server, and who has handed it on."""
+    headers = request.scope["headers"]
+    hops = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
+    for name, value in _without_hops(headers):
+        if name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_PREFIXES):
+            yield name.decode("latin-1"), value.decode("latin-1")
+    yield "X-Forwarded-For", ", ".join([*hops, str(request.scope["client"][0])])
+    yield "X-Forwarded-Proto", "https"
+    yield "Audit-Id", request.audit_id.decode("latin-1")
+
+
+def _returned(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    return (header for header in _without_hops(list(headers)) if header[0] not in _MADE_ANEW)
+
+
+def _without_hops(headers: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    named = {option.strip().lower() for name, value in headers if name == b"connection" for option in value.split(b",")}
+    return (header for header in headers if header[0] not in _OF_CONNECTION and header[0] not in named)
