@@ -63,6 +63,7 @@ from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
+from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
@@ -96,6 +97,7 @@ class Settings:
     nodes: tuple[Obj, ...] = ()
     imported: tuple[Obj, ...] = ()
     on_restored: Callable[[Restored], None] | None = None  # told what came of what is imported
+    on_machines: Callable[[Machines], None] | None = None  # told of the machines of simulated nodes
     components: frozenset[str] = frozenset(COMPONENTS)
     enabled_admission: tuple[str, ...] = ()  # beyond those that are on by default
     disabled_admission: tuple[str, ...] = ()
@@ -277,6 +279,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         fleet = Fleet(
             as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
         )
+        if settings.on_machines:
+            settings.on_machines(fleet.machines)
         running.server.serve_nodes(SimulatedAgents(fleet.machines))
         parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE, metrics).run()]
         ready.append(fleet.ready())

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
 from fairlead.runtime.memory import keep_started
 from fairlead.server.registry.restore import Restored
+from fairlead.sim.machine.machines import Machines
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
@@ -156,9 +158,11 @@ class ReplayProgress:
 
 async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: ReplayProgress) -> Obj:
     """One run, from the first arrival to the end; returns its summary."""
-    async with simulation(settings) as (api, informers):
+    machines: list[Machines] = []
+    async with simulation(replace(settings, on_machines=machines.append)) as (api, informers):
         keep_started()
-        observer, endings = RunObserver(informers), Endings(informers)
+        observer, endings = RunObserver(informers, *machines), Endings(informers)
+        recording = asyncio.create_task(observer.record.run()) if observer.record is not None else None
         end: float | None = None
         try:
             async with asyncio.timeout(limit):
@@ -169,6 +173,8 @@ async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | N
                 end = observer.last_event  # after it nothing happened but waiting
         except TimeoutError:
             pass  # the limit is an end like any other
+        if recording is not None:
+            recording.cancel()
         progress.done()
         return observer.summary(informers, now() if end is None else end)
 
@@ -198,11 +204,9 @@ def summary_text(summary: Obj, took: float) -> str:
         f"  waiting    {summary['waiting']:>9,}",
         *_troubles(summary["nodeTroubles"]),
         "",
-        "  requested            mean    peak   over time",
+        *_over_time("requested", summary["utilisation"]),
+        *_over_time("used", summary["used"]),
     ]
-    for name, use in summary["utilisation"].items():
-        if use["peak"]:
-            lines.append(f"  {name:<18} {use['mean']:>6.0%}  {use['peak']:>6.0%}   {_bars(use['overTime'])}")
     if len(summary["namespaces"]) > 1:
         lines += ["", *_by_namespace(summary["namespaces"])]
     if summary["longestWaits"]:
@@ -213,6 +217,16 @@ def summary_text(summary: Obj, took: float) -> str:
     return "\n".join(lines)
 
 
+def _over_time(what: str, resources: Obj) -> list[str]:
+    """What was requested or used of each resource; nothing if that is nothing."""
+    lines = [
+        f"  {name:<18} {use['mean']:>6.0%}  {use['peak']:>6.0%}   {_bars(use['overTime'])}"
+        for name, use in resources.items()
+        if use["peak"]
+    ]
+    return [f"  {what:<18}   mean    peak   over time", *lines] if lines or what == "requested" else []
+
+
 def _troubles(troubles: Obj) -> list[str]:
     """What nodes did to pods; nothing in a run in which they did nothing."""
     lines = [f"  OOM-killed {troubles['oomKills']:>9,}"] if troubles["oomKills"] else []
@@ -220,6 +234,8 @@ def _troubles(troubles: Obj) -> list[str]:
         if counts:
             causes = ", ".join(f"{count:,} {cause}" for cause, count in counts.items())
             lines.append(f"  {what:<10} {sum(counts.values()):>9,}   by node: {causes}")
+    if troubles.get("throttledSeconds"):
+        lines.append(f"  throttled: {_span(troubles['throttledSeconds'])} of containers at their cpu limits")
     for pressure, shown in troubles["pressures"].items():
         lines.append(f"  {pressure}: {counted(shown['nodes'], 'node')}, {_span(shown['seconds'])} together")
     return lines

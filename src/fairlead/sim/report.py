@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.api.builtin import NODES, PODS
@@ -15,7 +15,9 @@ from fairlead.client.informer import Informers
 from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import now, parse_timestamp, timestamp
 from fairlead.sim.admission import wants
+from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_troubles import NodeTroubles
+from fairlead.sim.usage_record import UsageRecord
 
 #: How many of the longest waits are listed.
 LONGEST_WAITS = 10
@@ -81,7 +83,9 @@ class NamespaceUsage:
 class RunObserver:
     """Watches a run through informers and collects its statistics. `summary` may be called at any time."""
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: Informers, machines: Machines | None = None) -> None:
+        """With machines it can tell what was used, too; `record` is then to be run."""
+        self.record = UsageRecord(machines, self._requested) if machines is not None else None
         self.began = self.last_event = now()
         self._digest = hashlib.sha256()
         self._usage: dict[str, Usage] = {}
@@ -184,13 +188,37 @@ class RunObserver:
             "succeeded": self._finished["Succeeded"],
             "failed": self._finished["Failed"],
             "waiting": len(waiting),
-            "nodeTroubles": self._troubles.summary(end),
+            "nodeTroubles": self._troubles.summary(end) | self._throttled(),
             "waitingPods": [_waiting(pod, end) for pod in sorted(waiting, key=lambda pod: pod.metadata.key)],
             "namespaces": self._namespaces(waiting, end),
             "longestWaits": [{"pod": key, "seconds": round(wait, 3)} for key, wait in longest if wait > 0],
             "utilisation": {name: self._utilisation(usage, end) for name, usage in sorted(self._usage.items())},
+            "used": self._used(end),
             "digest": self.digest,
         }
+
+    def _requested(self) -> Mapping[str, Mapping[str, int]]:
+        return {name: self._on_node.get(name, {}) for name in self._nodes}
+
+    def _throttled(self) -> Obj:
+        return {"throttledSeconds": round(self.record.throttled_seconds, 3)} if self.record is not None else {}
+
+    def _used(self, end: float) -> Obj:
+        """What was used of the capacity; nothing where nobody declared any usage."""
+        looks = self.record.looks if self.record is not None and self.record.is_declared else []
+        found: Obj = {}
+        for name in ("cpu", "memory") if looks else ():
+            usage = self._usage.get(name, Usage())
+            _, capacity = usage.over_time(self.began, end)
+            used = _averages([(look.moment, look.used[name]) for look in looks], self.began, end)
+            parts = [round(part / of, 4) if of else 0.0 for part, of in zip(used, capacity, strict=False)]
+            whole = sum(capacity)
+            found[name] = {
+                "mean": round(sum(used) / whole, 4) if whole else 0.0,
+                "peak": round(max(look.used[name] for look in looks) / usage.capacity, 4) if usage.capacity else 0.0,
+                "overTime": parts,
+            }
+        return found
 
     def _namespaces(self, waiting: Iterable[Pod], end: float) -> Obj:
         """By namespace: how many pods were placed, wait and were evicted, and the mean part of the cluster held."""
@@ -249,7 +277,7 @@ def _was_evicted(pod: Pod) -> bool:
     )
 
 
-def _averages(samples: list[tuple[float, int]], began: float, end: float) -> list[float]:
+def _averages(samples: Sequence[tuple[float, float]], began: float, end: float) -> list[float]:
     """The time-weighted mean of a step function in each of the equal parts of [began, end).
 
     Slots are walked by index, in seconds since the beginning: seconds since the epoch are too large to be told apart
@@ -261,7 +289,7 @@ def _averages(samples: list[tuple[float, int]], began: float, end: float) -> lis
     width = length / UTILISATION_SLOTS
     bounds = [width * (slot + 1) for slot in range(UTILISATION_SLOTS - 1)] + [length]
     areas = [0.0] * UTILISATION_SLOTS
-    slot, at, level = 0, 0.0, 0
+    slot, at, level = 0, 0.0, 0.0
     for moment, value in [*samples, (end, 0)]:
         until = min(max(moment - began, 0.0), length)
         while slot < UTILISATION_SLOTS - 1 and bounds[slot] < until:

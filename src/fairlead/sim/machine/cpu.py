@@ -100,6 +100,10 @@ class CpuAccount:
             node += sum(share.given for share in found.values()) + _daemons(machine, now)
         return {key: sum(given) / len(given) for key, given in totals.items()}, node / samples
 
+    def given(self, machine: SimulatedMachine, now: float) -> float:
+        """Milli-cores of the whole machine at this moment."""
+        return sum(share.given for share in self._shares(machine, now).values()) + _daemons(machine, now)
+
     def quota(self, key: ContainerKey) -> float:
         uid, name = key
         values = self._values.get(uid)
@@ -181,6 +185,12 @@ class CpuAccount:
         if known is None or known.pod is not pod:
             known = self._values[uid] = _pod_cpu(machine, pod)
         return known
+
+
+def quota_cores(machine: SimulatedMachine, pod: MachinePod) -> dict[str, float]:
+    """By container that has a quota."""
+    found = _pod_cpu(machine, pod).containers
+    return {name: quota / 1000.0 for name, (_, quota) in found.items() if quota < UNLIMITED}
 
 
 def _pod_cpu(machine: SimulatedMachine, pod: MachinePod) -> _PodCpu:

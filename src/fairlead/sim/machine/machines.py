@@ -28,17 +28,19 @@ from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
-from fairlead.sim.machine.cpu import CpuAccount
+from fairlead.sim.machine.cpu import CpuAccount, quota_cores
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
+from fairlead.sim.machine.throttling import Throttled, Throttling
 from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.profiles import Profile, Profiles
+from fairlead.sim.usage.resolving import DEFAULT
 from fairlead.sim.worker import work_off
 
 PRESSURES = (MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE)
@@ -71,6 +73,7 @@ class _NodeEntry:
     pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
+    throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
     cpu: CpuAccount | None = None
 
@@ -90,6 +93,7 @@ class Machines:
         self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
+        self._throttled_before = 0.0  # on nodes that are gone
         self._looks: WorkQueue[str] = WorkQueue()
         #: By uid, of pods that declare theirs: of which version and profile that was made.
         self._usages: dict[str, tuple[str, Profile | None, PodUsageModels]] = {}
@@ -126,7 +130,8 @@ class Machines:
         self._looks.add(name)
 
     def remove_node(self, name: str) -> None:
-        self._nodes.pop(name, None)
+        if (entry := self._nodes.pop(name, None)) is not None:
+            self._throttled_before += entry.throttling.seconds(now())
 
     def put_pod(self, pod: Pod, run: PodRun) -> None:
         """What runs of the pod may have changed."""
@@ -138,7 +143,7 @@ class Machines:
             if not declares_usage(pod, self._profiles):
                 return
             self._watch(entry)
-        elif self._enter(entry.machine, pod, run, now()):
+        elif self._enter(entry, entry.machine, pod, run, now()):
             self._looks.add(pod.spec.node_name)
 
     def remove_pod(self, pod: Pod) -> None:
@@ -150,6 +155,7 @@ class Machines:
         if (entry := self._nodes.get(pod.spec.node_name)) is None:
             return
         entry.pods.pop(uid, None)
+        entry.throttling.remove(uid, now())
         if entry.machine is not None and uid in entry.machine.pods:
             entry.machine.remove(uid)
             self._looks.add(pod.spec.node_name)
@@ -196,6 +202,15 @@ class Machines:
             starts = [since for _, run in entry.pods.values() for since in run.running.values()]
             entry.cpu = CpuAccount(min(starts, default=now()))
         return entry.cpu
+
+    def declared(self) -> dict[str, SimulatedMachine]:
+        """By node, the machines of those on which somebody declares usage."""
+        return {name: entry.machine for name, entry in self._nodes.items() if entry.machine is not None}
+
+    def throttled_seconds(self) -> float:
+        """For how long quotas have held containers back, on all nodes together."""
+        moment = now()
+        return self._throttled_before + sum(entry.throttling.seconds(moment) for entry in self._nodes.values())
 
     # -- inside
 
@@ -266,7 +281,7 @@ class Machines:
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
             if (pod := self._find(key)) is not None:
-                self._enter(machine, pod, run, moment)
+                self._enter(entry, machine, pod, run, moment)
 
     def _declare(self, entry: _NodeEntry) -> None:
         assert entry.machine is not None
@@ -276,7 +291,7 @@ class Machines:
             for problem in usage.problems:
                 self._events.of_node(entry.node, WARNING, INVALID_USAGE, problem)
 
-    def _enter(self, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
+    def _enter(self, entry: _NodeEntry, machine: SimulatedMachine, pod: Pod, run: PodRun, moment: float) -> bool:
         """Tell the machine what runs of the pod now; returns whether that is news."""
         uid = pod.metadata.uid
         usage = self._usage(pod)
@@ -291,7 +306,9 @@ class Machines:
             return False
         if known is None and not started:
             return False
-        machine.put(MachinePod(pod, usage, started, children, self._find), moment)
+        present = MachinePod(pod, usage, started, children, self._find)
+        machine.put(present, moment)
+        entry.throttling.put(uid, _throttled(machine, present), moment)
         return True
 
     def _has_lost_children(self, pod: Pod, name: str, since: float, moment: float) -> bool:
@@ -366,6 +383,21 @@ class Machines:
             for reason in events:
                 message = f"Node {name} status is now: {reason}"
                 self._events.of_node(entry.node, NORMAL, reason, message)
+
+
+def _throttled(machine: SimulatedMachine, pod: MachinePod) -> tuple[Throttled, ...]:
+    """The containers of the pod that quotas may hold back. By default one uses half of its request: none of those."""
+    declared = {
+        name: declaration.model
+        for name in pod.started
+        if (declaration := pod.usage.containers.get(name, {}).get(Measure.CPU)) and declaration.source != DEFAULT
+    }
+    if not declared:
+        return ()
+    quotas = quota_cores(machine, pod)
+    return tuple(
+        Throttled(model, quotas[name], pod.started[name]) for name, model in declared.items() if name in quotas
+    )
 
 
 def _shown(node: Node) -> tuple[str, ...]:
