@@ -66,7 +66,11 @@ def _opened(
     headers: list[tuple[str, str]],
 ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     target = _target(request)
-    forwarded = [("X-Forwarded-Uri", target.partition("?")[0]), ("X-Forwarded-Host", address)]
+    forwarded = [
+        ("X-Forwarded-Uri", target.partition("?")[0]),
+        ("X-Forwarded-Host", address),
+        ("X-Forwarded-Proto", "https"),
+    ]
     whole = [*headers, *forwarded, *identifying(request.known_user)]
     return aggregator.backends.opened(service, address, request.method, target, whole, request.body or None)
 

@@ -45,9 +45,9 @@ class Application:
         aggregator: Aggregator | None = None,
     ) -> None:
         self._progress = progress or Progress()
-        self._resources = ResourceHandlers(registry)
-        self._metrics = registry.metrics
         self._forwarder = Forwarder()
+        self._resources = ResourceHandlers(registry, self._forwarder, aggregator.backends if aggregator else None)
+        self._metrics = registry.metrics
         health = Health(registry, self._progress)
         services = Services(
             authenticate,

@@ -1,4 +1,4 @@
-"""The subresources that need a real container: logs, exec, attach, port-forward, proxy.
+"""The subresources that need a real container: logs, exec, attach, port-forward.
 
 Simulated containers run nothing. The checks that the API server itself makes come first, with its errors; then a
 refusal says why there is nothing to show. Source: pkg/registry/core/pod/strategy.go (1.36).
@@ -20,8 +20,6 @@ _NOT_SIMULATED = {
     ("pods", "exec"): "simulated containers run nothing: no command can be executed in them",
     ("pods", "attach"): "simulated containers run nothing: there is nothing to attach to",
     ("pods", "portforward"): "simulated containers run nothing: no port can be forwarded to them",
-    ("pods", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
-    ("services", "proxy"): "simulated containers run nothing: there is nothing to proxy to",
 }
 #: The subresources that name a container.
 _OF_A_CONTAINER = frozenset({"log", "exec", "attach"})
@@ -34,14 +32,13 @@ def is_simulated(info: RequestInfo) -> bool:
 async def answer(registry: Registry, request: Request) -> Answer:
     """Refuse the request, except for the log of a pod without a node, which is empty."""
     info = request.info
-    if info.resource == "pods" and info.subresource != "proxy":
-        pod = (await registry.get(PODS, info.name, info.namespace)).obj()
-        if info.subresource in _OF_A_CONTAINER:
-            _check_container(pod, request.query.get("container", ""))
-        if not pod["spec"].get("nodeName"):
-            if info.subresource == "log":
-                return Answer(200, b"", "text/plain")
-            raise BadRequest(f"pod {info.name} does not have a host assigned")
+    pod = (await registry.get(PODS, info.name, info.namespace)).obj()
+    if info.subresource in _OF_A_CONTAINER:
+        _check_container(pod, request.query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        if info.subresource == "log":
+            return Answer(200, b"", "text/plain")
+        raise BadRequest(f"pod {info.name} does not have a host assigned")
     raise BadRequest(_NOT_SIMULATED[info.resource, info.subresource])
 
 

@@ -144,7 +144,6 @@ def _forwarded(request: Request) -> Iterator[tuple[str, str]]:
         if name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_PREFIXES):
             yield name.decode("latin-1"), value.decode("latin-1")
     yield "X-Forwarded-For", ", ".join([*hops, str(request.scope["client"][0])])
-    yield "X-Forwarded-Proto", "https"
     yield "Audit-Id", request.audit_id.decode("latin-1")
 
 

@@ -13,12 +13,14 @@ from fairlead.api.resources import Resource
 from fairlead.api.verbs import DeleteOptions, ListQuery, PatchType
 from fairlead.golang.json import parse
 from fairlead.runtime.offload import offload
+from fairlead.server.aggregation.backends import Backends
 from fairlead.server.codec.body_types import BodyType, body_type_of
 from fairlead.server.codec.decode import decode, decode_options
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.context import RequestContext, takes_long
-from fairlead.server.http import connecting, containers, measuring, node_proxy
+from fairlead.server.http import connecting, containers, measuring, node_proxy, pod_proxy
 from fairlead.server.http.answers import Answer
+from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.streams import Streams
@@ -45,8 +47,9 @@ _ON_COLLECTIONS = frozenset({"POST"})
 class ResourceHandlers:
     """Answers requests for resource paths."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, forwarder: Forwarder, backends: Backends | None = None) -> None:
         self._registry = registry
+        self._forwarder, self._backends = forwarder, backends
         self.streams = Streams(registry.metrics.watches)
 
     def count(self, request: Request) -> int:
@@ -78,6 +81,8 @@ class ResourceHandlers:
         await connecting.admit(self._registry, request, version.resource)
         if node_proxy.is_proxied(info):
             return await node_proxy.answer(self._registry, request)
+        if pod_proxy.is_proxied(info):
+            return await pod_proxy.answer(self._registry, self._backends, self._forwarder, request)
         if containers.is_simulated(info):
             return await containers.answer(self._registry, request)
         if version.deprecation:
