@@ -241,8 +241,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         return as_user(node_user(name))
 
     metrics = ControllerMetrics()
-    served = running.server.metrics.served
-    served.add(*metrics.families)
+    families = [*metrics.families]
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
@@ -255,7 +254,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         if settings.authentication.has_bootstrap_tokens:
             controllers = (*controllers, ExpiredBootstrapTokens, SignedClusterInfo)
         manager = ControllerManager(as_account, informers, controllers, metrics)
-        served.add(*manager.families)
+        families += manager.families
         parts.append(manager.run())
     grants = GrantTable(Accounting()) if settings.arbitrator else None
     model: ClusterModel | None = None
@@ -266,11 +265,11 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         scheduler = Scheduler(scheduling, model, recorder=recorder, quota_gate=grants)
         scheduling_metrics = SchedulerMetrics(scheduler.queue, model.snapshot)
         scheduler.measure(scheduling_metrics)
-        served.add(*scheduling_metrics.families)
+        families += scheduling_metrics.families
         parts += [scheduler.run(), recorder.run()]
     if grants is not None:
         arbitrator_metrics = ArbitratorMetrics()
-        served.add(*arbitrator_metrics.families)
+        families += arbitrator_metrics.families
         arbitrating = as_user(ARBITRATOR_USER)
         parts.append(ArbitratorComponent(arbitrating, informers, grants, model, observer=arbitrator_metrics).run())
     if "nodes" in wanted:
@@ -286,6 +285,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))
+    running.server.metrics.served.add(*families)
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)
@@ -303,6 +303,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         for task in (*writable, *tasks):
             task.cancel()
         await asyncio.gather(readying, *writable, *tasks, return_exceptions=True)
+        running.server.metrics.served.remove(*families)
 
 
 def _overuse_hooks(strategies: Collection[str], grants: GrantTable | None) -> OveruseHooks:

@@ -171,6 +171,11 @@ class MetricsRegistry:
                 raise ValueError(f"there is a metric {family.name} already")
             self._families[family.name] = family
 
+    def remove(self, *families: Family) -> None:
+        """Of a part that has ended; the next one of its kind brings its own."""
+        for family in families:
+            del self._families[family.name]
+
     def __iter__(self) -> Iterator[Family]:
         return iter(self._families.values())
 
