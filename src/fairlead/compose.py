@@ -65,6 +65,7 @@ from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
+from fairlead.sim.nodes import has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
@@ -246,7 +247,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
-        controllers = CONTROLLERS if heartbeats else without_heartbeats()
+        controllers = CONTROLLERS if heartbeats else without_heartbeats(has_failed)
         if running.authority is not None:
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
