@@ -18,6 +18,7 @@ from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options
 from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.study_options import StudyRequest, study_options, study_request
 from fairlead.compose import Settings
+from fairlead.runtime.clock import timestamp
 from fairlead.runtime.loops import DEFAULT_EPOCH
 from fairlead.server.registry.restore import Restored
 from fairlead.sim.manifests import latest_date
@@ -25,6 +26,7 @@ from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
+from fairlead.study.dump_notes import notes
 from fairlead.study.durations import seconds_of, span
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
@@ -35,6 +37,7 @@ from fairlead.study.run import Scene
 from fairlead.study.summary_text import summary_text
 from fairlead.study.sweep import bisect
 from fairlead.study.tables import comparison_text
+from fairlead.wording import counted
 
 _A_DAY = 86400.0
 
@@ -92,8 +95,12 @@ def simulate(
       fairlead simulate --import prod.yaml --sweep nodes=90..110 --expect rules.yaml --find smallest --for 24h
       fairlead simulate --nodes 10 --pods-from batch.yaml --for 24h -o json
     """
+    began = time.perf_counter()
     with parsing():
         imported = list(imported_objects(dumps))
+        epoch = latest_date(imported) or DEFAULT_EPOCH
+        if not quiet:
+            _tell_dump(imported, epoch, time.perf_counter() - began)
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
             imported=tuple(imported),
@@ -108,7 +115,7 @@ def simulate(
         limit = _limit(duration, imported, is_quiet=quiet)
         request = study_request()
         _refuse_extenders(settings, request)
-    scene = Scene(settings, coming, limit, latest_date(imported) or DEFAULT_EPOCH, seed)
+    scene = Scene(settings, coming, limit, epoch, seed)
     began = time.perf_counter()
     progress = ReplayProgress(len(coming), is_quiet=quiet)
     try:
@@ -203,6 +210,15 @@ def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> 
         text = f"With {kinds} a cluster never comes to rest: stopping after 24h. Say how long with --for."
         click.echo(text, err=True)
     return _A_DAY
+
+
+def _tell_dump(imported: Sequence[Obj], epoch: float, took: float) -> None:
+    if not imported:
+        return
+    click.echo(f"import: read {counted(len(imported), 'object')} in {took:.1f} s", err=True)
+    for note in notes(imported):
+        click.echo(f"import: {note}", err=True)
+    click.echo(f"import: the run begins at {timestamp(epoch)}, the latest date among them", err=True)
 
 
 class _TellImport:
