@@ -68,7 +68,7 @@ def cluster(case: Obj) -> list[Obj]:
 
 
 def running(short: Obj) -> Obj:
-    pod = {"apiVersion": "v1", "kind": "Pod"} | pod_object(short)
+    pod: Obj = {"apiVersion": "v1", "kind": "Pod"} | pod_object(short)
     if "priority" in short:
         pod["spec"]["priority"] = short["priority"]
     pod["metadata"]["creationTimestamp"] = TIME
