@@ -110,6 +110,7 @@ class Settings:
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
+    assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
     configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
@@ -277,7 +278,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         hooks = _overuse_hooks(settings.overused_namespaces, grants)
         nodes, configurations = settings.nodes, settings.configurations
         fleet = Fleet(
-            as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
+            as_user(FLEET_USER),
+            as_node,
+            informers,
+            nodes,
+            configurations,
+            overuse=hooks,
+            assumed_sources=settings.assumed_sources,
+            heartbeats=heartbeats,
         )
         if settings.on_machines:
             settings.on_machines(fleet.machines)

@@ -133,3 +133,25 @@ def test_a_change_that_means_nothing_is_one_sentence(dump: str, options: list[st
     assert result.exit_code == 2
     assert problem in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_no_secret_is_needed(tmp_path: Path) -> None:
+    """What pods ask of ConfigMaps and Secrets is taken to be there where a dump has none."""
+    env = [{"name": "P", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
+    container = {"name": "c", "image": "i", "env": env}
+    volumes = [{"name": "v", "configMap": {"name": "m", "items": [{"key": "x", "path": "x"}]}}]
+    objects = [node("a"), node("b"), *deployment("web", ["a", "b"], containers=[container], volumes=volumes)]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    path = tmp_path / "prod.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*objects, budget]}))
+    change = tmp_path / "change.yaml"
+    steps = "- drain: a\n- at: 10m\n  uncordon: a\n- at: 20m\n  drain: b\n"
+    change.write_text(f"apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n{steps}")
+    after = document(str(path), "--change", str(change))["variants"][0]
+    hurt = {pod["pod"] for pod in after["worse"]}
+    assert "default/web-5f6d7c8b9-00001" in hurt, "the budget would forbid it, were what replaces the first not ready"

@@ -26,7 +26,7 @@ from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
-from fairlead.study.dump_notes import notes
+from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.durations import seconds_of, span
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
@@ -109,6 +109,7 @@ def simulate(
             arbitrator=arbitrator,
             overused_namespaces=overuse_strategies(overused_namespaces, has_arbitrator=arbitrator),
             configurations=node_configurations(node_config, node_pods),
+            assumed_sources=assumed_sources(imported),
         )
         check_nodes(settings.configurations, settings.nodes)
         coming = arrivals(pods_from) if pods_from else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from fairlead.api.builtin import NODES, PODS
@@ -79,10 +79,14 @@ class Fleet:
         configurations: NodeConfigurations | None = None,
         *,
         overuse: OveruseHooks = OveruseHooks(),
+        assumed_sources: Collection[str] = (),
         heartbeats: bool = True,
         events: bool = True,
     ) -> None:
-        """`api` is for what is no node's to write; `as_node` is that of the node of a name."""
+        """`api` is for what is no node's to write; `as_node` is that of the node of a name.
+
+        Of the kinds `assumed_sources` (ConfigMap, Secret) all is there that pods ask for.
+        """
         self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None
@@ -103,7 +107,7 @@ class Fleet:
         self.machines = Machines(as_node, self, self._events, profiles, configured, self._pods.get, evict_first)
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
-        self._config_sources = ConfigSources(as_node, informers, self._queue.add)
+        self._config_sources = ConfigSources(as_node, informers, self._queue.add, assumed_sources)
         self._nodes = informers.of(NODES, Node)
         #: Set once every node is there and Ready.
         self.registered = asyncio.Event()

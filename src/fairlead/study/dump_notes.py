@@ -25,6 +25,12 @@ _OWNERS: Final = frozenset(
 _MOST_NAMED: Final = 3
 
 
+def assumed_sources(objects: Iterable[Obj]) -> frozenset[str]:
+    """Of ConfigMap and Secret, what a dump of a cluster has left out: its pods did start, so it was there."""
+    kinds = {obj["kind"] for obj in objects}
+    return frozenset({"ConfigMap", "Secret"} - kinds) if {"Node", "Pod"} <= kinds else frozenset()
+
+
 def notes(objects: Sequence[Obj]) -> list[str]:
     """In lines of text, the weightiest first."""
     return [*_twice(objects), *_without_owner(objects), *_without_node(objects), *_lacking(objects)]
