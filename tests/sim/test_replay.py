@@ -10,9 +10,9 @@ import pytest
 from fairlead.api.objects import Obj
 from fairlead.compose import Settings
 from fairlead.sim.behaviour import LIFETIME_SECONDS
+from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, uniform
 from fairlead.sim.openb import Arrival, read_nodes, read_pods
-from fairlead.study.durations import seconds_of
 from tests.conftest import SHARED
 from tests.studies import summary_of
 

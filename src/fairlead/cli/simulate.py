@@ -13,21 +13,22 @@ import msgspec
 
 from fairlead.api.objects import Obj
 from fairlead.cli.failures import Failure, WrongUsage, explained, parsing
-from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node_objects, scheduling
+from fairlead.cli.inputs import arrivals, import_summary, imported_objects, namespaces_of, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.study_options import StudyRequest, study_options, study_request
 from fairlead.compose import Settings
+from fairlead.runtime import rng
 from fairlead.runtime.clock import timestamp
 from fairlead.runtime.loops import DEFAULT_EPOCH
 from fairlead.server.registry.restore import Restored
+from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_notes import assumed_sources, notes
-from fairlead.study.durations import seconds_of, span
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.parallel import play_all
@@ -48,7 +49,12 @@ _A_DAY = 86400.0
 @click.option(
     "--pods-from",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The pods and when they come: an openb pod list (CSV), or YAML (all come at once).",
+    help="The pods and when they come: a trace (CSV), pods (YAML, all come at once), or kind: Arrivals (by chance).",
+)
+@click.option(
+    "--pods-mapping",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What the columns of a CSV mean that is not openb's: a kind: ArrivalMapping.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same run.")
 @click.option(
@@ -72,6 +78,7 @@ def simulate(
     node_memory: str,
     node_pods: int | None,
     pods_from: Path | None,
+    pods_mapping: Path | None,
     dumps: tuple[Path, ...],
     scheduler_config: Path | None,
     arbitrator: bool,
@@ -101,9 +108,11 @@ def simulate(
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
+        rng.seed(seed)
+        coming = arrivals(pods_from, pods_mapping) if pods_from else []
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
-            imported=tuple(imported),
+            imported=(*imported, *namespaces_of(coming, imported)),
             on_restored=None if quiet else _TellImport(),
             scheduling=scheduling(scheduler_config),
             arbitrator=arbitrator,
@@ -112,7 +121,6 @@ def simulate(
             assumed_sources=assumed_sources(imported),
         )
         check_nodes(settings.configurations, settings.nodes)
-        coming = arrivals(pods_from) if pods_from else []
         limit = _limit(duration, imported, is_quiet=quiet)
         request = study_request()
         _refuse_extenders(settings, request)

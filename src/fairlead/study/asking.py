@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairlead.sim.durations import span
 from fairlead.sim.histories import PodHistory
 from fairlead.study.comparison import worse
-from fairlead.study.durations import span
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run
 from fairlead.study.tables import clock

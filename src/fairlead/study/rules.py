@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.golang import yaml as goyaml
+from fairlead.sim.durations import seconds_of, span
 from fairlead.study.changes.errors import ChangeError, Origin
 from fairlead.study.changes.lines import line_of
-from fairlead.study.durations import seconds_of, span
 from fairlead.study.figures import DURATIONS, FIGURES, OF_CLUSTER, PARTS, WHOLE, Scope, namespaces
 from fairlead.study.outcome import Outcome
 

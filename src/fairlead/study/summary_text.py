@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairlead.api.objects import Obj
-from fairlead.study.durations import span
+from fairlead.sim.durations import span
 from fairlead.wording import counted
 
 #: How many waiting pods are listed.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from fairlead.sim.durations import span
 from fairlead.sim.histories import PREEMPTED
 from fairlead.study.comparison import Hurt, grouped, worse
-from fairlead.study.durations import span
 from fairlead.study.figures import FIGURES, WHOLE
 from fairlead.study.outcome import Outcome
 from fairlead.study.records import Run

@@ -18,12 +18,12 @@ from fairlead.golang import yaml as goyaml
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.configuration_file import read_configuration
 from fairlead.sim.behaviour import PREFIX
+from fairlead.sim.durations import seconds_of
 from fairlead.sim.usage.objects import GROUP, VERSION
 from fairlead.study.changes.actions import Action, Apply
 from fairlead.study.changes.errors import ChangeError, Origin
 from fairlead.study.changes.lines import line_of
 from fairlead.study.changes.table import ACTIONS
-from fairlead.study.durations import seconds_of
 
 KIND: Final = "Change"
 AT: Final = PREFIX + "at"

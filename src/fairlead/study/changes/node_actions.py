@@ -7,11 +7,11 @@ import math
 from typing import ClassVar
 
 from fairlead.api.quantity import QuantityError, parse
+from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
 from fairlead.study.changes.actions import Action
 from fairlead.study.changes.world import NothingThere, World
-from fairlead.study.durations import seconds_of
 
 
 class OfNodes(Action):

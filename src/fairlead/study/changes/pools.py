@@ -16,11 +16,11 @@ from fairlead.api.pods import Pod
 from fairlead.node.allocation import amounts
 from fairlead.runtime.clock import monotonic
 from fairlead.sim.admission import wants
+from fairlead.sim.durations import seconds_of
 from fairlead.sim.nodes import NodeShape, node_manifest
 from fairlead.study.changes import nodes
 from fairlead.study.changes.actions import Action
 from fairlead.study.changes.world import World, natural
-from fairlead.study.durations import seconds_of
 
 _LOOK_SECONDS: Final = 10.0
 #: The label of the nodes of a pool.
