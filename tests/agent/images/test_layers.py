@@ -139,7 +139,10 @@ def image_layers(draw: st.DrawFn) -> list[list[Entry]]:
         taken = set(gone)
         markers = [entry for entry in markers if not any(f"{entry.name}/".startswith(f"{name}/") for name in taken)]
         whiteouts = [entry for entry in whiteouts if not _is_within(entry.name, {*taken, *opaque})]
-        layers.append(draw(st.permutations([*_without_conflicts(entries), *whiteouts, *markers])))
+        parents = [entry.name.rpartition("/")[0] for entry in whiteouts]
+        fixed = [*markers, *(folder(name) for name in parents if name)]
+        entries = [entry for entry in _without_conflicts([*fixed, *entries]) if entry not in fixed]
+        layers.append(draw(st.permutations([*entries, *whiteouts, *markers])))
     return layers
 
 

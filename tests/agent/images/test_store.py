@@ -16,6 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.agent.images.errors import BadImage, InUse, NotStored, StoreDamaged
 from fairlead.agent.images.image import Image
@@ -144,6 +146,14 @@ def test_an_index_gives_the_image_of_this_machine(store: ImageStore, tmp_path: P
     assert image.id == digest(config([BASE, APP]))
     assert image.digests == [f"registry.io/app@{index['digest']}"]
     assert found(store, f"registry.io/app@{index['digest']}") == image
+
+
+def test_of_several_variants_the_one_that_every_machine_runs_is_taken(store: ImageStore, tmp_path: Path) -> None:
+    blobs = Blobs()
+    fast, plain = blobs.image([OTHER]), blobs.image([BASE])
+    index = blobs.index({**fast, "platform": {**fast["platform"], "variant": "v4"}}, plain)
+    (image,) = load(store, written(tmp_path / "oci.tar", blobs.archive({"r.io/app:v1": index})))
+    assert image.id == digest(config([BASE]))
 
 
 def test_an_image_for_others_is_refused_by_what_it_is_for(store: ImageStore, tmp_path: Path) -> None:
@@ -414,3 +424,43 @@ print(store.list(), list(Path("root/images/layers").iterdir()))
             os.chown(home, 65534, 65534)
         told = subprocess.run([sys.executable, "-c", program], cwd=home, capture_output=True, text=True)
     assert told.stdout.splitlines() == ["True ['app'] 0o40555", "[] []"], told.stderr
+
+
+def test_what_a_killed_download_left_is_swept_away(store: ImageStore, tmp_path: Path) -> None:
+    load(store, written(tmp_path / "a.tar", docker_archive({"app:v1": [BASE]})))
+    left = tmp_path / "root" / "images" / "temporary-abc"
+    left.mkdir()
+    (left / "sha256-0").write_bytes(b"half")
+    remove(store, "app:v1")
+    assert leftovers(tmp_path) == []
+
+
+def test_layers_can_be_entered_whatever_the_umask(store: ImageStore, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        (image,) = load(store, written(tmp_path / "a.tar", docker_archive({"app:v1": [layer(Entry("d/sh"))]})))
+    finally:
+        os.umask(before)
+    assert [(image.layers[0] / name).stat().st_mode & 0o777 for name in (".", "d", "d/sh")] == [0o755, 0o755, 0o644]
+
+
+@given(data=st.data())
+def test_a_damaged_archive_is_read_or_refused(data: st.DataObject) -> None:
+    blobs = Blobs()
+    entry = blobs.image([BASE, APP], Cmd=["/sh"])
+    archive = data.draw(
+        st.sampled_from([docker_archive({"app:v1": [BASE, APP]}), blobs.archive({"r.io/app:v1": blobs.index(entry)})])
+    )
+    damaged = bytearray(archive)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    with TemporaryDirectory() as place:
+        store = ImageStore(Path(place) / "root")
+        try:
+            images = load(store, written(Path(place) / "a.tar", bytes(damaged)))
+        except BadImage as error:
+            assert str(error).startswith(place)
+            assert store.list() == []
+        else:
+            assert list(images) == store.list()
+        assert leftovers(Path(place)) == []

@@ -54,7 +54,8 @@ class Importer:
         folder = str(self._index.next_folder)
         self._index.next_folder += 1
         place = self._layers / folder
-        place.mkdir(mode=0o755)
+        place.mkdir()
+        place.chmod(0o755)  # it becomes the root of containers, whatever the umask
         unpacker = Unpacker(place, self._form, limits)
         for source, diff_id in zip(sources, diff_ids, strict=True):
             try:

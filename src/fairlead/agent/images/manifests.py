@@ -23,6 +23,9 @@ MANIFEST_TYPES: Final = (
 )
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "i386": "386", "armv7l": "arm"}
 
+#: Which variants of an architecture every machine of it runs, the best first.
+_VARIANTS: Final = {"amd64": ("", "v1"), "arm64": ("v8", ""), "arm": ("v7", "v6", "v5", "")}
+
 T = TypeVar("T")
 
 
@@ -111,7 +114,8 @@ def runs_here(platform: Platform) -> bool:
 
 def for_this_machine(index: Index, digest: str) -> Descriptor:
     """The first manifest of an index for this machine; else one without a platform. Raises NoPlatform."""
-    found = [entry for entry in index.manifests if entry.platform is not None and _suits(entry.platform)]
+    suiting = [entry for entry in index.manifests if entry.platform is not None and _suits(entry.platform)]
+    found = sorted(suiting, key=lambda entry: _rank(entry.platform))
     found += [entry for entry in index.manifests if entry.platform is None]
     if not found:
         offered = ", ".join(dict.fromkeys(str(entry.platform) for entry in index.manifests)) or "nothing"
@@ -127,4 +131,13 @@ def no_match(digest: str, offered: str) -> NoPlatform:
 
 
 def _suits(platform: Platform) -> bool:
-    return bool(platform.os and platform.architecture) and runs_here(platform)
+    is_known = platform.os and platform.architecture
+    return bool(is_known) and runs_here(platform) and platform.variant in _variants(platform)
+
+
+def _rank(platform: Platform | None) -> int:
+    return 0 if platform is None else _variants(platform).index(platform.variant)
+
+
+def _variants(platform: Platform) -> Sequence[str]:
+    return _VARIANTS.get(platform.architecture, (platform.variant,))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from fairlead.agent.images import references, rootfs
 from fairlead.agent.images.archive import Archive, plain_file
@@ -30,6 +31,10 @@ from fairlead.agent.images.rootfs import RunAs
 from fairlead.agent.images.unpacking import OPAQUE_ATTRIBUTE, Form
 
 _PROBE: Final = "probe"
+#: Their own: who waits for the lock of another process holds up no other work in threads.
+_THREADS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="images")
+
+T = TypeVar("T")
 
 
 class ImageStore:
@@ -69,7 +74,7 @@ class ImageStore:
     async def load(self, path: Path, name: str = "", run_as: RunAs = RunAs()) -> Sequence[Image]:
         """Take in an archive of images; or a root file system, folder or tar, as the image `name`."""
         tag = _tag(name) if name else ""
-        return await asyncio.to_thread(self._load, path, tag, run_as)
+        return await _in_thread(self._load, path, tag, run_as)
 
     async def pull(self, reference: str, keyring: Keyring = Keyring()) -> Image:
         """Fetch an image from its registry; each matching credential is tried. Raises PullFailed, InvalidReference.
@@ -97,11 +102,11 @@ class ImageStore:
 
         Raises NotStored, InUse.
         """
-        await asyncio.to_thread(self._remove, reference)
+        await _in_thread(self._remove, reference)
 
     async def alias(self, old: str, new: str) -> None:
         """Whoever asks for `old` gets what `new` names, wherever no image has that name itself."""
-        await asyncio.to_thread(self._alias, references.parse(old), references.parse(new))
+        await _in_thread(self._alias, references.parse(old), references.parse(new))
 
     # Underneath, in threads
 
@@ -142,14 +147,14 @@ class ImageStore:
         with pull.explained():
             async with pull:
                 contents = await pull.contents()
-                needed = await asyncio.to_thread(self._needed, contents)
+                needed = await _in_thread(self._needed, contents)
                 downloads = self._file.downloads()
-                folder = await asyncio.to_thread(downloads.__enter__)
+                folder = await _in_thread(downloads.__enter__)
                 try:
                     await pull.download(needed, folder)
-                    return await asyncio.to_thread(self._take_in_pulled, pull.downloaded(contents, folder))
+                    return await _in_thread(self._take_in_pulled, pull.downloaded(contents, folder))
                 finally:
-                    await asyncio.to_thread(downloads.__exit__, None, None, None)
+                    await _in_thread(downloads.__exit__, None, None, None)
 
     def _needed(self, contents: ImageContents) -> set[str]:
         """The digests of those packed layers that are not here."""
@@ -223,6 +228,10 @@ class ImageStore:
                 os.mknod(probe / _PROBE, stat.S_IFCHR, os.makedev(0, 0))
                 self._form = Form.OVERLAY
         return self._form
+
+
+async def _in_thread(function: Callable[..., T], *arguments: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, function, *arguments)
 
 
 def _find(index: Index, reference: str) -> str | None:

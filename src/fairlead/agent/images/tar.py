@@ -130,8 +130,11 @@ class TarReader:
     def _read(self, size: int) -> bytes:
         """As many bytes, or fewer at the end."""
         data = self._source.read(size)
-        while len(data) < size and (more := self._source.read(size - len(data))):
-            data += more
+        if len(data) < size:
+            whole = bytearray(data)  # a stranger's gzip may come byte by byte
+            while len(whole) < size and (more := self._source.read(size - len(whole))):
+                whole += more
+            data = bytes(whole)
         self.position += len(data)
         return data
 

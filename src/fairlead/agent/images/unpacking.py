@@ -182,7 +182,8 @@ class Unpacker:
         if status is not None:
             self._tree.forget()
             Path(path).unlink()
-        Path(path).mkdir(0o755)
+        Path(path).mkdir()
+        Path(path).chmod(0o755)  # whatever the umask
         if status is not None and self._form is Form.OVERLAY:
             os.setxattr(path, OPAQUE_ATTRIBUTE, b"y")
 
