@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
@@ -13,6 +14,7 @@ import msgspec
 
 from fairlead.agent.images.credentials import Keyring, keyring
 from fairlead.agent.images.errors import ImageError, InvalidReference
+from fairlead.agent.images.examples import build
 from fairlead.agent.images.image import Image
 from fairlead.agent.images.rootfs import RunAs
 from fairlead.agent.images.store import ImageStore
@@ -139,6 +141,18 @@ def pull(root: Path, credentials: Path | None, reference: str) -> None:
     with _explained():
         image = asyncio.run(ImageStore(root).pull(reference, logins))
     _tell("Pulled", image)
+
+
+@images.command("build-examples", short_help="The programs of Kubernetes' documents that nobody publishes any more.")
+@_store_option
+def build_examples(root: Path) -> None:
+    """Compile saadali/simmemleak (takes 10 MiB more each second) and gcr.io/google_containers/serve_hostname
+    (answers HTTP with the name of its pod on port 9376) with this machine's C compiler. Nothing is downloaded."""
+    store = ImageStore(root)
+    with _explained(), TemporaryDirectory() as folder:
+        for name, program, rootfs in build(Path(folder)):
+            for image in asyncio.run(store.load(rootfs, name, RunAs(entrypoint=[program]))):
+                _tell("Built", image)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ ImageError
 ├── InUse              an image that containers run of
 ├── BadImage           what an archive or a registry gave is damaged or too large
 │   └── NoPlatform     it is not for this machine
+├── CannotBuild        an example needs a compiler, which is not there or fails
 ├── StoreDamaged       the files of the store are not what it wrote
 └── PullFailed         a registry does not give the image; `code` is that of containerd's gRPC answer
 ```
@@ -37,6 +38,10 @@ class BadImage(ImageError):
 
 class NoPlatform(BadImage):
     """An image is for other machines."""
+
+
+class CannotBuild(ImageError):
+    """An example cannot be compiled."""
 
 
 class StoreDamaged(ImageError):
