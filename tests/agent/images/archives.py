@@ -58,7 +58,7 @@ def hard_link(name: str, target: str) -> Entry:
 def layer(*entries: Entry, form: int = tarfile.PAX_FORMAT) -> bytes:
     """A layer as a plain tar archive."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=form) as archive:
+    with tarfile.open(fileobj=buffer, mode="w", format=form, errors="surrogateescape") as archive:
         for entry in entries:
             member = tarfile.TarInfo(entry.name)
             member.type = _TYPES[entry.kind]

@@ -61,7 +61,9 @@ def test_the_old_form_of_secrets_is_read() -> None:
     assert [credential.username for credential in ring.lookup(parse("r.io/a"))] == ["old"]
 
 
-@pytest.mark.parametrize("document", [b"", b"[]", b'{"auths": {"r.io": {"auth": "%%%"}}}', b'{"auths": []}'])
+@pytest.mark.parametrize(
+    "document", [b"", b"[]", b'{"auths": {"\xff": {}}}', b'{"auths": {"r.io": {"auth": "%%%"}}}', b'{"auths": []}']
+)
 def test_a_damaged_secret_is_said_to_be(document: bytes) -> None:
     with pytest.raises(ValueError, match="pull secret"):
         keyring([document])

@@ -204,9 +204,10 @@ def test_a_root_file_system_becomes_an_image(store: ImageStore, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no archive of images"),
+        (b"", "there is nothing in it"),
+        (tar({"etc/passwd": b""}), "no archive of images; .* name the image with --name"),
         (b"nothing like an archive" * 100, "damaged"),
-        (b"\x28\xb5\x2f\xfd" + b"z" * 600, "damaged"),
+        (b"\x28\xb5\x2f\xfd" + b"z" * 600, "compressed with zstd"),
         (gzip.compress(b"x" * 5000)[:-12], "cut off"),
         (tar({"manifest.json": b"{"}), "manifest.json is damaged"),
         (tar({"manifest.json": b"[" * 100_000}), "manifest.json is damaged"),
@@ -311,6 +312,40 @@ def test_a_mounted_image_is_not_removed(store: ImageStore, tmp_path: Path) -> No
         subprocess.run(["umount", str(target)], check=True)
     remove(store, "app:v1")
     assert store.list() == []
+
+
+def test_what_is_no_file_is_not_waited_for(store: ImageStore, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadImage, match="neither a file nor a folder"):
+        load(store, tmp_path / "pipe", "pipe:v1")
+    with pytest.raises(BadImage, match="it is not there"):
+        load(store, tmp_path / "nothing")
+
+
+def test_names_of_strangers_do_not_reach_the_terminal(store: ImageStore, tmp_path: Path) -> None:
+    hostile = docker_archive({"a:v1": [layer(Entry("../\x1b[2J\udcff"))]})
+    with pytest.raises(BadImage) as refused:
+        load(store, written(tmp_path / "a.tar", hostile))
+    assert str(refused.value).isprintable()
+    assert str(refused.value).encode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_full_disk_is_said_and_leaves_the_store_as_it_was(store: ImageStore, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path / "root")]
+    if (mounted := subprocess.run(mount, capture_output=True, text=True)).returncode:
+        pytest.skip(f"this machine mounts no tmpfs: {mounted.stderr.strip()}")
+    try:
+        load(store, written(tmp_path / "small.tar", docker_archive({"small:v1": [BASE]})))
+        before = store.list()
+        large = written(tmp_path / "large.tar", docker_archive({"large:v1": [layer(Entry("file", bytes(2_000_000)))]}))
+        with pytest.raises(OSError, match="No space left on device"):
+            load(store, large)
+        assert store.list() == before
+        assert leftovers(tmp_path) == []
+    finally:
+        subprocess.run(["umount", str(tmp_path / "root")], check=True)
 
 
 def test_a_damaged_index_is_named(store: ImageStore, tmp_path: Path) -> None:

@@ -53,9 +53,11 @@ class Archive:
         self._file = file
         self._limits = limits
         self._places: dict[str, _Place] = {}
+        self.is_empty = True
         links: dict[str, str] = {}
         reader = TarReader(file, limits)
         for member in reader:
+            self.is_empty = False
             name = posixpath.normpath(member.name.lstrip("/"))
             if member.kind is Kind.FILE:
                 self._places[name] = _Place(reader.position, member.size)
@@ -162,9 +164,9 @@ class _Opener:
 def plain_file(path: Path, temporary: Path, limits: Limits) -> Iterator[BinaryIO]:
     """The file without its compression. Raises BadImage."""
     with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
+        packed = Decompressed(file)
         file.seek(0)
-        if not is_packed:
+        if not packed.is_gzip:
             yield file
             return
         with temporary.open("w+b") as plain:

@@ -69,7 +69,7 @@ def keyring(config_jsons: Iterable[bytes] = (), legacy_configs: Iterable[bytes] 
 def _decoded(document: bytes, form: type[T]) -> T:
     try:
         return msgspec.json.decode(document, type=form)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"a pull secret is no Docker configuration: {error}") from None
 
 

@@ -15,9 +15,16 @@ ImageError
 
 from __future__ import annotations
 
+from typing import Final
+
+_MOST_SHOWN: Final = 4096
+
 
 class ImageError(Exception):
     """An image cannot be had."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(_printable(message[:_MOST_SHOWN]))
 
 
 class InvalidReference(ImageError):
@@ -55,3 +62,10 @@ class PullFailed(ImageError):
         super().__init__(message)
         #: `NotFound` or `Unknown`, as a kubelet shows it: rpc error: code = CODE desc = MESSAGE.
         self.code = code
+
+
+def _printable(text: str) -> str:
+    """Names and answers of strangers are in messages: nothing of them commands a terminal, or cannot be written."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

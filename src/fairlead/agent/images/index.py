@@ -68,7 +68,7 @@ class IndexFile:
             index = msgspec.json.decode(self._path.read_bytes(), type=Index)
         except FileNotFoundError:
             return Index()
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreDamaged(
                 f"{self._path} is damaged: {error}. Move {self._root} away, and load the images again"
             ) from None

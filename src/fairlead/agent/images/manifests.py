@@ -97,7 +97,7 @@ def decode(document: bytes, form: type[T], what: str) -> T:
     """A document of that form; raises BadImage, which says `what` is none."""
     try:
         return msgspec.json.decode(document, type=form)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadImage(f"{what} is damaged: {error}") from None
 
 

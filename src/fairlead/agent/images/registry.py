@@ -120,7 +120,7 @@ class Registry:
                 answer = msgspec.json.decode(await self._bounded(response, _MOST_TOKEN), type=_Token)
         except PullFailed as error:
             raise PullFailed(f"failed to authorize: failed to fetch {kind} token: {error}", error.code) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise PullFailed(f"failed to authorize: unable to decode token response: {error}") from None
         token = answer.token or answer.access_token
         if not (token and token.isascii() and token.isprintable()):
@@ -136,6 +136,9 @@ class Registry:
         assert self._session is not None
         try:
             async with self._session.get(url, headers=headers, params=query, max_redirects=_MOST_REDIRECTS) as response:
+                if response.url.scheme != "https" and not self._is_local:
+                    where = f"it leads to plain HTTP, at {response.url}"
+                    raise PullFailed(f"failed to do request: Get {go_quote(url)}: {where}")
                 yield response
         except aiohttp.TooManyRedirects:
             raise PullFailed(

@@ -116,8 +116,13 @@ class ImageStore:
             try:
                 if path.is_dir():
                     return self._load_folder(index, path, tag, run_as, temporary)
+                if not path.is_file():
+                    raise BadImage("it is neither a file nor a folder" if path.exists() else "it is not there")
                 with plain_file(path, temporary, self._limits) as file:
-                    images = Archive(file, self._limits).images()
+                    archive = Archive(file, self._limits)
+                    images = archive.images()
+                    if archive.is_empty:
+                        raise BadImage("there is nothing in it")
                     if images is None:
                         images = [rootfs.image_of(file, _required(tag), run_as)]
                     elif run_as != RunAs():

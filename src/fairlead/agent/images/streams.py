@@ -50,7 +50,8 @@ class Decompressed:
                 raise BadImage(f"it is compressed with {name}, which is not understood here: only gzip is")
         whole = _Prepended(start, source)
         self._source: Readable = whole
-        if start.startswith(_GZIP):
+        self.is_gzip = start.startswith(_GZIP)
+        if self.is_gzip:
             self._source = gzip.GzipFile(fileobj=cast(BinaryIO, whole), mode="rb")
 
     def read(self, size: int, /) -> bytes:

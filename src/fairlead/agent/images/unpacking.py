@@ -26,7 +26,7 @@ _OPAQUE: Final = ".wh..wh..opq"
 _AUFS: Final = ".wh..wh."  # what else begins so is aufs' own bookkeeping
 OPAQUE_ATTRIBUTE: Final = "trusted.overlay.opaque"
 _OF_THE_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
-_KEPT_ATTRIBUTES: Final = ("user.", "security.capability")
+_CAPABILITY: Final = "security.capability"
 
 
 class Form(enum.Enum):
@@ -193,15 +193,23 @@ class Unpacker:
             os.lchown(path, member.uid, member.gid)
         if member.kind is not Kind.SYMBOLIC_LINK:
             Path(path).chmod(member.mode)
+        if member.kind in (Kind.FILE, Kind.FOLDER):
             for name, value in member.xattrs.items():
-                if name.startswith(_KEPT_ATTRIBUTES) and (self._is_root or name.startswith("user.")):
+                if self._is_kept(name):
                     self._set_attribute(path, name, value)
         os.utime(path, ns=(member.mtime_ns, member.mtime_ns), follow_symlinks=False)
+
+    def _is_kept(self, attribute: str) -> bool:
+        """What overlay itself writes down there is no stranger's to say."""
+        is_users = attribute.startswith("user.") and not attribute.startswith("user.overlay.")
+        return is_users or (attribute == _CAPABILITY and self._is_root)
 
     def _set_attribute(self, path: str, name: str, value: bytes) -> None:
         try:
             os.setxattr(path, name, value, follow_symlinks=False)
         except OSError as error:
+            if error.errno == errno.ENOTSUP and name != _CAPABILITY:
+                return  # this file system has none; a program that lacks its capability would fail later
             where = self._tree.relative(path)
             raise BadImage(f"{where} in the archive has the attribute {name}: {error.strerror}") from None
 
