@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "capture": "what simulate needs of a cluster, in one file",
     "diff": "two runs of simulate side by side",
     "node": "what a node makes of its configuration, before anybody has it",
+    "images": "the images of this machine, for nodes that run containers",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",
     "shares": "who has which share of a cluster, and what it uses",
