@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fairlead.cli.main import main
-from tests.study.clusters import deployment, node
+from tests.study.clusters import deployment, namespace, node
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +155,28 @@ def test_no_secret_is_needed(tmp_path: Path) -> None:
     after = document(str(path), "--change", str(change))["variants"][0]
     hurt = {pod["pod"] for pod in after["worse"]}
     assert "default/web-5f6d7c8b9-00001" in hurt, "the budget would forbid it, were what replaces the first not ready"
+
+
+def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp_path: Path) -> None:
+    """A weight that is changed changes what is deserved."""
+    consumers = [
+        {
+            "apiVersion": "kube-arbitrator.incubator.k8s.io/v1",
+            "kind": "Consumer",
+            "metadata": {"name": "defaults", "namespace": name},
+            "spec": {"weight": 1},
+        }
+        for name in ("one", "two")
+    ]
+    objects = [*map(namespace, ("one", "two")), *consumers, node("a", cpu="8")]
+    for name in ("one", "two"):
+        objects += deployment("web", ["a"] * 4, name)
+        objects[-6]["spec"]["replicas"] = 8
+    path = tmp_path / "shared.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    arguments = ("--arbitrator", "--set", "weight/one=3")
+    after = document(str(path), *arguments)["variants"][0]
+    shares = {entry["namespace"]: entry["deserved"] for entry in after["fairness"]}
+    assert shares["one"] == pytest.approx(0.75, abs=0.01)
+    assert shares["two"] == pytest.approx(0.25, abs=0.01)
+    assert "50% → 75%" in simulated(str(path), "-q", *arguments).stdout

@@ -16,6 +16,7 @@ from fairlead.runtime.loops import run_virtual
 from fairlead.runtime.memory import keep_started
 from fairlead.sim.attribution import Attribution
 from fairlead.sim.costs import NodeCosts
+from fairlead.sim.fairness_record import FairnessRecord
 from fairlead.sim.histories import PodHistories
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.openb import Arrival
@@ -26,7 +27,7 @@ from fairlead.study.changes.carry_out import carry_out
 from fairlead.study.changes.document import Change, Step
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.changes.world import World
-from fairlead.study.outcome import Outcome, StepDone
+from fairlead.study.outcome import Fairness, Outcome, StepDone
 
 #: Told how many pods have arrived, and the seconds of virtual time.
 Progress = Callable[[int, float], None]
@@ -71,7 +72,7 @@ async def _play(scene: Scene, change: Change, progress: Progress) -> Outcome:
     async with simulation(settings) as (api, informers):
         keep_started()
         world = World(api, informers)
-        watching = _Watching(api, informers, machines, world)
+        watching = _Watching(api, informers, machines, world, has_arbitrator=settings.arbitrator)
         async with asyncio.TaskGroup() as beside:
             side = [beside.create_task(part) for part in watching.parts]
             try:
@@ -85,11 +86,14 @@ async def _play(scene: Scene, change: Change, progress: Progress) -> Outcome:
 class _Watching:
     """Everything that keeps record of a run."""
 
-    def __init__(self, api: Api, informers: Informers, machines: Sequence[Machines], world: World) -> None:
+    def __init__(
+        self, api: Api, informers: Informers, machines: Sequence[Machines], world: World, *, has_arbitrator: bool
+    ) -> None:
         self.api, self.informers, self.world = api, informers, world
         self.observer = RunObserver(informers, *machines)
         self.histories, self.attribution = PodHistories(informers), Attribution()
         self.endings, self.costs = Endings(informers), NodeCosts(informers, world.prices)
+        self.fairness = FairnessRecord(informers) if has_arbitrator else None
         self.steps: list[StepDone] = []
         self.parts = [self.attribution.run(api)]
         if self.observer.record is not None:
@@ -118,7 +122,12 @@ class _Watching:
             node_hours=self.costs.node_hours(end),
             cost=self.costs.cost(end),
             fragmentation=self.costs.fragmentation(self.world.pods),
+            fairness=self._fairness(end),
         )
+
+    def _fairness(self, end: float) -> list[Fairness]:
+        means = self.fairness.means(end) if self.fairness is not None else {}
+        return [Fairness(namespace, *shares) for namespace, shares in means.items()]
 
 
 async def _until_over(scene: Scene, change: Change, watching: _Watching, progress: Progress) -> float | None:

@@ -49,6 +49,7 @@ def comparison_text(run: Run) -> str:
         title = f" under {variant.name}" if len(variants) > 1 else ""
         hurt = worse(before, variant)
         lines += ["", *_worse(hurt, title, variant), *_quotas(variant, title), *_waits(before, variant, title)]
+        lines += _shares(before, variant, title)
         if hurt:
             lines.append(f"Why {hurt[0].pod}?   fairlead why {hurt[0].pod} --in {run.name}")
     return "\n".join(lines).rstrip()
@@ -168,6 +169,19 @@ def _waits(before: Outcome, variant: Outcome, title: str) -> list[str]:
         return []
     head = f"  {'waits' + title:<18}{'priority':>10}{'median':>22}{'95 %':>22}{'longest':>22}"
     return [head, *lines, ""]
+
+
+def _shares(before: Outcome, variant: Outcome, title: str) -> list[str]:
+    """What each namespace deserved and used of the cluster, where an arbitrator is at work."""
+    known = {shares.namespace: shares for shares in before.fairness}
+    lines = []
+    for shares in variant.fairness:
+        old = known.get(shares.namespace)
+        pairs = [(old.deserved, shares.deserved), (old.used, shares.used)] if old is not None else []
+        cells = [f"{a:.0%} → {b:.0%}" for a, b in pairs] or [f"{shares.deserved:.0%}", f"{shares.used:.0%}"]
+        lines.append(f"  {shares.namespace:<28}" + "".join(f"{cell:>22}" for cell in cells))
+    head = f"  {'shares, mean' + title:<28}{'deserved':>22}{'used':>22}"
+    return [head, *lines, ""] if lines else []
 
 
 def clock(moment: float, outcome: Outcome) -> str:
