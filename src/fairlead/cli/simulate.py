@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
@@ -19,20 +16,18 @@ from fairlead.cli.inputs import arrivals, import_summary, imported_objects, node
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import cluster_options, overuse_strategies
 from fairlead.cli.wording import counted
-from fairlead.compose import Settings, simulation
+from fairlead.compose import Settings
 from fairlead.golang.durations import non_negative_seconds
 from fairlead.golang.numbers import parse_uint
 from fairlead.runtime import rng
-from fairlead.runtime.clock import now
 from fairlead.runtime.loops import DEFAULT_EPOCH, run_virtual
 from fairlead.runtime.memory import keep_started
 from fairlead.server.registry.restore import Restored
-from fairlead.sim.machine.machines import Machines
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.openb import Arrival
-from fairlead.sim.replay import ArrivalRefused, Endings, arrive
-from fairlead.sim.report import RunObserver
+from fairlead.sim.replay import ArrivalRefused
+from fairlead.simulation.run import RESTLESS, recorded
 
 _SECONDS = (86400, 3600, 60, 1)
 _A_DAY = 86400.0
@@ -115,15 +110,11 @@ def simulate(
     )
 
 
-#: Whose controllers look again and again for as long as there is one.
-_RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
-
-
 def _limit(until: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
     """When to stop, in seconds from the start; None: when nothing is left to happen."""
     if until is not None:
         return run_seconds(until)
-    restless = sorted({obj["kind"] for obj in imported} & _RESTLESS)
+    restless = sorted({obj["kind"] for obj in imported} & RESTLESS)
     if not restless:
         return None
     if not is_quiet:
@@ -158,25 +149,11 @@ class ReplayProgress:
 
 async def replay(settings: Settings, coming: Sequence[Arrival], limit: float | None, progress: ReplayProgress) -> Obj:
     """One run, from the first arrival to the end; returns its summary."""
-    machines: list[Machines] = []
-    async with simulation(replace(settings, on_machines=machines.append)) as (api, informers):
+    async with recorded(settings) as run:
         keep_started()
-        observer, endings = RunObserver(informers, *machines), Endings(informers)
-        recording = asyncio.create_task(observer.record.run()) if observer.record is not None else None
-        end: float | None = None
-        try:
-            async with asyncio.timeout(limit):
-                await arrive(api, coming, progress)
-                if limit is not None:
-                    await asyncio.Event().wait()  # even if nothing happens now: a CronJob may be due later
-                await endings.settled()
-                end = observer.last_event  # after it nothing happened but waiting
-        except TimeoutError:
-            pass  # the limit is an end like any other
-        if recording is not None:
-            recording.cancel()
+        end = await run.play(coming, limit, progress)
         progress.done()
-        return observer.summary(informers, now() if end is None else end)
+        return run.observer.summary(run.informers, end)
 
 
 def run_seconds(text: str) -> float:

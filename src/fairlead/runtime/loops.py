@@ -32,12 +32,20 @@ class _Jumping(selectors.BaseSelector):
     def __init__(self) -> None:
         self._real = selectors.DefaultSelector()
         self.elapsed = 0.0
+        #: Resolved when nothing is left to do, before the clock moves.
+        self.idle: list[asyncio.Future[None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout == 0 and len(self._real.get_map()) == 1:
             return []  # callbacks are ready, and only the loop's own pipe is registered: it can wait
         if ready := self._real.select(0):
             return ready
+        if self.idle and timeout != 0:
+            for waiter in self.idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self.idle.clear()
+            return []
         if timeout is None:
             raise Stalled("all tasks wait for something that no timer will bring")
         self.elapsed += max(timeout, 0.0)
@@ -71,6 +79,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.elapsed
+
+    async def settled(self) -> None:
+        """Return when everything is done that is done without time passing."""
+        waiter: asyncio.Future[None] = self.create_future()
+        self._jumping.idle.append(waiter)
+        await waiter
 
     def pass_by(self, seconds: float) -> None:
         """Advance the clock, as if the current callback took so long; otherwise computing takes no virtual time."""
