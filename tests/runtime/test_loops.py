@@ -97,6 +97,19 @@ def test_what_is_done_at_once_is_done_when_a_loop_has_settled() -> None:
     assert (run_virtual(main()), len(done)) == (0, 1000)
 
 
+def test_virtual_time_may_pass_within_real_time() -> None:
+    """In the cell of a notebook, where a loop runs already."""
+
+    async def nap() -> float:
+        await asyncio.sleep(3600)
+        return clock.monotonic()
+
+    async def cell() -> float:
+        return run_virtual(nap())
+
+    assert asyncio.run(cell()) == pytest.approx(3600)
+
+
 def test_the_epoch_is_the_callers() -> None:
     async def main() -> tuple[str, str]:
         await asyncio.sleep(90.25)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import uvloop
@@ -103,6 +104,15 @@ async def _watched(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run_virtual(main: Coroutine[Any, Any, T], epoch: float = DEFAULT_EPOCH) -> T:
-    """Run in virtual time."""
+    """Run in virtual time; in a thread of its own where a loop runs already, as it does in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_virtual(main, epoch)
+    with ThreadPoolExecutor(1, "virtual time") as thread:
+        return thread.submit(_run_virtual, main, epoch).result()
+
+
+def _run_virtual(main: Coroutine[Any, Any, T], epoch: float) -> T:
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(epoch)) as runner:
         return runner.run(main)

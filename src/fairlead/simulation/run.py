@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, Unpack
+from typing import Final, Unpack
 
 from fairlead.api.builtin import EVENTS, PODS
 from fairlead.api.objects import Obj
@@ -29,8 +28,6 @@ from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import Objects
 from fairlead.simulation.options import ClusterOptions, Source, objects_of, settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
-
-T = TypeVar("T")
 
 #: Whose controllers look again and again for as long as there is one.
 RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
@@ -111,7 +108,7 @@ def simulate(
     if limit is None and (restless := sorted({obj["kind"] for obj in (*settings.imported, *objects)} & RESTLESS)):
         raise ValueError(f"with {' and '.join(restless)} a cluster never comes to rest: say how long (duration)")
     main = _simulate(settings, objects, coming, limit, seed, with_events=events)
-    return _run(main, DEFAULT_EPOCH if begins is None else begins)
+    return run_virtual(main, DEFAULT_EPOCH if begins is None else begins)
 
 
 def _read(workload: Source | None) -> tuple[list[Arrival], list[Obj]]:
@@ -166,13 +163,3 @@ class _Seen:
 
     def events(self) -> Events:
         return Events(sorted(map(event_row, self._events.values()), key=lambda row: row.at))
-
-
-def _run(main: Coroutine[Any, Any, T], epoch: float) -> T:
-    """Run in virtual time, in a thread of its own where a loop runs already, as it does in notebooks."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return run_virtual(main, epoch)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(run_virtual, main, epoch).result()
