@@ -109,6 +109,18 @@ def test_a_refusal_is_the_servers() -> None:
     run_virtual(main())
 
 
+def test_extenders_are_refused() -> None:
+    config: Obj = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config |= {"extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]}
+
+    async def main() -> None:
+        async with virtual_cluster(scheduler_config=config):
+            pass
+
+    with pytest.raises(ValueError, match="extenders answer in real time"):
+        run_virtual(main())
+
+
 def test_equal_seeds_give_equal_runs_and_disturb_nobody() -> None:
     async def uids(seed: int) -> list[str]:
         async with virtual_cluster(nodes=2, seed=seed) as c:

@@ -133,6 +133,8 @@ def test_a_refusal_is_the_servers(c: Cluster) -> None:
         c.get("nonsense/x")
     with pytest.raises(ApiError, match='no matches for kind "Nonsense" in version "v1"'):
         c.apply({"apiVersion": "v1", "kind": "Nonsense", "metadata": {"name": "x"}})
+    with pytest.raises(ApiError, match="name must be provided"):
+        c.apply({"apiVersion": "v1", "kind": "ConfigMap"})
     with pytest.raises(ValueError, match="write kind/name"):
         c.get("pods")
 
@@ -178,6 +180,8 @@ def test_a_cluster_may_lack_parts_and_have_others(c: Cluster) -> None:
         ({"nodes": 2, "imported": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]}, "leave out one"),
         ({"nodes": "nodes.yaml", "node_cpu": "1"}, "manifests say it themselves"),
         ({"nodes": "nowhere.yaml"}, "there is no file nowhere.yaml"),
+        ({"nodes": -1}, "there cannot be fewer than none"),
+        ({"nodes": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}}, "no Node among these objects"),
         ({"enable_admission_plugins": ["Nonsense"]}, '"Nonsense" is unknown'),
         ({"scheduler_config": {"kind": "Nonsense"}}, "Nonsense"),
         ({"node_config": {"kind": "Nonsense"}}, "node_config: "),
@@ -187,6 +191,13 @@ def test_a_cluster_may_lack_parts_and_have_others(c: Cluster) -> None:
 def test_what_cannot_be_is_refused_in_a_sentence(options: dict[str, Any], refusal: str) -> None:
     with pytest.raises((ValueError, TypeError, OSError), match=refusal):
         cluster(**options)
+
+
+def test_what_is_left_out_of_a_dump_is_told() -> None:
+    toy = {"apiVersion": "example.com/v1", "kind": "Toy", "metadata": {"name": "ball"}}
+    told = r"imported: skipped 1 Toy \(example.com/v1\): not served here"
+    with pytest.warns(UserWarning, match=told), cluster(nodes=0, imported=toy):
+        pass
 
 
 def test_what_keeps_a_cluster_from_starting_is_raised() -> None:

@@ -138,7 +138,7 @@ async def test_that_fails(virtual_cluster):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-p", "anyio")])
+@pytest.mark.parametrize("options", [(), ("-p", "no:anyio")])
 def test_async_tests_of_a_virtual_cluster_run_in_virtual_time(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

@@ -5,6 +5,7 @@ They are those of `fairlead up`, in Python's words, and the same for every way t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
@@ -14,6 +15,7 @@ from fairlead.compose import COMPONENTS, EVICT_FIRST, REFUSE, Settings
 from fairlead.node.configuration.errors import StartupError
 from fairlead.scheduler.configuration import load
 from fairlead.server.admission.chain import check_choice
+from fairlead.server.registry.restore import Restored
 from fairlead.sim import manifests, openb
 from fairlead.sim.node_settings import NodeConfigurations, NodeGroup
 from fairlead.sim.nodes import NodeShape, kubelet_nodes
@@ -67,6 +69,7 @@ def settings_of(options: ClusterOptions) -> Settings:
         port=0,
         nodes=tuple(nodes),
         imported=tuple(imported),
+        on_restored=_warn_of_skipped,
         components=_chosen("components", options.get("components", COMPONENTS), COMPONENTS),
         enabled_admission=enabled,
         disabled_admission=disabled,
@@ -75,6 +78,14 @@ def settings_of(options: ClusterOptions) -> Settings:
         overused_namespaces=overused,
         configurations=_configurations(options.get("node_config"), nodes),
     )
+
+
+def virtual_settings_of(options: ClusterOptions) -> Settings:
+    """The same for a cluster in virtual time."""
+    settings = settings_of(options)
+    if settings.scheduling is not None and settings.scheduling.settings.extenders:
+        raise ValueError("scheduler_config: extenders answer in real time, so virtual time cannot ask them")
+    return settings
 
 
 def objects_of(source: Source) -> list[Obj]:
@@ -102,13 +113,18 @@ def _nodes(options: ClusterOptions, imported: Sequence[Obj]) -> list[Obj]:
         dumped = [obj for obj in imported if obj["kind"] == "Node"]
         if dumped and asked is not None:
             raise ValueError(f"nodes={asked}, and what is imported has {len(dumped)} nodes: leave out one of them")
+        if asked is not None and asked < 0:
+            raise ValueError(f"nodes={asked}: there cannot be fewer than none")
         shape = NodeShape(options.get("node_cpu", "4"), options.get("node_memory", "16Gi"))
         return dumped or kubelet_nodes(DEFAULT_NODES if asked is None else asked, shape)
     if "node_cpu" in options or "node_memory" in options:
         raise ValueError("node_cpu and node_memory are for a number of nodes; manifests say it themselves")
     if isinstance(asked, str | Path) and Path(asked).suffix == ".csv":
         return openb.read_nodes(_existing(Path(asked)))
-    return [obj for obj in objects_of(asked) if obj["kind"] == "Node"]
+    found = [obj for obj in objects_of(asked) if obj["kind"] == "Node"]
+    if not found:
+        raise ValueError("nodes: there is no Node among these objects")
+    return found
 
 
 def _configurations(document: Mapping[str, Any] | None, nodes: Sequence[Obj]) -> NodeConfigurations:
@@ -118,6 +134,12 @@ def _configurations(document: Mapping[str, Any] | None, nodes: Sequence[Obj]) ->
     except StartupError as refusal:
         raise ValueError(f"node_config: {refusal}") from None
     return configurations
+
+
+def _warn_of_skipped(restored: Restored) -> None:
+    if restored.skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(restored.skipped.items()))
+        warnings.warn(f"imported: skipped {kinds}: not served here", stacklevel=2)
 
 
 def _chosen(option: str, names: Collection[str], known: Collection[str]) -> frozenset[str]:

@@ -26,7 +26,7 @@ from fairlead.sim.replay import Endings, arrive
 from fairlead.sim.report import RunObserver
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import Objects
-from fairlead.simulation.options import ClusterOptions, Source, objects_of, settings_of
+from fairlead.simulation.options import ClusterOptions, Source, objects_of, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
 
 #: Whose controllers look again and again for as long as there is one.
@@ -101,7 +101,7 @@ def simulate(
     CronJobs and autoscalers never come to rest: with those, say how long. Events cost a quarter of the time; leave them
     out of long runs. Raises what `virtual_cluster` raises, and `ArrivalRefused` for a pod that the server refuses.
     """
-    settings = settings_of(options)
+    settings = virtual_settings_of(options)
     limit = None if duration is None else seconds_of(duration)
     begins = latest_date(settings.imported) if start is None else moment_of(start, DEFAULT_EPOCH)
     coming, objects = _read(workload)

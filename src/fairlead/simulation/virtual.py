@@ -24,7 +24,7 @@ from fairlead.server.registry.registry import UserApi
 from fairlead.sim.manifests import latest_date
 from fairlead.simulation.moments import Duration, Moment, moment_of, seconds_of
 from fairlead.simulation.objects import DEFAULT_NAMESPACE, Objects
-from fairlead.simulation.options import ClusterOptions, Source, settings_of
+from fairlead.simulation.options import ClusterOptions, Source, virtual_settings_of
 from fairlead.simulation.tables import Event, Events, Pods, event_row, pod_row
 from fairlead.simulation.waiting import Condition
 
@@ -110,7 +110,7 @@ async def virtual_cluster(
             "a virtual cluster needs a loop in virtual time: let the test take the fixture `virtual_cluster`, "
             "or run its coroutine with fairlead.simulation.run_virtual"
         )
-    settings = settings_of(options)
+    settings = virtual_settings_of(options)
     begins = moment_of(start, now()) if start is not None else latest_date(settings.imported)
     if begins is not None:
         loop.epoch = begins - loop.time()
