@@ -98,8 +98,8 @@ def simulate(
     """Play a workload in virtual time: an openb pod list (.csv), whose pods come when it says, or objects of any kind,
     which are applied at the start. Ends when nothing is left to happen, or after `duration`.
 
-    CronJobs and autoscalers never come to rest: with those, say how long. Events cost a quarter of the time; leave them
-    out of long runs. Raises what `virtual_cluster` raises, and `ArrivalRefused` for a pod that the server refuses.
+    CronJobs and autoscalers never come to rest: with those, say how long. Events take time and memory; leave them out
+    of long runs. Raises what `virtual_cluster` raises, and `ArrivalRefused` for a pod that the server refuses.
     """
     settings = virtual_settings_of(options)
     limit = None if duration is None else seconds_of(duration)
