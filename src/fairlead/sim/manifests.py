@@ -9,8 +9,8 @@ from types import NoneType
 
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
-from fairlead.golang import yaml as goyaml
 from fairlead.runtime.clock import parse_timestamp
+from fairlead.sim.dump_text import documents
 
 #: Metadata that a server writes; dropped, because this cluster writes its own.
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
@@ -32,7 +32,7 @@ def read(path: Path) -> Iterator[Obj]:
 
 def objects_in(text: bytes) -> Iterator[Obj]:
     """The same of YAML or JSON."""
-    for document in goyaml.strict_documents(text):
+    for document in documents(text):
         if document is not None:
             yield from _objects(document)
 

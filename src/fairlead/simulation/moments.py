@@ -6,10 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from fairlead.golang.durations import non_negative_seconds
 from fairlead.runtime.clock import parse_timestamp
+from fairlead.sim import durations
 
-#: Seconds, a Go duration (90s, 1h30m), or Python's.
+#: Seconds, a duration as the commands take it (90s, 1h30m, 7d), or Python's.
 Duration: TypeAlias = float | str | timedelta
 #: A time of day (the next one, in UTC), RFC 3339, Python's (with a time zone), or seconds since the epoch.
 Moment: TypeAlias = float | str | datetime
@@ -21,7 +21,7 @@ _TIME_OF_DAY: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re
 def seconds_of(duration: Duration) -> float:
     """Raises ValueError for what is none, or is negative."""
     if isinstance(duration, str):
-        return non_negative_seconds(duration)
+        return durations.seconds_of(duration)
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
     if not 0 <= seconds < float("inf"):
         raise ValueError(f"{duration!r} is no duration: time does not run backwards")
