@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
@@ -26,6 +25,7 @@ from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
+from fairlead.simulation.run import RESTLESS
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_notes import assumed_sources, notes
@@ -203,15 +203,11 @@ def _print(run: Run, verdicts: Sequence[Verdict], output: str) -> None:
             )
 
 
-#: Whose controllers look again and again for as long as there is one.
-_RESTLESS: Final = frozenset({"CronJob", "HorizontalPodAutoscaler"})
-
-
 def _limit(duration: str | None, imported: Sequence[Obj], *, is_quiet: bool) -> float | None:
     """When to stop, in seconds from the start; None: when nothing is left to happen."""
     if duration is not None:
         return seconds_of(duration)
-    restless = sorted({obj["kind"] for obj in imported} & _RESTLESS)
+    restless = sorted({obj["kind"] for obj in imported} & RESTLESS)
     if not restless:
         return None
     if not is_quiet:
