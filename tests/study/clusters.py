@@ -38,14 +38,14 @@ def deployment(name: str, nodes: Iterable[str], namespace_: str = "default", cpu
     hashed = {**labels, "pod-template-hash": "5f6d7c8b9"}
     pod_spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec}
     status = {"observedGeneration": 1, "replicas": count, "readyReplicas": count, "availableReplicas": count}
-    owner = _meta(name, namespace_, f"d-{name}") | {"annotations": {"deployment.kubernetes.io/revision": "1"}}
+    owner = _meta(name, namespace_, f"d-{namespace_}-{name}") | {"annotations": {"deployment.kubernetes.io/revision": "1"}}
     template = {"metadata": {"labels": labels}, "spec": pod_spec}
     body = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
     found: list[Obj] = [_of("Deployment", owner, body, status | {"updatedReplicas": count})]
     replica_set = f"{name}-5f6d7c8b9"
     annotations = {"deployment.kubernetes.io/revision": "1", "deployment.kubernetes.io/desired-replicas": str(count)}
-    meta = _meta(replica_set, namespace_, f"r-{name}") | {"labels": hashed, "annotations": annotations}
-    meta["ownerReferences"] = [_owner("Deployment", name, f"d-{name}")]
+    meta = _meta(replica_set, namespace_, f"r-{namespace_}-{name}") | {"labels": hashed, "annotations": annotations}
+    meta["ownerReferences"] = [_owner("Deployment", name, f"d-{namespace_}-{name}")]
     body = {
         "replicas": count,
         "selector": {"matchLabels": hashed},
@@ -53,8 +53,8 @@ def deployment(name: str, nodes: Iterable[str], namespace_: str = "default", cpu
     }
     found.append(_of("ReplicaSet", meta, body, status | {"fullyLabeledReplicas": count}))
     for number, place in enumerate(places):
-        meta = _meta(f"{replica_set}-{number:05d}", namespace_, f"p-{name}-{number}") | {"labels": hashed}
-        meta |= {"generateName": f"{replica_set}-", "ownerReferences": [_owner("ReplicaSet", replica_set, f"r-{name}")]}
+        meta = _meta(f"{replica_set}-{number:05d}", namespace_, f"p-{namespace_}-{name}-{number}") | {"labels": hashed}
+        meta |= {"generateName": f"{replica_set}-", "ownerReferences": [_owner("ReplicaSet", replica_set, f"r-{namespace_}-{name}")]}
         found.append(running(meta, {**pod_spec, "nodeName": place}))
     return found
 
