@@ -22,6 +22,7 @@ from fairlead.cel.types import (
     DYN,
     INT,
     NULL,
+    OPEN,
     STRING,
     TYPE,
     UINT,
@@ -29,6 +30,7 @@ from fairlead.cel.types import (
     ObjectType,
     Type,
     accepts,
+    are_alike,
     fits,
     list_of,
     map_of,
@@ -169,10 +171,10 @@ class Compiler:
     def _common(self, types: Sequence[Type], places: Sequence[int]) -> Type:
         """The one type of all elements."""
         if not types:
-            return DYN
+            return OPEN
         common = types[0]
         for type_, at in zip(types[1:], places[1:], strict=True):
-            if not fits(common, type_):
+            if not are_alike(common, type_):
                 self.findings.add(at, f"expected type '{common}' but found '{type_}'")
                 return DYN
             common = more_general(common, type_)
@@ -267,11 +269,10 @@ class Compiler:
                 parts.append(self._list(argument, is_mixed=True))
             else:
                 parts.append(self.compile(argument))
-        known = OVERLOADS.get(function)
-        if known is None:
+        if function not in OVERLOADS:
             self.findings.add(node.at, f"undeclared reference to '{function}' (in container '')")
             return _UNKNOWN
-        return self._chosen(node, function, known, parts, is_method=target is not None)
+        return self.call(function, parts, node.at, is_method=target is not None)
 
     def _qualified(self, target: Node) -> str:
         """The name of a namespace of functions; "" if the target is a value."""
@@ -281,12 +282,11 @@ class Compiler:
             return f"{name}.{target.field}"
         return ""
 
-    def _chosen(
-        self, node: Call, function: str, known: Sequence[Overload], parts: Sequence[Compiled], *, is_method: bool
-    ) -> Compiled:
+    def call(self, function: str, parts: Sequence[Compiled], at: int, *, is_method: bool) -> Compiled:
+        """The call of a known function; the target of a method is the first part."""
         types = [part.type for part in parts]
         remaining: list[tuple[Overload, Type]] = []
-        for overload in known:
+        for overload in OVERLOADS[function]:
             if overload.is_method != is_method or len(overload.parameters) != len(types):
                 continue
             bindings = Bindings()
@@ -294,7 +294,7 @@ class Compiler:
                 remaining.append((overload, bindings.resolved(overload.result)))
         if not remaining:
             applied = shown(types[1:], types[0]) if is_method else shown(types)
-            self.findings.add(node.at, f"found no matching overload for '{function}' applied to '{applied}'")
+            self.findings.add(at, f"found no matching overload for '{function}' applied to '{applied}'")
             return _UNKNOWN
         results = {result for _, result in remaining}
         weight = 1 + sum(part.weight for part in parts)
@@ -427,6 +427,8 @@ def _joined(parts: Sequence[Run], *, decisive: bool) -> Run:
 
 def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence[Type]) -> Run:
     only = overloads[0]
+    if only.is_lazy:
+        return _lazily(only.call, *parts)
     is_certain = len(overloads) == 1 and all(
         given != DYN or not wanted.classes for wanted, given in zip(only.parameters, types, strict=True)
     )
@@ -442,6 +444,11 @@ def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence
         left, right = parts
         return lambda frame: call(left(frame), right(frame))
     return lambda frame: call(*[part(frame) for part in parts])
+
+
+def _lazily(call: Callable[..., Any], first: Run, second: Run) -> Run:
+    """The call gets what it may not need as something to be asked."""
+    return lambda frame: call(first(frame), lambda: second(frame))
 
 
 def _metered(call: Callable[..., Any], cost: Callable[..., int], parts: Sequence[Run]) -> Run:

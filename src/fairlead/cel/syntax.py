@@ -85,7 +85,7 @@ class ObjectLiteral:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two; `bind` has a value."""
+    """A macro over the elements of `target`: `all`, `map` and so on, with one variable or two."""
 
     name: str
     target: Node

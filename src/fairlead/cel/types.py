@@ -43,6 +43,8 @@ class ObjectField:
 
 
 DYN: Final = Type("dyn")
+#: Of what nothing is known yet, as of the elements of `[]`. It is equal to `dyn`, and anything may stand beside it.
+OPEN: Final = Type("dyn")
 BOOL: Final = Type("bool", (), (bool,))
 INT: Final = Type("int", (), (int,))
 UINT: Final = Type("uint", (), (Uint,))
@@ -120,9 +122,9 @@ class Bindings:
         return True
 
     def resolved(self, type_: Type) -> Type:
-        """The type with its parameters put in; a parameter that stands for nothing is `dyn`."""
+        """The type with its parameters put in."""
         if type_ in _PARAMETERS:
-            return self._types.get(type_, DYN)
+            return self._types.get(type_, OPEN)
         if type_.of:
             return Type(type_.name, tuple(self.resolved(part) for part in type_.of), type_.classes)
         return type_
@@ -132,8 +134,17 @@ def fits(wanted: Type, given: Type) -> bool:
     return Bindings().fit(wanted, given)
 
 
+def are_alike(left: Type, right: Type) -> bool:
+    """Whether both may be elements of one literal: what is known of the one is known of the other."""
+    if left is OPEN or right is OPEN:
+        return True
+    return fits(left, right) and (left in (DYN, NULL)) == (right in (DYN, NULL))
+
+
 def more_general(left: Type, right: Type) -> Type:
     """The one of two types that fit that says less; null says nothing where something else may stand."""
+    if left is OPEN or right is OPEN:
+        return right if left is OPEN else left
     if left == right or right == NULL:
         return left
     if left == NULL:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairlead.cel.values import size_of
+
+#: What a list costs that a function makes, whatever is in it.
+NEW_LIST: Final = 10
 
 
 def _tenth(size: int) -> int:
@@ -29,3 +32,14 @@ def matching(text: str, pattern: str, *_: Any) -> int:
 def product(left: Any, right: Any) -> int:
     """Each element of the one is looked for in the other."""
     return size_of(left) * size_of(right)
+
+
+def copying(values: Any) -> int:
+    """A list is made of another one."""
+    return NEW_LIST + size_of(values)
+
+
+def comparing_all(values: Any) -> int:
+    """Each element is compared with each, and a list is made of them."""
+    factor = 2.1 if values and isinstance(values[0], str | bytes) else 2.0
+    return NEW_LIST + int(len(values) ** 2 * factor)

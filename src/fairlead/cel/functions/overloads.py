@@ -22,6 +22,8 @@ class Overload:
     call: Callable[..., Any]
     is_method: bool = False
     cost: Cost | None = None
+    #: Whether `call` gets its second argument as a function of nothing, to be called if it is needed.
+    is_lazy: bool = False
 
 
 def methods(
