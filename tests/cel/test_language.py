@@ -182,9 +182,9 @@ def test_an_expression_is_worth(source: str, value: Any) -> None:
         ("self.labels.nope", "no such key: nope"),
         ("self.items[3]", "index out of bounds: 3"),
         ("any.t + 1", "no such overload: _+_(bool, int)"),
-        ("int('x')", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("int('x' + '')", 'strconv.ParseInt: parsing "x": invalid syntax'),
         ("optional.none().value()", "optional.none() dereference"),
-        ("'a'.matches('(')", "error parsing regexp: missing ): ("),
+        ("'a'.matches('(' + '')", "error parsing regexp: missing closing ): `(`"),
         ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"),
         ("[].min()", "min called on empty list"),
         ("cel.bind(x, 1, x)", "ERROR: <input>:1:1: undeclared reference to 'cel' (in container '')"),
@@ -206,6 +206,45 @@ def test_an_expression_is_worth(source: str, value: Any) -> None:
 )
 def test_an_expression_is_wrong(source: str, text: str) -> None:
     assert fault_of(source).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("self.name.matches('[')", "ERROR: <input>:1:19: invalid matches argument"),
+        ("duration('zz') < duration('1s')", "ERROR: <input>:1:10: invalid duration argument"),
+        ("timestamp('yesterday') == timestamp(self.name)", "ERROR: <input>:1:11: invalid timestamp argument"),
+        ("timestamp(1e99) == timestamp(self.name)", "ERROR: <input>:1:10: found no matching overload for 'timestamp'"),
+        ("matches(self.name, '[')", "error parsing regexp: missing closing ]: `[`"),
+        ("self.name.find('a**') == ''", "error parsing regexp: invalid nested repetition operator: `**`"),
+        ("false && int('x') > 1", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("[1, dyn(2)]", "ERROR: <input>:1:8: expected type 'int' but found 'dyn'"),
+        ("{'a': 1, 'b': true}", "ERROR: <input>:1:15: expected type 'int' but found 'bool'"),
+    ],
+)
+def test_what_is_written_out_is_checked_when_it_is_written(source: str, text: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        ENVIRONMENT.compile(source)
+    assert str(caught.value).startswith(text)
+
+
+def test_elements_of_which_nothing_is_known_go_with_any() -> None:
+    assert value_of("[[], [1]] == [[], [1]] && '%s %d'.format(['a', 1]) == 'a 1'") is True
+
+
+def test_errors_are_told_by_their_places() -> None:
+    with pytest.raises(CompileError) as caught:
+        ENVIRONMENT.compile("self.nope + gone")
+    assert [line for line in str(caught.value).split("\n") if line.startswith("ERROR")] == [
+        "ERROR: <input>:1:5: undefined field 'nope'",
+        "ERROR: <input>:1:13: undeclared reference to 'gone' (in container '')",
+    ]
+
+
+def test_patterns_that_are_made_of_values_cost_what_they_take() -> None:
+    many = "lists.range(10000).exists(i, 'a'.matches('(a{1000}){20}' + string(i)))"
+    with pytest.raises(TooCostlyError):
+        value_of(many)
 
 
 def test_an_error_shows_the_place() -> None:

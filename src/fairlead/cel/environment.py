@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from fairlead.cel import literals
 from fairlead.cel.compiling import Compiler
-from fairlead.cel.errors import CelError, CompileError
+from fairlead.cel.errors import CelError, CompileError, ProgramError
 from fairlead.cel.parsing import parse
 from fairlead.cel.scope import Compiled, Meter, Scope
 from fairlead.cel.syntax import Node, idents
@@ -66,10 +67,14 @@ class Environment:
         places = {name: index for index, name in enumerate(self._variables, 1)}
         compiler = Compiler(scope, self._objects)
         found = compiler.compile(node)
-        if compiler.findings.errors:
-            raise CompileError(source, compiler.findings.errors)
+        if wrong := compiler.findings.errors or list(literals.faults(node)):
+            raise CompileError(source, wrong)
         if wanted and not any(fits(type_, found.type) for type_ in wanted):
             raise WrongTypeError(found.type)
+        try:
+            literals.check_constants(node)
+        except CelError as error:
+            raise ProgramError(error) from None
         return Program(source, node, found, places, scope.size)
 
 

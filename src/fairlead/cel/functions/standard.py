@@ -10,7 +10,6 @@ from typing import Any, Final
 from fairlead.cel.errors import CelError
 from fairlead.cel.functions import costs
 from fairlead.cel.functions.overloads import Overload, functions, methods
-from fairlead.cel.functions.regex import matches
 from fairlead.cel.types import (
     BOOL,
     BYTES,
@@ -74,8 +73,6 @@ def overloads() -> Iterator[Overload]:
         cost=lambda _, part: costs.traversal(part),
     )
     yield Overload("contains", (STRING, STRING), BOOL, operator.contains, True, costs.traversal)
-    yield Overload("matches", (STRING, STRING), BOOL, matches, True, costs.matching)
-    yield Overload("matches", (STRING, STRING), BOOL, matches, cost=costs.matching)
 
 
 def _in_cost(_: Any, values: list[Any]) -> int:

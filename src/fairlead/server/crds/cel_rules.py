@@ -157,7 +157,7 @@ def _check(
     try:
         program, _ = environments.compile({**rule, "messageExpression": None})
     except CompileError as error:
-        errors.invalid(f"{path}.rule", spelled, f"compilation failed: {error}")
+        errors.invalid(f"{path}.rule", spelled, f"{error.step}: {error}")
     except WrongTypeError:
         errors.invalid(f"{path}.rule", spelled, "cel expression must evaluate to a bool")
     else:
@@ -171,7 +171,8 @@ def _check(
         try:
             environments.compile({**rule, "rule": "true"})
         except CompileError as error:
-            errors.invalid(f"{path}.messageExpression", spelled, f"messageExpression compilation failed: {error}")
+            step = error.step.removeprefix("program ")
+            errors.invalid(f"{path}.messageExpression", spelled, f"messageExpression {step}: {error}")
         except WrongTypeError:
             errors.invalid(f"{path}.messageExpression", spelled, "messageExpression must evaluate to a string")
 

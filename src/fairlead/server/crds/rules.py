@@ -11,11 +11,11 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.fields import Errors, validate_choice
 from fairlead.api.objects import Obj, name_of
+from fairlead.golang.patterns import fit_together
 from fairlead.server.crds import approval, internal
 from fairlead.server.crds.cel_rules import MOST_CHARACTERS, are_too_long, check_rules
 from fairlead.server.crds.conversion import check_conversion
 from fairlead.server.crds.paths import PathError, field_at
-from fairlead.server.crds.patterns import fit_together
 from fairlead.server.crds.schema import each_schema
 from fairlead.server.crds.schema_rules import check_schema, unsupported_in
 from fairlead.server.crds.structural import check_defaults, check_structural
