@@ -7,10 +7,12 @@ overload remains is that function. Only where a type is `dyn` do values choose a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from fairlead.cel import macros
 from fairlead.cel.errors import CelError, TooCostlyError
+from fairlead.cel.functions import costs
 from fairlead.cel.functions.overloads import Overload
 from fairlead.cel.functions.table import OVERLOADS
 from fairlead.cel.scope import METER, Compiled, Findings, Frame, Run, Scope
@@ -40,9 +42,6 @@ from fairlead.cel.types import (
 )
 from fairlead.cel.values import NONE, OptionalValue, TypeName, Uint, map_key, some, type_name
 
-_LIST_WEIGHT: Final = 10
-_MAP_WEIGHT: Final = 30
-_OBJECT_WEIGHT: Final = 40
 _TYPE_NAMES: Final = {
     "bool": "bool", "int": "int", "uint": "uint", "double": "double", "string": "string", "bytes": "bytes",
     "list": "list", "map": "map", "null_type": "null_type", "type": "type",
@@ -56,6 +55,8 @@ _LITERALS: Final[Mapping[type, Type]] = {
     bytes: BYTES,
     type(None): NULL,
 }
+#: From how many elements or characters on it is remembered what a value was read as.
+_LONG: Final = 64
 _UNKNOWN: Final = Compiled(DYN, lambda frame: None, 0)
 
 
@@ -66,8 +67,16 @@ class Compiler:
         self.scope = scope
         self.findings = Findings()
         self._objects = objects
+        #: The type of each node, and what each call may be, by the ids of the nodes.
+        self.types: dict[int, Type] = {}
+        self.calls: dict[int, Sequence[Overload]] = {}
 
     def compile(self, node: Node) -> Compiled:
+        found = self._compiled(node)
+        self.types[id(node)] = found.type
+        return found
+
+    def _compiled(self, node: Node) -> Compiled:
         match node:
             case Literal():
                 value = node.value
@@ -145,7 +154,7 @@ class Compiler:
         ]
         element_type = DYN if is_mixed else self._common(types, [element.at for element in node.elements])
         runs, optionals = [part.run for part in parts], node.optionals
-        weight = _LIST_WEIGHT + sum(part.weight for part in parts)
+        weight = costs.NEW_LIST + sum(part.weight for part in parts)
 
         def run(frame: Frame) -> list[Any]:
             if not optionals:
@@ -189,7 +198,7 @@ class Compiler:
             self._held(value, entry.is_optional, entry.value.at)
             for value, entry in zip(values, node.entries, strict=True)
         ]
-        weight = _MAP_WEIGHT + sum(part.weight for part in (*keys, *values))
+        weight = costs.NEW_MAP + sum(part.weight for part in (*keys, *values))
         entries = [
             (key.run, value.run, entry.is_optional)
             for key, value, entry in zip(keys, values, node.entries, strict=True)
@@ -216,7 +225,7 @@ class Compiler:
             self.findings.add(node.at, f"undeclared reference to '{node.type_name}' (in container '')")
             return _UNKNOWN
         entries: list[tuple[str, Run, bool]] = []
-        weight = _OBJECT_WEIGHT
+        weight = costs.NEW_OBJECT
         for entry in node.entries:
             assert isinstance(entry.key, Ident)
             value, declared = self.compile(entry.value), type_.fields.get(entry.key.name)
@@ -267,12 +276,13 @@ class Compiler:
         for argument in node.arguments:
             if function == "format" and isinstance(argument, ListLiteral):
                 parts.append(self._list(argument, is_mixed=True))
+                self.types[id(argument)] = parts[-1].type
             else:
                 parts.append(self.compile(argument))
         if function not in OVERLOADS:
             self.findings.add(node.at, f"undeclared reference to '{function}' (in container '')")
             return _UNKNOWN
-        return self.call(function, parts, node.at, is_method=target is not None)
+        return self.call(node, function, parts, is_method=target is not None)
 
     def _qualified(self, target: Node) -> str:
         """The name of a namespace of functions; "" if the target is a value."""
@@ -282,7 +292,7 @@ class Compiler:
             return f"{name}.{target.field}"
         return ""
 
-    def call(self, function: str, parts: Sequence[Compiled], at: int, *, is_method: bool) -> Compiled:
+    def call(self, node: Call | Macro, function: str, parts: Sequence[Compiled], *, is_method: bool) -> Compiled:
         """The call of a known function; the target of a method is the first part."""
         types = [part.type for part in parts]
         remaining: list[tuple[Overload, Type]] = []
@@ -294,11 +304,12 @@ class Compiler:
                 remaining.append((overload, bindings.resolved(overload.result)))
         if not remaining:
             applied = shown(types[1:], types[0]) if is_method else shown(types)
-            self.findings.add(at, f"found no matching overload for '{function}' applied to '{applied}'")
+            self.findings.add(node.at, f"found no matching overload for '{function}' applied to '{applied}'")
             return _UNKNOWN
+        overloads = self.calls[id(node)] = [overload for overload, _ in remaining]
         results = {result for _, result in remaining}
         weight = 1 + sum(part.weight for part in parts)
-        run = _called([overload for overload, _ in remaining], [part.run for part in parts], types)
+        run = _called(overloads, _written(node), [part.run for part in parts], types)
         return Compiled(results.pop() if len(results) == 1 else DYN, run, weight)
 
     def _conditional(self, node: Call) -> Compiled:
@@ -347,7 +358,16 @@ def _selected(operand: Run, key: str) -> Run:
 
 
 def _read(select: Run, read: Callable[[Any], Any]) -> Run:
-    return lambda frame: read(select(frame))
+    def run(frame: Frame) -> Any:
+        value = select(frame)
+        if not isinstance(value, list | dict | str) or len(value) < _LONG:
+            return read(value)
+        known = frame[METER].read
+        if (found := known.get(id(value))) is None:
+            found = known[id(value)] = (read(value), value)
+        return found[0]
+
+    return run
 
 
 def _no_such(value: Any, key: str) -> CelError:
@@ -425,7 +445,15 @@ def _joined(parts: Sequence[Run], *, decisive: bool) -> Run:
     return run
 
 
-def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence[Type]) -> Run:
+def _written(node: Call | Macro) -> Any:
+    """The second argument of a call, the target of a method being the first, if it is written out."""
+    if not isinstance(node, Call):
+        return None
+    parts = node.arguments if node.target is None else (node.target, *node.arguments)
+    return parts[1].value if len(parts) == 2 and isinstance(parts[1], Literal) else None
+
+
+def _called(overloads: Sequence[Overload], written: Any, parts: Sequence[Run], types: Sequence[Type]) -> Run:
     only = overloads[0]
     if only.is_lazy:
         return _lazily(only.call, *parts)
@@ -434,6 +462,9 @@ def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence
     )
     if not is_certain:
         return _dispatched(overloads, parts)
+    if only.prepare is not None and written is not None:
+        with suppress(CelError):  # which is told when the expression is whole (`literals.py`)
+            return _prepared(*only.prepare(written), parts[0])
     if only.cost is not None:
         return _metered(only.call, only.cost, parts)
     call = only.call
@@ -449,6 +480,15 @@ def _called(overloads: Sequence[Overload], parts: Sequence[Run], types: Sequence
 def _lazily(call: Callable[..., Any], first: Run, second: Run) -> Run:
     """The call gets what it may not need as something to be asked."""
     return lambda frame: call(first(frame), lambda: second(frame))
+
+
+def _prepared(call: Callable[[Any], Any], cost: Callable[[Any], int], only: Run) -> Run:
+    def run(frame: Frame) -> Any:
+        argument = only(frame)
+        frame[METER].take(cost(argument))
+        return call(argument)
+
+    return run
 
 
 def _metered(call: Callable[..., Any], cost: Callable[..., int], parts: Sequence[Run]) -> Run:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.cel.errors import CelError, TooCostlyError
+from fairlead.cel.functions import costs
 from fairlead.cel.functions.lists import SORT_BY_KEYS
 from fairlead.cel.scope import METER, Compiled, Frame, Run
 from fairlead.cel.syntax import Literal, Macro, MapLiteral, ObjectLiteral
@@ -39,11 +40,11 @@ def compiled(compiler: Compiler, node: Macro) -> Compiled:
     places = [place for place, _ in declared]
     if node.name == "sortBy":
         return _sorted(compiler, node, target, bodies[0], places)
-    weight = 1 + sum(body.weight for body in bodies)
-    walk = _walk(target.run, places, weight)
+    start, each, end = costs.macro(node.name, [body.weight for body in bodies])
+    walk = _walk(target.run, places, each)
     runs = [body.run for body in bodies]
     result, run = _MACROS[node.name](target.type, types, bodies, walk, runs, places)
-    return Compiled(result, run, target.weight + 1)
+    return Compiled(result, run, target.weight + start + end)
 
 
 def _element_types(compiler: Compiler, node: Macro, target: Compiled) -> list[Type]:
@@ -187,18 +188,19 @@ def _sorted(compiler: Compiler, node: Macro, target: Compiled, key: Compiled, pl
     """`sortBy`: the elements in the order of what the body makes of each."""
     kept, before = compiler.scope.declare(_SORTED, target.type)
     compiler.scope.restore(_SORTED, before)
-    give, make, weight = target.run, key.run, key.weight + 1
+    give, make = target.run, key.run
+    start, each, end = costs.macro("map", [key.weight])
 
     def listed(frame: Frame) -> Any:
         frame[kept] = give(frame)
         return frame[kept]
 
-    walk = _walk(lambda frame: frame[kept], places, weight)
+    walk = _walk(lambda frame: frame[kept], places, each)
     parts = [
         Compiled(target.type, listed, target.weight),
-        Compiled(list_of(key.type), lambda frame: [make(frame) for _ in walk(frame)], 1),
+        Compiled(list_of(key.type), lambda frame: [make(frame) for _ in walk(frame)], start + end),
     ]
-    return compiler.call(SORT_BY_KEYS, parts, node.at, is_method=True)
+    return compiler.call(node, SORT_BY_KEYS, parts, is_method=True)
 
 
 _MACROS: Final[dict[str, Callable[..., _Made]]] = {

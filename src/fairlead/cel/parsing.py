@@ -29,8 +29,8 @@ from fairlead.cel.syntax import (
 )
 from fairlead.cel.values import Uint
 
-#: The longest expression that is read, in characters. cel-go reads 100,000; a parser in Python is slower.
-MOST_CHARACTERS: Final = 20_000
+#: The longest expression that is read, in characters (cel-go's default).
+MOST_CHARACTERS: Final = 100_000
 _RESERVED: Final = frozenset(
     (
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fairlead.cel.values import Duration, Opaque, OptionalValue, Timestamp, TypeName, Uint
+from fairlead.cel.values import Duration, KeyedList, Opaque, OptionalValue, Timestamp, TypeName, Uint
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ _NEVER_NULL: Final = (BOOL, INT, UINT, DOUBLE, STRING, BYTES)
 
 
 def list_of(element: Type) -> Type:
-    return Type("list", (element,), (list,))
+    return Type("list", (element,), (list, KeyedList))
 
 
 def map_of(key: Type, value: Type) -> Type:

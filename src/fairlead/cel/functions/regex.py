@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
 
 from fairlead.caches import LruCache
 from fairlead.cel.errors import CelError
 from fairlead.cel.functions import costs
-from fairlead.cel.functions.overloads import Overload, functions, methods
+from fairlead.cel.functions.overloads import Overload, methods
 from fairlead.cel.types import BOOL, INT, STRING, list_of
 from fairlead.golang.patterns import BadPattern, Pattern
 
@@ -50,8 +50,8 @@ def matches(text: str, pattern: str) -> bool:
 
 
 def overloads() -> Iterator[Overload]:
-    yield Overload("matches", (STRING, STRING), BOOL, matches, True, _cost)
-    yield from functions(("matches", [STRING, STRING], BOOL, matches), cost=_cost)
+    for is_method in (True, False):
+        yield Overload("matches", (STRING, STRING), BOOL, matches, is_method, _cost, prepare=_prepared)
     yield from methods(
         STRING,
         ("find", [STRING], STRING, lambda text, pattern: next(compiled(pattern).each_in(text), "")),
@@ -67,6 +67,11 @@ def _cost(text: str, pattern: str, *_: int) -> int:
         found = _compile(pattern)
         cost += _BAD_PATTERN if isinstance(found, CelError) else found.instructions // _INSTRUCTIONS_A_UNIT
     return cost
+
+
+def _prepared(pattern: str) -> tuple[Callable[[str], bool], Callable[[str], int]]:
+    found = compiled(pattern)
+    return found.matches, lambda text: costs.matching(text, pattern)
 
 
 def _find_some(text: str, pattern: str, limit: int) -> list[str]:

@@ -30,6 +30,7 @@ from fairlead.cel.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,
+    KeyedList,
     TypeName,
     Uint,
     checked_int,
@@ -127,7 +128,7 @@ def _arithmetic() -> Iterator[Overload]:
         ("_*_", [DOUBLE, DOUBLE], DOUBLE, operator.mul),
         ("_/_", [DOUBLE, DOUBLE], DOUBLE, _quotient),
         ("-_", [DOUBLE], DOUBLE, operator.neg),
-        ("_+_", [_LIST, _LIST], _LIST, operator.add),
+        ("_+_", [_LIST, _LIST], _LIST, _listed),
         cost=None,
     )
     yield from functions(
@@ -135,6 +136,10 @@ def _arithmetic() -> Iterator[Overload]:
         ("_+_", [BYTES, BYTES], BYTES, operator.add),
         cost=costs.traversal,
     )
+
+
+def _listed(left: list[Any], right: list[Any]) -> list[Any]:
+    return left.merged(right) if isinstance(left, KeyedList) else left + right
 
 
 def _not_zero(value: int, otherwise: str) -> int:
