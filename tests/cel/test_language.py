@@ -124,6 +124,8 @@ def fault_of(source: str) -> str:
         ("int('12') + int(3.9) + int(2u)", 17),
         ("string(1.0) + string(true) + string(1e100)", "1true1e+100"),
         ("type(1) == int && type('') == string", True),
+        ("type(timestamp(0)) == google.protobuf.Timestamp && type(ip('::1')) == net.IP", True),
+        ("type(duration('1s')) == google.protobuf.Duration && type(quantity('1')) == kubernetes.Quantity", True),
         # times
         ("timestamp('2026-03-01T00:30:00Z').getDayOfYear()", 59),
         ("timestamp('2026-03-01T00:30:00Z').getHours('America/New_York')", 19),

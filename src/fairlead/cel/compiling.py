@@ -42,10 +42,14 @@ from fairlead.cel.types import (
 )
 from fairlead.cel.values import NONE, OptionalValue, TypeName, Uint, map_key, some, type_name
 
-_TYPE_NAMES: Final = {
-    "bool": "bool", "int": "int", "uint": "uint", "double": "double", "string": "string", "bytes": "bytes",
-    "list": "list", "map": "map", "null_type": "null_type", "type": "type",
-}  # fmt: skip
+#: Names that stand for types.
+_TYPE_NAMES: Final = frozenset(
+    (
+        *("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type", "optional_type"),
+        *("google.protobuf.Timestamp", "google.protobuf.Duration", "net.IP", "net.CIDR"),
+        *("kubernetes.Quantity", "kubernetes.URL", "kubernetes.Semver", "kubernetes.NamedFormat"),
+    )
+)
 _LITERALS: Final[Mapping[type, Type]] = {
     bool: BOOL,
     int: INT,
@@ -111,7 +115,7 @@ class Compiler:
             place, type_ = found
             return Compiled(type_, lambda frame: frame[place], 1)
         if node.name in _TYPE_NAMES:
-            value = TypeName(_TYPE_NAMES[node.name])
+            value = TypeName(node.name)
             return Compiled(TYPE, lambda frame: value, 1)
         self.findings.add(node.at, f"undeclared reference to '{node.name}' (in container '')")
         return _UNKNOWN
@@ -119,6 +123,8 @@ class Compiler:
     def _select(self, node: Select) -> Compiled:
         if isinstance(node.operand, Ident) and self.scope.find(f"{node.operand.name}.{node.field}"):
             return self._ident(Ident(f"{node.operand.name}.{node.field}", node.at))
+        if (name := self._qualified(node)) in _TYPE_NAMES:
+            return self._ident(Ident(name, node.at))
         operand = self.compile(node.operand)
         type_, is_chained = operand.type, False
         if type_.name == "optional_type":
@@ -285,7 +291,7 @@ class Compiler:
         return self.call(node, function, parts, is_method=target is not None)
 
     def _qualified(self, target: Node) -> str:
-        """The name of a namespace of functions; "" if the target is a value."""
+        """The name of a type, or of a namespace of functions; "" if the target is a value."""
         if isinstance(target, Ident):
             return "" if self.scope.find(target.name) else target.name
         if isinstance(target, Select) and not target.is_test and (name := self._qualified(target.operand)):

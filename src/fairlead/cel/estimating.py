@@ -72,6 +72,8 @@ class _Estimator:
         return self._root if operand.place is None else operand.place.step(name)
 
     def _select(self, node: Select, type_: Type) -> Part:
+        if id(node.operand) not in self._types:  # together they are the name of a variable or a type
+            return self._at(1, type_, self._root)
         operand = self.part(node.operand)
         if node.is_test:
             return Part(operand.cost, type_, exactly(1))

@@ -44,7 +44,6 @@ from fairlead.golang.numbers import parse_bool
 
 _LIST: Final = list_of(A)
 _MAP: Final = map_of(A, B)
-_TYPE_NAMES: Final = {"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration"}
 
 
 def overloads() -> Iterator[Overload]:
