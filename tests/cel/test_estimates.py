@@ -79,7 +79,7 @@ FIELDS = {
         ("self[0].getHours() == 2", array(of_format("duration")), 4),
         ("self['a'] == self['b']", mapping(of_format("date-time")), 8),
         ("oldSelf.size() == self.size()", mapping({"type": "integer"}), 5),
-        ("type(self[0]) == google.protobuf.Duration", array(of_format("duration")), 4),
+        ("type(self.d) == google.protobuf.Duration", {"type": "object", "properties": {"d": of_format("duration")}}, 4),
         ("self == 'x'", text(0), 1),
         ("self == b'x'", text(0, format="byte"), 1),
         # texts
