@@ -14,9 +14,9 @@ from typing import Any, Final
 from fairlead.api.objects import Obj
 from fairlead.cel.environment import PER_CALL_LIMIT, Environment, Program, WrongTypeError
 from fairlead.cel.errors import CelError, CompileError, TooCostlyError
-from fairlead.cel.schema import Reader, declared, reader
+from fairlead.cel.schema import Reader, declared, escaped, reader
 from fairlead.cel.scope import Meter, Read
-from fairlead.cel.sizes import bounded, place_of
+from fairlead.cel.sizes import MOST, Place, bounded
 from fairlead.cel.types import BOOL, DYN, STRING, Type, optional_of
 from fairlead.cel.values import NONE, some
 from fairlead.golang.quoting import go_quote
@@ -88,19 +88,16 @@ def compile_rules(schema: Obj, *, is_root: bool = True) -> RuleNode | None:
     return None if node.is_empty else node
 
 
-def cost_in(size: int, node: RuleNode, schema: Obj, *, is_root: bool = True, times: int = 1) -> int:
-    """What the rules could cost for an object of that many bytes."""
-    place = place_of(schema, is_root=is_root, request_bytes=size)
+def cost_in(place: Place | None, node: RuleNode, times: int = 1) -> int:
+    """What the rules could cost together where values are as large as is declared there."""
     if place is None or place.most is None:
-        return 0
+        return MOST  # a name that expressions cannot spell: nobody knows
     total = sum(rule.program.estimated_cost(place) for rule in node.rules) * times
-    properties = schema.get("properties") or {}
-    total += sum(
-        cost_in(size, below, properties[key], is_root=False, times=times) for key, below in node.properties.items()
-    )
-    for below, key in ((node.items, "items"), (node.values, "additionalProperties")):
-        if below is not None:
-            total += cost_in(size, below, schema[key], is_root=False, times=times * place.most)
+    for key, below in node.properties.items():
+        total += cost_in(place.below.get(escaped(key) or ""), below, times)
+    for key, elements in (("@items", node.items), ("@values", node.values)):
+        if elements is not None:
+            total += cost_in(place.below.get(key), elements, times * place.most)
     return bounded(total)
 
 

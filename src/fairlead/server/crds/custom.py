@@ -20,6 +20,7 @@ from fairlead.api.names import qualified_name
 from fairlead.api.objects import Obj, metadata, name_of
 from fairlead.api.resources import Resource, Subresource
 from fairlead.api.versions import by_preference
+from fairlead.cel.sizes import place_of
 from fairlead.client.webhooks import WebhookClient
 from fairlead.golang.quoting import go_quote
 from fairlead.kinds.strategy import FieldGetter, Strategy
@@ -28,7 +29,7 @@ from fairlead.server.codec.normalise import DecodeReport, walker
 from fairlead.server.codec.versions import ServedVersion
 from fairlead.server.codec.wire import OBJECT_META
 from fairlead.server.crds import naming
-from fairlead.server.crds.cel_rules import ask, compile_rules, cost_in
+from fairlead.server.crds.cel_rules import RuleNode, ask, compile_rules, cost_in
 from fairlead.server.crds.embedded import check_embedded, coerce_embedded, has_embedded
 from fairlead.server.crds.embedded_meta import check_metadata
 from fairlead.server.crds.paths import compile_path
@@ -116,7 +117,7 @@ class VersionSchema:
         self.has_embedded = has_embedded(self.node)
         self.rules = compile_rules(schema)
         #: Whether the rules may take long even for an object that is not large.
-        self.is_slow = self.rules is not None and cost_in(_SMALL_BYTES, self.rules, schema) > _MUCH
+        self.is_slow = self.rules is not None and _cost_of_small(self.rules, schema) > _MUCH
         subresources = version.get("subresources") or {}
         self.has_status = subresources.get("status") is not None
         self.scale = ScalePaths(subresources["scale"]) if subresources.get("scale") else None
@@ -312,6 +313,10 @@ def _subresources(version: Obj, kind: str) -> dict[str, Subresource]:
     if declared.get("scale") is not None:
         found["scale"] = SCALE
     return found
+
+
+def _cost_of_small(rules: RuleNode, schema: Obj) -> int:
+    return cost_in(place_of(schema, is_root=True, request_bytes=_SMALL_BYTES), rules)
 
 
 def _getter(path: str) -> FieldGetter:
