@@ -14,11 +14,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from fairlead.client.calls import why
+from fairlead.runtime.http.exchange import framing
+from fairlead.runtime.http.pieces import Pace
+from fairlead.runtime.http.protocol import TRANSPORT
 from fairlead.server.http.answers import Headers
 from fairlead.server.http.authorization import runs_long
-from fairlead.server.http.exchange import framing
-from fairlead.server.http.pieces import Pace
-from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 
 if TYPE_CHECKING:
