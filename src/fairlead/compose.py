@@ -407,6 +407,7 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
     await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    running.registry.agents.kubelets.identify(pki.kubelet_client, ca)
     application = Application(
         running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
     )

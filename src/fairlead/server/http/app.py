@@ -67,6 +67,7 @@ class Application:
         """End every watch: the listener is about to stop."""
         self._progress.is_stopping = True
         self._resources.streams.close()
+        self._resources.tunnels.close()
         self._forwarder.close()
 
     def note_failed_handshake(self) -> None:

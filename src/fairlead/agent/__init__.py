@@ -1,0 +1,1 @@
+"""The node agent: pods as real containers on this machine."""
