@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
-from fairlead.node.stats.measurements import NodeMeasurements
+from fairlead.node.stats.measurements import NodeMeasurements, PodMeasurements
 from fairlead.runtime.streaming.duplex import EndingSink, Inbox, Source
 from fairlead.runtime.streaming.remote_command import Size, Wanted
 from tests import measured_nodes
@@ -222,6 +222,13 @@ class LocalPods:
         self._pods: dict[tuple[str, str], Obj] = {}
         self.containers: dict[str, Container] = {}
         self.logs: dict[str, LogWriter] = {}
+        self._measured: list[PodMeasurements] = []
+
+    def use(self, pod: Obj, *, milli: int, mebibytes: int) -> None:
+        """Let its first container be measured as using that."""
+        meta, name = pod["metadata"], pod["spec"]["containers"][0]["name"]
+        container = measured_nodes.container(name, milli, mebibytes << 20)
+        self._measured.append(measured_nodes.pod(meta["name"], meta["uid"], container))
 
     async def run(self, pod: Obj, *, log_bytes: int = 10 << 20) -> Obj:
         """Start the containers of a pod; its status, as the node knows it."""
@@ -240,7 +247,9 @@ class LocalPods:
             self.containers[container_id] = Container(process, log)
             running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
             statuses.append({"name": container["name"], "containerID": container_id, "state": running, "ready": True})
-        return self.set_status(pod, {"phase": "Running", "containerStatuses": statuses})
+        conditions = [{"type": type_, "status": "True"} for type_ in ("Ready", "ContainersReady")]
+        status = {"phase": "Running", "conditions": conditions, "containerStatuses": statuses}
+        return self.set_status(pod, status)
 
     def set_status(self, pod: Obj, status: Obj) -> Obj:
         """What the node knows of a pod from now on."""
@@ -282,7 +291,7 @@ class LocalPods:
         return await asyncio.open_connection("127.0.0.1", port)
 
     async def measure(self) -> NodeMeasurements | None:
-        return measured_nodes.node(self._node)
+        return measured_nodes.node(self._node, *self._measured)
 
     def configuration(self) -> Obj:
         return {"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}
