@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from fairlead.runtime.loops import run
+from fairlead.runtime.streaming import duplex
 from tests.agent.real_node import RealNode, real_node
 from tests.kubectl import kubectl
 
@@ -33,8 +36,8 @@ def test_exec_tells_output_errors_and_exit_code(tmp_path: Path, minor: str) -> N
         done = await node.run(client, "exec", "p", "--", "sh", "-c", "echo out; echo err >&2; exit 3", check=False)
         assert (done.code, done.out) == (3, "out\n")
         assert done.err == "err\ncommand terminated with exit code 3\n"
-        done = await node.run(client, "exec", "p", "--", "true")
-        assert (done.out, done.err) == ("", "")
+        done = await node.run(client, "exec", "p", "--", "printf", "%s|", "a b", "&=?", "käse €")
+        assert (done.out, done.err) == ("a b|&=?|käse €|", "")
 
     on_real_node(tmp_path, minor, story)
 
@@ -137,6 +140,49 @@ def test_who_leaves_ends_the_command(tmp_path: Path, minor: str) -> None:
 
 
 @both
+def test_who_leaves_is_missed_even_where_nobody_reads_what_was_sent(
+    tmp_path: Path, minor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(node: RealNode, client: Path) -> None:
+        await node.start("p", SLEEPING)
+        script = "echo $$; exec sleep 600"
+        process = await node.begin(client, "exec", "-i", "p", "--", "sh", "-c", script)
+        assert process.stdin is not None and process.stdout is not None
+        pid = int(await process.stdout.readline())
+        process.stdin.write(bytes(64 << 20))  # more than all buffers on the way
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await process.stdin.drain()
+                raise AssertionError("somebody takes it")
+        process.kill()
+        async with asyncio.timeout(30):
+            await _ended(pid)
+
+    monkeypatch.setattr(duplex, "PING_SECONDS", 0.1)
+    on_real_node(tmp_path, minor, story)
+
+
+@both
+def test_who_does_not_read_makes_the_command_wait(tmp_path: Path, minor: str) -> None:
+    async def story(node: RealNode, client: Path) -> None:
+        await node.start("p", SLEEPING)
+        counted = tmp_path / "counted"
+        counting = "f.seek(0); f.write(str(n)); f.flush()"
+        script = f"f = open('{counted}', 'w')\nfor n in range(10**9):\n print('x' * 1023); {counting}"
+        process = await node.begin(client, "exec", "p", "--", sys.executable, "-c", script)
+        assert process.stdout is not None
+        process.stdout._transport.pause_reading()  # type: ignore[attr-defined]
+        async with asyncio.timeout(30):
+            before = -1
+            while (now := _number(counted)) != before or now < 0:
+                before = now
+                await asyncio.sleep(1)
+        assert now < 32 << 10  # KiB: what the machine keeps of three connections
+
+    on_real_node(tmp_path, minor, story)
+
+
+@both
 def test_ports_are_forwarded_both_ways_and_many_at_once(tmp_path: Path, minor: str) -> None:
     async def story(node: RealNode, client: Path) -> None:
         await node.start("p", SLEEPING)
@@ -172,6 +218,11 @@ def test_ports_are_forwarded_both_ways_and_many_at_once(tmp_path: Path, minor: s
         backend.close()
 
     on_real_node(tmp_path, minor, story)
+
+
+def _number(path: Path) -> int:
+    text = path.read_text() if path.exists() else ""
+    return int(text or -1)
 
 
 async def _ended(pid: int) -> None:

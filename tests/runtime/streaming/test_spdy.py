@@ -7,10 +7,13 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fairlead.runtime.loops import run
 from fairlead.runtime.streaming import spdy_frames as frames
 from fairlead.runtime.streaming.duplex import MOST_BYTES, Connection
-from fairlead.runtime.streaming.spdy import SpdyConnection
+from fairlead.runtime.streaming.spdy import MOST_STREAMS, SpdyConnection
 from fairlead.runtime.streaming.spdy_frames import FrameReader, FrameWriter
 
 
@@ -114,5 +117,35 @@ def test_pings_are_answered_and_other_frames_are_taken() -> None:
         assert list(reader.feed(await theirs.read())) == [frames.Ping(1)]
         await theirs.close()
         await running
+
+    run(main())
+
+
+def test_streams_beyond_the_limit_are_refused_and_the_others_go_on() -> None:
+    async def main() -> None:
+        async with connected() as (server, client):
+            streams = [await client.open({"number": str(number)}) for number in range(MOST_STREAMS + 1)]
+            await streams[-1].is_cut.wait()
+            first = await server.accept()
+            assert first is not None
+            await first.write(b"x")
+            assert await streams[0].read() == b"x"
+
+    run(main())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(max_size=400))
+def test_nonsense_ends_the_connection_and_nothing_else(data: bytes) -> None:
+    async def main() -> None:
+        ours, theirs = await _ends()
+        server = SpdyConnection(ours)
+        running = asyncio.create_task(server.run())
+        await theirs.write(data)
+        await theirs.close()
+        await running
+        while await server.accept() is not None:
+            pass
+        await ours.close()
 
     run(main())

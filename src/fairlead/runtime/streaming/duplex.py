@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol
 
 #: What waits for one reader before whoever sends has to wait.
 MOST_BYTES: Final = 64 << 10
 #: How long the other end may take to go once everything is said.
 LINGER_SECONDS: Final = 5.0
+#: How often it is asked whether it is still there.
+PING_SECONDS: Final = 5.0
 _READ_BYTES: Final = 64 << 10
 
 
@@ -73,7 +76,13 @@ class Connection:
                 self._writer.write_eof()
 
     async def close(self) -> None:
+        """What has been written may leave, if the other end takes it soon."""
         self._writer.close()
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                await self._writer.wait_closed()
+        except OSError:  # TimeoutError among them
+            self._writer.transport.abort()
 
 
 class Inbox:
@@ -120,6 +129,28 @@ class Inbox:
         if self._size < MOST_BYTES:
             self._room.set()
         return data
+
+
+async def read_while_there(reading: Coroutine[Any, Any, None], ping: Callable[[], Awaitable[None]]) -> None:
+    """Read until the other end goes, or says what it may not. Where nothing is read, because somebody is slow, only a
+    ping that nobody takes shows that it has gone.
+    """
+    tasks = [asyncio.create_task(reading), asyncio.create_task(_ping(ping))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(error, Exception) and not isinstance(error, ConnectionError):
+                raise error
+
+
+async def _ping(ping: Callable[[], Awaitable[None]]) -> None:
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            await ping()
 
 
 async def linger(reading: asyncio.Task[None]) -> None:

@@ -23,6 +23,7 @@ from fairlead.runtime.streaming.duplex import (
     Source,
     copy,
     linger,
+    read_while_there,
 )
 from fairlead.runtime.streaming.handshake import Agreement, Spoken
 from fairlead.runtime.streaming.spdy import SpdyConnection, SpdyStream
@@ -227,16 +228,19 @@ async def _carry_channel(wanted: _Wanted, inbox: Inbox, pod: Pod) -> None:
 
 
 async def _read_channels(socket: WebSocket, inboxes: Sequence[Inbox], gone: asyncio.Event) -> None:
-    channel = -1
     try:
-        with contextlib.suppress(ConnectionError):
-            async for piece in socket.pieces():
-                data, channel = piece.data, -1 if piece.begins else channel
-                if channel < 0 and data:
-                    channel, data = data[0], data[1:]
-                if channel % 2 == 0 and 0 <= channel < 2 * len(inboxes):
-                    await inboxes[channel // 2].put(data)
+        await read_while_there(_deliver(socket, inboxes), socket.ping)
     finally:
         gone.set()
         for inbox in inboxes:
             inbox.end()
+
+
+async def _deliver(socket: WebSocket, inboxes: Sequence[Inbox]) -> None:
+    channel = -1
+    async for piece in socket.pieces():
+        data, channel = piece.data, -1 if piece.begins else channel
+        if channel < 0 and data:
+            channel, data = data[0], data[1:]
+        if channel % 2 == 0 and 0 <= channel < 2 * len(inboxes):
+            await inboxes[channel // 2].put(data)

@@ -19,7 +19,7 @@ import msgspec
 
 from fairlead.api.encoded import encode
 from fairlead.api.objects import Obj
-from fairlead.runtime.streaming.duplex import Connection, Inbox, Sink, linger
+from fairlead.runtime.streaming.duplex import Connection, Inbox, Sink, linger, read_while_there
 from fairlead.runtime.streaming.handshake import Agreement, Spoken
 from fairlead.runtime.streaming.spdy import SpdyConnection, SpdyStream
 from fairlead.runtime.streaming.websocket import WebSocket
@@ -170,6 +170,9 @@ class WebSocketClient(CommandClient):
         await (self.stdout or self.stderr or _Channel(self._socket, _ERROR)).write(b"")
 
     async def read(self) -> None:
+        await read_while_there(self._read(), self._socket.ping)
+
+    async def _read(self) -> None:
         async for piece in self._socket.pieces():
             await self._receive(piece)
 

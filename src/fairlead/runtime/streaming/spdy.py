@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairlead.runtime.streaming import spdy_frames as frames
-from fairlead.runtime.streaming.duplex import Duplex, Inbox
+from fairlead.runtime.streaming.duplex import Duplex, Inbox, read_while_there
 from fairlead.runtime.streaming.spdy_headers import SpdyError
 
 #: Streams that are open at once; kubectl has five for a command, and two for each forwarded connection.
@@ -73,11 +73,9 @@ class SpdyConnection:
         self._opened: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Read until the other end has gone. SpdyError: it does not speak SPDY."""
+        """Read until the other end has gone, or does not speak SPDY."""
         try:
-            while data := await self._duplex.read():
-                for frame in self._reader.feed(data):
-                    await self._receive(frame)
+            await read_while_there(self._read(), self._ping)
         finally:
             for stream in list(self._streams.values()):
                 stream.cut()
@@ -112,7 +110,15 @@ class SpdyConnection:
         if stream.is_incoming_over and stream.is_outgoing_over:
             self._streams.pop(stream.stream_id, None)
 
+    async def _ping(self) -> None:
+        await self.send(frames.Ping(self._next_id))
+
     # -- what arrives
+
+    async def _read(self) -> None:
+        while data := await self._duplex.read():
+            for frame in self._reader.feed(data):
+                await self._receive(frame)
 
     async def _receive(self, frame: frames.Frame) -> None:
         match frame:

@@ -45,6 +45,10 @@ class WebSocket:
             return True
         return False
 
+    async def ping(self) -> None:
+        """See whether the client is still there. ConnectionError: it is not."""
+        await self._duplex.write(frame(Opcode.PING, b""))
+
     async def send(self, data: bytes) -> None:
         """Send a message."""
         if self._is_closed:

@@ -21,7 +21,6 @@ from fairlead.api.errors import ApiError, BadRequest, InternalError, NotFound, c
 from fairlead.api.objects import Obj
 from fairlead.golang.numbers import parse_bool
 from fairlead.kinds.pod_log_options import PodLogOptions
-from fairlead.runtime.http.upgrading import UPGRADE
 from fairlead.server.access import check
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.authorization import access_request
@@ -61,7 +60,7 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
     """What the kubelet says; of a pod without a node, an empty log."""
     info = request.info
     if info.subresource != "log":
-        await _check_upgrade(registry, request)
+        await _check_create(registry, request)
     pod = (await registry.get(PODS, info.name, info.namespace)).obj()
     if info.subresource == "log":
         PodLogOptions.read(request.query).validate().raise_invalid("PodLogOptions", info.name)
@@ -87,10 +86,10 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
     return None
 
 
-async def _check_upgrade(registry: Registry, request: Request) -> None:
+async def _check_create(registry: Registry, request: Request) -> None:
     """Whoever makes a connection creates something, though WebSockets begin with a GET."""
     asked = access_request(request)
-    if asked.verb != "create" and UPGRADE in request.scope:
+    if asked.verb != "create":
         wanted = msgspec.structs.replace(asked, verb="create")
         check(await registry.authorizer.authorize(wanted), wanted)
 
@@ -130,7 +129,7 @@ def _target_of_log(request: Request, container: str) -> str:
 
 
 def _target(path: str, query: list[tuple[str, str]]) -> str:
-    return quote(path) + (f"?{urlencode(query, encoding='latin-1')}" if query else "")
+    return quote(path) + (f"?{urlencode(query)}" if query else "")
 
 
 def _quoted_url(kubelet: Kubelet, request: Request, container: str) -> str:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 #: As kubeadm sets --kubelet-preferred-address-types: the name of a machine need not be known to anybody else.
 _ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
-#: What metrics-server keeps between two rounds, and how long a kubelet may take then.
+#: How long an answer counts (metrics-server asks every 15 s), how long it may take, and when to ask again without one.
 _KEPT_SECONDS: Final = 10.0
-_MEASURE_SECONDS: Final = 10.0
+_MEASURE_SECONDS: Final = 5.0
+_SILENT_SECONDS: Final = 30.0
 _MOST_SUMMARY_BYTES: Final = 32 << 20
 _MOST_KEPT: Final = 1 << 14
 CONNECT_SECONDS: Final = 10.0
@@ -79,7 +80,7 @@ class Kubelets:
         self._connections = Connections(most=0)  # each log that is followed is one
         self._trusting: ssl.SSLContext | None = None
         self._careless: ssl.SSLContext | None = None
-        self._kept: LruCache[str, tuple[float, NodeMeasurements]] = LruCache(_MOST_KEPT)
+        self._kept: LruCache[str, tuple[float, NodeMeasurements | None]] = LruCache(_MOST_KEPT)
 
     def identify(self, identity: Identity, authority: bytes) -> None:
         """What this server shows from now on, and who (PEM) signs for kubelets."""
@@ -131,16 +132,16 @@ class Kubelets:
         kubelet = self.find(node)
         if kubelet is None or self._trusting is None:
             return None
-        at, kept = self._kept.get(node) or (0.0, None)
-        if kept is not None and monotonic() < at + _KEPT_SECONDS:
-            return kept
+        until, found = self._kept.get(node) or (0.0, None)
+        if monotonic() < until:
+            return found
         url = f"https://{kubelet.authority}/stats/summary?only_cpu_and_memory=true"
         try:
             body = await self._connections.ask(
                 "GET", url, context=self._trusting, seconds=_MEASURE_SECONDS, most=_MOST_SUMMARY_BYTES
             )
-            found = measurements(body)
+            found, seconds = measurements(body), _KEPT_SECONDS
         except (CallError, ValueError):
-            return None
-        self._kept.put(node, (monotonic(), found))
+            found, seconds = None, _SILENT_SECONDS
+        self._kept.put(node, (monotonic() + seconds, found))
         return found
