@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
-import os
-import pty
-import struct
-import termios
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from fairlead.agent import processes
+from fairlead.agent.kubelet_api.pod_streams import ProcessStreams
+from fairlead.agent.processes import Input, exit_code
 from fairlead.api.encoded import Encoded, encoded
 from fairlead.api.objects import Obj
 from fairlead.node.stats.measurements import NodeMeasurements, PodMeasurements
@@ -46,121 +44,6 @@ class LogWriter:
         self.path.rename(self.path.with_name(f"{self.path.name}.20260101-{next(self._rotations):06}"))
         self._file.close()
         self._file = self.path.open("ab", buffering=0)
-
-
-class _Input:
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        self._writer.close()
-
-
-class _Output:
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def read(self) -> bytes:
-        return await self._reader.read(1 << 16)
-
-
-class PipedProcess:
-    """A command of a client, over pipes."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self.stdin: EndingSink | None = _Input(process.stdin) if process.stdin else None
-        self.stdout: Source | None = _Output(process.stdout) if process.stdout else None
-        self.stderr: Source | None = _Output(process.stderr) if process.stderr else None
-
-    async def resize(self, size: Size) -> None:
-        pass
-
-    async def wait(self) -> int:
-        return _exit_code(await self._process.wait())
-
-    async def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-
-
-def _exit_code(returned: int) -> int:
-    return 128 - returned if returned < 0 else returned
-
-
-class Terminal:
-    """The master of a pseudo-terminal, as input and output."""
-
-    def __init__(self, master: int) -> None:
-        self._master, self._output = master, Inbox()
-        os.set_blocking(master, False)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(master, self._readable)
-        self._reading: set[asyncio.Task[None]] = set()
-        self._is_open = True
-
-    def _readable(self) -> None:
-        try:
-            data = os.read(self._master, 1 << 16)
-        except BlockingIOError:
-            return
-        except OSError:  # EIO: nobody has the other end any more
-            data = b""
-        if not data:
-            self._stop()
-            self._output.end()
-            return
-        task = self._loop.create_task(self._output.put(data))
-        self._reading.add(task)
-        task.add_done_callback(self._reading.discard)
-
-    async def read(self) -> bytes:
-        return await self._output.read()
-
-    async def write(self, data: bytes) -> None:
-        os.write(self._master, data)
-
-    async def end(self) -> None:
-        os.write(self._master, b"\x04")
-
-    def resize(self, size: Size) -> None:
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
-
-    def _stop(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._loop.remove_reader(self._master)
-
-    def close(self) -> None:
-        self._stop()
-        os.close(self._master)
-
-
-class TerminalProcess:
-    """A command of a client, in a terminal."""
-
-    def __init__(self, process: asyncio.subprocess.Process, terminal: Terminal) -> None:
-        self._process, self._terminal = process, terminal
-        self.stdin: EndingSink | None = terminal
-        self.stdout: Source | None = terminal
-        self.stderr: Source | None = None
-
-    async def resize(self, size: Size) -> None:
-        self._terminal.resize(size)
-
-    async def wait(self) -> int:
-        return _exit_code(await self._process.wait())
-
-    async def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-        self._terminal.close()
 
 
 class Container:
@@ -196,7 +79,7 @@ class Attached:
     def __init__(self, container: Container) -> None:
         self._container = container
         self._stdout, self._stderr = Inbox(), Inbox()
-        self.stdin: EndingSink | None = _Input(container.process.stdin) if container.process.stdin else None
+        self.stdin: EndingSink | None = Input(container.process.stdin) if container.process.stdin else None
         self.stdout: Source | None = self._stdout
         self.stderr: Source | None = self._stderr
         container.attached.add(self)
@@ -208,7 +91,7 @@ class Attached:
         pass
 
     async def wait(self) -> int:
-        return _exit_code(await self._container.process.wait())
+        return exit_code(await self._container.process.wait())
 
     async def close(self) -> None:
         self._container.attached.discard(self)
@@ -278,9 +161,9 @@ class LocalPods:
         container = self.containers.get(container_id)
         return container is not None and not all(task.done() for task in container.reading)
 
-    async def exec(self, container_id: str, command: Sequence[str], wanted: Wanted) -> PipedProcess | TerminalProcess:
+    async def exec(self, container_id: str, command: Sequence[str], wanted: Wanted) -> ProcessStreams:
         try:
-            return await (_in_terminal(command) if wanted.is_terminal else _over_pipes(command, wanted))
+            return await processes.begin(command, wanted)
         except OSError as error:
             raise OSError(f"exec: {command[0]}: {error.strerror}") from error
 
@@ -295,25 +178,3 @@ class LocalPods:
 
     def configuration(self) -> Obj:
         return {"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"}
-
-
-async def _in_terminal(command: Sequence[str]) -> TerminalProcess:
-    master, slave = pty.openpty()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-        )
-    finally:
-        os.close(slave)
-    return TerminalProcess(process, Terminal(master))
-
-
-async def _over_pipes(command: Sequence[str], wanted: Wanted) -> PipedProcess:
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=pipe if wanted.stdin else nothing,
-        stdout=pipe if wanted.stdout else nothing,
-        stderr=pipe if wanted.stderr else nothing,
-    )
-    return PipedProcess(process)
