@@ -1,4 +1,4 @@
-"""The Python clients reach into containers of a real node, each in its own way over WebSocket."""
+"""The clients in Python and JavaScript reach into containers of a real node, each in its own way over WebSocket."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kubernetes_asyncio.stream import WsApiClient
 
 from fairlead.runtime.loops import run
 from tests.agent.real_node import RealNode, real_node
+from tests.javascript import client_modules
 
 SLEEPING = {"name": "main", "command": ["sleep", "infinity"]}
 
@@ -145,6 +146,25 @@ def test_kr8s_runs_commands_forwards_ports_and_reads_logs(tmp_path: Path) -> Non
             writer.close()
         writes = await Pod.get("writes", namespace="default", api=api)
         assert [line async for line in writes.logs(follow=True)] == ["one", "two"]
+        backend.close()
+
+    on_real_node(tmp_path, story)
+
+
+def test_javascript_runs_commands_and_forwards_ports(tmp_path: Path) -> None:
+    modules = client_modules()
+
+    async def story(node: RealNode) -> None:
+        backend = await asyncio.start_server(upper, "127.0.0.1", 0)
+        port = backend.sockets[0].getsockname()[1]
+        script = modules / "streams.mjs"
+        script.write_text(Path(__file__).with_name("client.mjs").read_text())
+        done = await node.run("node", script, node.kubeconfig, str(port))
+        assert json.loads(done.out) == {
+            "failed": ["out\n", "err\n", "Failure", [{"reason": "ExitCode", "message": "3"}]],
+            "echoed": ["some input", "", "Success", []],
+            "forwarded": "HELLO\n",
+        }
         backend.close()
 
     on_real_node(tmp_path, story)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead.agent.kubelet_api.log_files import READ_BYTES, LogFiles
 from fairlead.agent.kubelet_api.log_lines import MOST_LINE_BYTES, LineFormatter, Shown
+from tests.agent.local_pods import LogWriter
 
 LOG = b"""\
 2026-01-01T00:00:01.000000000Z stdout F one
@@ -130,3 +132,21 @@ def test_whose_file_is_gone_goes_on_with_the_newest(tmp_path: Path) -> None:
     path.write_bytes(b"c\n")
     assert read_all(files) == b"a\nc\n"
     files.close()
+
+
+@given(st.lists(st.sampled_from(["write", "rotate", "read"]), max_size=40))
+def test_every_line_is_read_once_whatever_comes_between(steps: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        log = LogWriter(Path(folder) / "0.log")
+        files, read, written = LogFiles(log.path), b"", 0
+        for step in steps:
+            if step == "write":
+                log.write("stdout", b"%d" % written)
+                written += 1
+            elif step == "rotate":
+                log.rotate()
+            else:
+                read += files.read()
+        read += read_all(files)
+        files.close()
+    assert shown(read) == b"".join(b"%d\n" % number for number in range(written))

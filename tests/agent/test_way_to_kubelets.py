@@ -120,7 +120,7 @@ def test_a_kubelet_of_another_authority_is_not_believed(tmp_path: Path) -> None:
             asked: list[bytes] = []
 
             async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                asked.append(await reader.read())
+                asked.append(await reader.readuntil(b"\r\n\r\n"))
                 writer.close()
 
             stranger = await asyncio.start_server(note, "127.0.0.1", 0, ssl=context)
@@ -130,6 +130,9 @@ def test_a_kubelet_of_another_authority_is_not_believed(tmp_path: Path) -> None:
                 assert code == 500
                 assert "certificate" in text
             assert asked == []
+            assert (await ask(node, "GET", f"{POD}/log?insecureSkipTLSVerifyBackend=true"))[0] == 500
+            assert asked[0].startswith(b"GET /containerLogs/default/p/main HTTP/1.1\r\n")
+            assert b"authorization" not in asked[0].lower()
             stranger.close()
 
     run(main())
