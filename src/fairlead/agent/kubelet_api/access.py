@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from fairlead.agent.kubelet_api.replies import Failed
 from fairlead.api.builtin import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from fairlead.api.errors import ApiError
 from fairlead.api.meta import View
@@ -40,14 +41,6 @@ _SUBRESOURCES: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("metrics",),
     "logs": ("log",),
 }
-
-
-class Refused(Exception):
-    """Not let in, or not allowed."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class _User(View):
@@ -91,18 +84,18 @@ class KubeletAccess:
         self._verdicts: LruCache[tuple[User, str, str], _Kept] = LruCache(_MOST_REMEMBERED)
 
     async def user(self, transport: asyncio.BaseTransport, authorization: bytes) -> User:
-        """Who asks. Refused: nobody whom we know."""
+        """Who asks. Failed: nobody whom we know."""
         scheme, _, token = authorization.partition(b" ")
         if scheme.lower() == b"bearer" and 0 < len(token) <= _LONGEST_TOKEN:
             user = await self._user_of(token.strip())
         else:
             user = self._peers.user(transport)
         if user is None:
-            raise Refused(401, "Unauthorized")
+            raise Failed(401, "Unauthorized")
         return user
 
     async def check(self, user: User, method: str, path: str) -> None:
-        """Refused unless the user may do that."""
+        """Failed unless the user may do that."""
         verb = _VERBS.get(method, "")
         subresources = _SUBRESOURCES.get(path.strip("/").partition("/")[0], ("proxy",))
         for subresource in subresources:
@@ -110,7 +103,7 @@ class KubeletAccess:
                 return
         listed = f"[{' '.join(subresources)}]"
         text = f"Forbidden (user={user.name}, verb={verb}, resource=nodes, subresource(s)={listed})\n"
-        raise Refused(403, text)
+        raise Failed(403, text)
 
     async def _user_of(self, token: bytes) -> User | None:
         key = sha256(token).digest()
@@ -121,7 +114,7 @@ class KubeletAccess:
         try:
             status = (await self._api.create(TOKEN_REVIEWS, review)).view(_TokenReview).status
         except (ApiError, OSError) as error:
-            raise Refused(401, "Unauthorized") from error
+            raise Failed(401, "Unauthorized") from error
         user = _as_user(status.user) if status.authenticated else None
         self._tokens.put(key, _Kept(user, False, monotonic() + TOKEN_SECONDS))
         return user
@@ -144,7 +137,7 @@ class KubeletAccess:
             is_allowed = (await self._api.create(SUBJECT_ACCESS_REVIEWS, review)).view(_AccessReview).status.allowed
         except (ApiError, OSError) as error:
             text = f"Authorization error (user={user.name}, verb={verb}, resource=nodes, subresource={subresource})"
-            raise Refused(500, text) from error
+            raise Failed(500, text) from error
         seconds = ALLOWED_SECONDS if is_allowed else DENIED_SECONDS
         self._verdicts.put(key, _Kept(None, is_allowed, monotonic() + seconds))
         return is_allowed

@@ -6,14 +6,13 @@ Source: pkg/kubelet/server/server.go (1.36).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from fairlead.agent.kubelet_api import commands, logs, ports
-from fairlead.agent.kubelet_api.access import KubeletAccess, Refused
+from fairlead.agent.kubelet_api.access import KubeletAccess
 from fairlead.agent.kubelet_api.pod_streams import PodStreams
 from fairlead.agent.kubelet_api.replies import Failed, Reply
 from fairlead.node.stats import endpoints
@@ -26,8 +25,6 @@ from fairlead.runtime.process_metrics import process_families
 _MOST_PARAMETERS: Final = 1000
 _READS: Final = ("GET", "HEAD")
 _UPGRADES: Final = ("GET", "POST")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +90,10 @@ class KubeletApi:
             self._open.discard(task)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply: Reply | None
         try:
             reply = await self._reply(scope, receive, send)
-        except (Refused, Failed) as error:
-            reply = Reply(str(error).encode(), error.code)
-        except OSError as error:
-            reply = Reply(str(error).encode(), 500)
-        except Exception:
-            log.exception("%s %s", scope["method"], scope["raw_path"][:1024])
-            reply = Reply(b"internal error: see the log of the node agent", 500)
+        except Failed as error:  # before anything was answered
+            reply = error.reply
         if reply is not None:
             await reply.send(send)
 
@@ -130,8 +121,8 @@ class KubeletApi:
         if len(asked.parts) != 4:
             return _NOT_FOUND
         _, namespace, name, container = asked.parts
-        log_ = logs.Log(self._pods, namespace, name, container, asked.query)
-        sending = asyncio.create_task(log_.send(asked.scope, asked.send))
+        log = logs.Log(self._pods, namespace, name, container, asked.query)
+        sending = asyncio.create_task(log.send(asked.scope, asked.send))
         leaving = asyncio.create_task(_until_gone(asked.receive))
         try:
             await asyncio.wait([sending, leaving], return_when=asyncio.FIRST_COMPLETED)
@@ -182,7 +173,10 @@ class KubeletApi:
         path = "/".join(asked.parts)
         if path == "metrics":
             return Reply(await exposition(self.metrics), media_type=MEDIA_TYPE)
-        measured = await self._pods.measure()
+        try:
+            measured = await self._pods.measure()
+        except OSError as error:
+            raise Failed(500, str(error)) from error
         if measured is None:
             return Reply(b"nothing has been measured yet\n", 503)
         found = endpoints.answer(path, asked.query, measured, self._pods.configuration())
