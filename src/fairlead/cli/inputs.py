@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fairlead.api.encoded import copied
 from fairlead.api.objects import Obj, metadata
-from fairlead.golang import yaml as goyaml
-from fairlead.scheduler.configuration import Configuration, load
+from fairlead.scheduler.configuration import Configuration
+from fairlead.scheduler.configuration_file import read_configuration
 from fairlead.server.admission.chain import PLUGIN_NAMES
 from fairlead.server.admission.configuration import UNCONFIGURED, AdmissionConfiguration
 from fairlead.server.admission.configuration import load as load_admission_configuration
@@ -118,12 +118,4 @@ def admission_configuration(file: Path | None) -> AdmissionConfiguration:
 
 def scheduling(file: Path | None) -> Configuration | None:
     """Reads a KubeSchedulerConfiguration. Raises ValueError if it is invalid."""
-    if file is None:
-        return None
-    try:
-        document = next(goyaml.strict_documents(file.read_bytes()), None)
-        if not isinstance(document, dict):
-            raise ValueError("not a KubeSchedulerConfiguration")
-        return load(document)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+    return None if file is None else read_configuration(file)

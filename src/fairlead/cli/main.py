@@ -21,6 +21,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "kubeconfig": "the way in for somebody else: a user with a client certificate",
     "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
+    "capture": "what simulate needs of a cluster, in one file",
+    "diff": "two runs of simulate side by side",
     "node": "what a node makes of its configuration, before anybody has it",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import NoneType
 
 from fairlead.api.objects import Obj, metadata
-from fairlead.golang import yaml as goyaml
 from fairlead.runtime.clock import parse_timestamp
+from fairlead.sim.dump_text import documents
 
 #: Metadata that a server writes; dropped, because this cluster writes its own.
 _SERVER_OWNED = ("resourceVersion", "managedFields", "selfLink")
@@ -25,7 +25,7 @@ def read(path: Path) -> Iterator[Obj]:
     """Every object in the file, lists taken apart. Raises ValueError for what is no manifest."""
     try:
         text = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-        for document in goyaml.strict_documents(text):
+        for document in documents(text):
             if document is not None:
                 yield from _objects(document)
     except ValueError as error:
