@@ -41,6 +41,7 @@ from fairlead.controllers.rootca import RootCertificates
 from fairlead.controllers.table import CONTROLLERS, ControllerManager, without_heartbeats
 from fairlead.runtime.authority import Authority
 from fairlead.runtime.clock import monotonic
+from fairlead.runtime.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.scheduler.cluster_model import ClusterModel
 from fairlead.scheduler.configuration import Configuration
 from fairlead.scheduler.loop import Scheduler
@@ -58,7 +59,6 @@ from fairlead.server.fairness.fairness import DEFAULT_SEATS
 from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
-from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
 from fairlead.sim.fleet import Fleet, OveruseHooks
@@ -416,10 +416,11 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
     await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    running.registry.agents.kubelets.identify(pki.kubelet_client, ca)
     application = Application(
         running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
     )
-    await stack.enter_async_context(serving(application, sock, pki))
+    await stack.enter_async_context(serving(application, sock, pki.context()))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
