@@ -38,7 +38,9 @@ def deployment(name: str, nodes: Iterable[str], namespace_: str = "default", cpu
     hashed = {**labels, "pod-template-hash": "5f6d7c8b9"}
     pod_spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec}
     status = {"observedGeneration": 1, "replicas": count, "readyReplicas": count, "availableReplicas": count}
-    owner = _meta(name, namespace_, f"d-{namespace_}-{name}") | {"annotations": {"deployment.kubernetes.io/revision": "1"}}
+    owner = _meta(name, namespace_, f"d-{namespace_}-{name}") | {
+        "annotations": {"deployment.kubernetes.io/revision": "1"}
+    }
     template = {"metadata": {"labels": labels}, "spec": pod_spec}
     body = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
     found: list[Obj] = [_of("Deployment", owner, body, status | {"updatedReplicas": count})]
@@ -52,9 +54,10 @@ def deployment(name: str, nodes: Iterable[str], namespace_: str = "default", cpu
         "template": {**template, "metadata": {"labels": hashed}},
     }
     found.append(_of("ReplicaSet", meta, body, status | {"fullyLabeledReplicas": count}))
+    owned = _owner("ReplicaSet", replica_set, f"r-{namespace_}-{name}")
     for number, place in enumerate(places):
         meta = _meta(f"{replica_set}-{number:05d}", namespace_, f"p-{namespace_}-{name}-{number}") | {"labels": hashed}
-        meta |= {"generateName": f"{replica_set}-", "ownerReferences": [_owner("ReplicaSet", replica_set, f"r-{namespace_}-{name}")]}
+        meta |= {"generateName": f"{replica_set}-", "ownerReferences": [owned]}
         found.append(running(meta, {**pod_spec, "nodeName": place}))
     return found
 
