@@ -25,13 +25,13 @@ from fairlead.sim.durations import seconds_of, span
 from fairlead.sim.manifests import latest_date
 from fairlead.sim.nodes import NodeShape
 from fairlead.sim.replay import ArrivalRefused
-from fairlead.simulation.run import RESTLESS
 from fairlead.study import records
 from fairlead.study.changes.errors import ChangeError
 from fairlead.study.dump_notes import assumed_sources, notes
 from fairlead.study.export import run_csv, run_document, write_parquet
 from fairlead.study.html import report
 from fairlead.study.parallel import play_all
+from fairlead.study.recorded import RESTLESS
 from fairlead.study.records import Run
 from fairlead.study.rules import Verdict, judge
 from fairlead.study.run import Scene
@@ -108,8 +108,8 @@ def simulate(
         epoch = latest_date(imported) or DEFAULT_EPOCH
         if not quiet:
             _tell_dump(imported, epoch, time.perf_counter() - began)
-        rng.seed(seed)
-        coming = arrivals(pods_from, pods_mapping) if pods_from else []
+        with rng.seeded(seed):
+            coming = arrivals(pods_from, pods_mapping) if pods_from else []
         settings = Settings(
             nodes=tuple(node_objects(nodes_from, imported, nodes, NodeShape(node_cpu, node_memory))),
             imported=(*imported, *namespaces_of(coming, imported)),
