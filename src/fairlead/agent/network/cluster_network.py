@@ -1,0 +1,53 @@
+"""What makes the attached pods of this node part of a cluster: routes, services, policies, names.
+
+The table is loaded when all of them have seen what there is: until then the rules of the agent before us are in force,
+rather than none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fairlead.agent.network.cni.attachments import Attachment, Attachments
+from fairlead.agent.network.host_ports import host_port_rules
+from fairlead.agent.network.nftables import base
+from fairlead.agent.network.nftables.table import NOTHING
+from fairlead.agent.network.nftables.writer import TableWriter
+from fairlead.agent.network.routes import NodeRoutes
+from fairlead.agent.network.services.proxy import ServiceProxy
+from fairlead.agent.network.settings import NetworkSettings
+from fairlead.client.informer import Informers
+
+
+class ClusterNetwork:
+    """Make it before the informers run."""
+
+    def __init__(self, settings: NetworkSettings, informers: Informers, attachments: Attachments) -> None:
+        self._writer = TableWriter(base.table(settings.bridge, settings.pod_network))
+        self._routes = NodeRoutes(settings, informers)
+        self._proxy = ServiceProxy(settings, informers, self._writer)
+        for attachment in attachments:
+            self._submit(attachment)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._routes.run())
+            await self._proxy.first()
+            group.create_task(self._proxy.run())
+            group.create_task(self._writer.run())
+
+    async def attached(self, attachment: Attachment) -> None:
+        """Return once the pod's ports lead to it and its policies are in force."""
+        self._submit(attachment)
+        if self._writer.is_loaded:
+            await self._writer.written()
+
+    def detached(self, attachment: Attachment) -> None:
+        self._writer.submit({_owner(attachment): NOTHING})
+
+    def _submit(self, attachment: Attachment) -> None:
+        self._writer.submit({_owner(attachment): host_port_rules(attachment)})
+
+
+def _owner(attachment: Attachment) -> str:
+    return f"pod {attachment.container_id}"
