@@ -9,10 +9,16 @@ from __future__ import annotations
 import asyncio
 
 from fairlead.agent.network.cni.attachments import Attachment, Attachments
+from fairlead.agent.network.dns.answers import Resolver
+from fairlead.agent.network.dns.directory import InformedDirectory
+from fairlead.agent.network.dns.records import Zone
+from fairlead.agent.network.dns.server import DnsServer
+from fairlead.agent.network.dns.upstream import Upstream
 from fairlead.agent.network.host_ports import host_port_rules
 from fairlead.agent.network.nftables import base
 from fairlead.agent.network.nftables.table import NOTHING
 from fairlead.agent.network.nftables.writer import TableWriter
+from fairlead.agent.network.policies.engine import PolicyEngine
 from fairlead.agent.network.routes import NodeRoutes
 from fairlead.agent.network.services.proxy import ServiceProxy
 from fairlead.agent.network.settings import NetworkSettings
@@ -26,27 +32,43 @@ class ClusterNetwork:
         self._writer = TableWriter(base.table(settings.bridge, settings.pod_network))
         self._routes = NodeRoutes(settings, informers)
         self._proxy = ServiceProxy(settings, informers, self._writer)
+        self._policies = PolicyEngine(settings, informers, self._writer)
+        self._directory = InformedDirectory(informers)
+        address = str(settings.dns_address)
+        zone = Zone(settings.cluster_domain, self._directory)
+        resolver = Resolver(settings.cluster_domain, zone, Upstream(settings.host_resolv_conf, address))
+        self._dns = DnsServer(resolver, address)
         for attachment in attachments:
             self._submit(attachment)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._routes.run())
+            group.create_task(self._resolve_names())
             await self._proxy.first()
+            await self._policies.first()
             group.create_task(self._proxy.run())
+            group.create_task(self._policies.run())
             group.create_task(self._writer.run())
+
+    async def _resolve_names(self) -> None:
+        await self._directory.synced()  # who has seen nothing yet would say that nothing exists
+        await self._dns.run()
 
     async def attached(self, attachment: Attachment) -> None:
         """Return once the pod's ports lead to it and its policies are in force."""
         self._submit(attachment)
         if self._writer.is_loaded:
+            await self._policies.decided(attachment)
             await self._writer.written()
 
     def detached(self, attachment: Attachment) -> None:
         self._writer.submit({_owner(attachment): NOTHING})
+        self._policies.detached(attachment)
 
     def _submit(self, attachment: Attachment) -> None:
         self._writer.submit({_owner(attachment): host_port_rules(attachment)})
+        self._policies.attached(attachment)
 
 
 def _owner(attachment: Attachment) -> str:

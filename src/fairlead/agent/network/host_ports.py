@@ -32,7 +32,7 @@ def host_port_rules(attachment: Attachment) -> Fragment:
 
 def _key(port: HostPort, protocol: str) -> Key | None:
     if port.host_ip in _EVERYWHERE:
-        return Key(base.NODE_PORTS, f"{protocol} . {port.host_port}")
+        return Key(base.HOST_PORTS, f"{protocol} . {port.host_port}")
     try:
         return Key(base.SERVICES, f"{IPv4Address(port.host_ip)} . {protocol} . {port.host_port}")
     except AddressValueError:

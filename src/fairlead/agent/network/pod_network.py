@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -21,6 +22,7 @@ from fairlead.agent.network.cluster_network import ClusterNetwork
 from fairlead.agent.network.cni import configuration
 from fairlead.agent.network.cni.attachments import Attachment, Attachments, HostPort
 from fairlead.agent.network.cni.plugins import PluginFailed, Plugins
+from fairlead.agent.network.dns import resolv_conf
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.client.informer import Informers
 
@@ -121,6 +123,24 @@ class PodNetwork:
                 await self.detach(container_id)
                 raise NetworkFailed(f"the rules of the network are not loaded after {RULES_SECONDS:g} s") from None
         return attached.addresses
+
+    def resolv_conf(
+        self, policy: str, config: resolv_conf.DnsConfig | None, *, namespace: str, host_network: bool
+    ) -> str:
+        """What /etc/resolv.conf of a pod says, by its `dnsPolicy` and `dnsConfig`."""
+        settings, text = self._settings, ""
+        with suppress(OSError):
+            text = settings.host_resolv_conf.read_text()
+        found = resolv_conf.of_pod(
+            policy,
+            config,
+            namespace=namespace,
+            host_network=host_network,
+            cluster_dns=str(settings.dns_address),
+            cluster_domain=settings.cluster_domain,
+            host=resolv_conf.parsed(text),
+        )
+        return str(found)
 
     async def _add(self, wanted: Attachment) -> Attachment:
         try:

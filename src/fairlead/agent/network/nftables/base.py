@@ -1,6 +1,7 @@
 """What the table always has: the way of a packet, and the maps that lead it to fragments.
 
-    prerouting, output   destination is translated: services (address, protocol, port), node_ports (protocol, port)
+    prerouting, output   destination is translated: services (address, protocol, port), host_ports and node_ports
+                         (protocol, port)
     forward, input, output   refused: unserved, unserved_node_ports; then forward: policies of pods
     postrouting          source is translated: hairpins, what is marked, pods that talk to the world
 
@@ -21,7 +22,7 @@ MARK: Final = "0x4000"
 #: What a chain that is reached does with its packet.
 MASQUERADE: Final = f"meta mark set meta mark or {MARK}"
 
-SERVICES, NODE_PORTS = "services", "node_ports"
+SERVICES, HOST_PORTS, NODE_PORTS = "services", "host_ports", "node_ports"
 UNSERVED, UNSERVED_NODE_PORTS = "unserved", "unserved_node_ports"
 #: The addresses of pods that are services to themselves: pairs of twice the same.
 HAIRPINS: Final = "hairpins"
@@ -34,6 +35,7 @@ IPV6_TABLE: Final = "ip6 fairlead"
 
 _SETS: Final = f"""
 add map {TABLE} {SERVICES} {{ type ipv4_addr . inet_proto . inet_service : verdict; }}
+add map {TABLE} {HOST_PORTS} {{ type inet_proto . inet_service : verdict; }}
 add map {TABLE} {NODE_PORTS} {{ type inet_proto . inet_service : verdict; }}
 add map {TABLE} {UNSERVED} {{ type ipv4_addr . inet_proto . inet_service : verdict; }}
 add map {TABLE} {UNSERVED_NODE_PORTS} {{ type inet_proto . inet_service : verdict; }}
@@ -45,7 +47,9 @@ add rule {TABLE} {REFUSE} reject
 """.strip()
 
 _SERVICE: Final = "ip daddr . meta l4proto . th dport vmap"
-_NODE_PORT: Final = "fib daddr type local meta l4proto . th dport vmap"
+_LOCAL_PORT: Final = "fib daddr type local meta l4proto . th dport vmap"
+#: Not at 127.0.0.1: what comes from there can only be led to pods of this node.
+_NODE_PORT: Final = f"ip daddr != 127.0.0.0/8 {_LOCAL_PORT}"
 
 _HOOKS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("guard", "filter hook prerouting priority raw", ('iifname "{bridge}" ip daddr 127.0.0.0/8 drop',)),
@@ -90,6 +94,7 @@ def table(bridge: str, pods: IPv4Network) -> Table:
     chains = [
         f"add chain {TABLE} translate",
         f"add rule {TABLE} translate {_SERVICE} @{SERVICES}",
+        f"add rule {TABLE} translate {_LOCAL_PORT} @{HOST_PORTS}",
         f"add rule {TABLE} translate {_NODE_PORT} @{NODE_PORTS}",
         f"add chain {TABLE} unserved",
         f"add rule {TABLE} unserved {_SERVICE} @{UNSERVED}",

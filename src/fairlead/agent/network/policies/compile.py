@@ -1,17 +1,16 @@
 """What NetworkPolicies allow the pods of this node: addresses and ports, without selectors and names.
 
-A pod that a policy selects is isolated in the policy's directions: nothing gets through but what some policy allows. All
-that is read here is what the API server has accepted; a selector that makes no sense selects nothing, so that it opens
-nothing.
+A pod that a policy selects is isolated in the policy's directions: nothing gets through but what some policy allows. A
+selector that makes no sense selects nothing, so that it opens nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from ipaddress import IPv4Network, collapse_addresses
+from ipaddress import IPv4Address, IPv4Network, collapse_addresses
 from typing import Any, Final, NamedTuple
 
 from fairlead.agent.network.views import EgressRule, IngressRule, IPBlock, NetworkPolicy, PolicyPeer, PolicyPort
@@ -146,11 +145,9 @@ def _useful(allowances: list[Allowance] | None) -> Allowed:
     return tuple(allowance for allowance in allowances if allowance.ports != () or allowance.destinations)
 
 
-def _incoming(
-    rule: IngressRule, policy: NetworkPolicy, number: int, world: World
-) -> Callable[[PodFacts], Allowance]:
+def _incoming(rule: IngressRule, policy: NetworkPolicy, number: int, world: World) -> Callable[[PodFacts], Allowance]:
     """A name of a port is one of the pod that receives, so each has an allowance of its own."""
-    peers = _peers(rule.from_, policy.metadata.namespace, world)[0]
+    peers = _peers(rule.from_, policy.metadata.namespace, world)
     return partial(_for_receiver, f"{policy.metadata.key}/{Direction.INGRESS}/{number}", peers, rule.ports)
 
 
@@ -167,37 +164,36 @@ def _for_receiver(name: str, peers: Peers, ports: Sequence[PolicyPort], pod: Pod
 def _outgoing(rule: EgressRule, policy: NetworkPolicy, number: int, world: World) -> Allowance:
     """A name of a port is one of the pod that is sent to; who is no pod has none."""
     name = f"{policy.metadata.key}/{Direction.EGRESS}/{number}"
-    peers, pods = _peers(rule.to, policy.metadata.namespace, world)
+    peers = _peers(rule.to, policy.metadata.namespace, world)
     if not rule.ports:
         return Allowance(name, peers, None)
-    named = [port for port in rule.ports if isinstance(port.port, str)]
+    named = {(port.port, port.protocol) for port in rule.ports if isinstance(port.port, str)}
     destinations = frozenset(
-        Destination(pod.address, port.protocol, pod.ports[str(port.port), port.protocol])
-        for port in named
-        for pod in pods
-        if (port.port, port.protocol) in pod.ports
+        Destination(pod.address, port[1], pod.ports[port])
+        for pod in (_pods_among(peers, world) if named else ())
+        for port in named & pod.ports.keys()
     )
     return Allowance(name, peers, _merged(map(_numbers, rule.ports)), destinations)
 
 
-def _peers(peers: Sequence[PolicyPeer], namespace: str, world: World) -> tuple[Peers, list[PodFacts]]:
-    """And the pods among them."""
+def _peers(peers: Sequence[PolicyPeer], namespace: str, world: World) -> Peers:
     if not peers:
-        return Peers(everyone=True), [pod for pods in world.pods.values() for pod in pods]
+        return Peers(everyone=True)
     blocks = [block for peer in peers if peer.ip_block is not None for block in _block(peer.ip_block)]
     pods = [pod for peer in peers if peer.ip_block is None for pod in world.selected(peer, namespace)]
-    in_blocks = [
-        pod
-        for pods_of_one in (world.pods.values() if blocks else ())
-        for pod in pods_of_one
-        if any(covers(block, pod.address) for block in blocks)
-    ]
-    return Peers(addresses=frozenset(pod.address for pod in pods), blocks=tuple(blocks)), [*pods, *in_blocks]
+    return Peers(addresses=frozenset(pod.address for pod in pods), blocks=tuple(blocks))
+
+
+def _pods_among(peers: Peers, world: World) -> Iterator[PodFacts]:
+    for pod in (pod for pods in world.pods.values() for pod in pods):
+        is_named = peers.everyone or pod.address in peers.addresses
+        if is_named or any(covers(block, pod.address) for block in peers.blocks):
+            yield pod
 
 
 def covers(block: Block, address: str) -> bool:
-    network = IPv4Network(address)
-    return network.subnet_of(block.network) and not any(network.subnet_of(part) for part in block.without)
+    found = IPv4Address(address)
+    return found in block.network and not any(found in part for part in block.without)
 
 
 def _block(block: IPBlock) -> list[Block]:
