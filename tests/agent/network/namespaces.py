@@ -154,6 +154,10 @@ class Wire:
         made.run("ip route add default via 192.168.77.254")
         return made
 
+    def remove(self, namespace: Namespace) -> None:
+        self._namespaces.remove(namespace)
+        namespace.remove()
+
     def close(self) -> None:
         for namespace in reversed(self._namespaces):
             namespace.remove()

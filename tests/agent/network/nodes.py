@@ -13,6 +13,7 @@ from fairlead.agent.network.pod_network import PodNetwork
 from fairlead.agent.network.reset import reset
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.api.builtin import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from fairlead.api.encoded import Encoded
 from fairlead.api.objects import Obj
 from fairlead.api.resources import Resource
 from fairlead.api.verbs import Api
@@ -46,13 +47,14 @@ class Pod:
 
 
 class Node:
-    def __init__(self, name: str, netns: Namespace, cluster: Cluster, root: Path) -> None:
+    def __init__(self, name: str, netns: Namespace, cluster: Cluster, root: Path, conflist: Path | None = None) -> None:
         self.name, self.netns, self.cluster = name, netns, cluster
         resolv = root.with_suffix(".resolv.conf")
         resolv.touch()
-        self.settings = NetworkSettings(node_name=name, root=root, host_resolv_conf=resolv)
+        self.settings = NetworkSettings(node_name=name, root=root, host_resolv_conf=resolv, conflist=conflist)
         self.loop = Loop(netns)
         self.network: PodNetwork
+        self.is_closed = False
         self.start()
 
     def start(self) -> None:
@@ -93,13 +95,13 @@ class Node:
     def detach(self, pod: Pod) -> None:
         self.loop.call(self.network.detach(f"id-{pod.name}"))
 
-    def reset(self) -> None:
-        self.loop.call(reset(self.settings))
-
     def close(self) -> None:
-        self.stop()
-        self.reset()
-        self.loop.close()
+        """The agent ends, and all that it made goes."""
+        if not self.is_closed:
+            self.stop()
+            self.loop.call(reset(self.settings))
+            self.loop.close()
+            self.is_closed = True
 
 
 PORTS = [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
@@ -109,7 +111,7 @@ class Cluster:
     """An API server, and machines on a wire."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self.wire = Wire()
         self.home = Loop()
         self.api = self.home.call(self._opened())
@@ -118,11 +120,11 @@ class Cluster:
     async def _opened(self) -> RegistryApi:
         return await RegistryApi().__aenter__()
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str, conflist: Path | None = None) -> Node:
         number = len(self.nodes) + 1
         addresses = [{"type": "InternalIP", "address": f"192.168.77.{number}"}]
         self.put(NODES, {"metadata": {"name": name}, "status": {"addresses": addresses}})
-        made = Node(name, self.wire.host(name, number), self, self._folder / name)
+        made = Node(name, self.wire.host(name, number), self, self.folder / name, conflist)
         self.nodes.append(made)
         return made
 
@@ -134,6 +136,9 @@ class Cluster:
 
     def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:
         self.home.call(self.api.delete(resource, name, namespace))
+
+    def listed(self, resource: Resource) -> list[Encoded]:
+        return self.home.call(self.api.list(resource, "")).items
 
     def service(self, name: str, cluster_ip: str, pods: Iterable[Pod] = (), **spec: Any) -> None:
         """A service whose port 80 is 8080 of these pods."""
