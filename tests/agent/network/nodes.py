@@ -142,7 +142,10 @@ class Cluster:
 
     def service(self, name: str, cluster_ip: str, pods: Iterable[Pod] = (), **spec: Any) -> None:
         """A service whose port 80 is 8080 of these pods."""
-        ports = [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
+        ports = [
+            {"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"},
+            {"name": "echo", "port": 81, "targetPort": 8081, "protocol": "UDP"},
+        ]
         if "nodePort" in spec:
             ports[0]["nodePort"] = spec.pop("nodePort")
         addresses = {"clusterIP": cluster_ip, "clusterIPs": [cluster_ip]}
@@ -158,7 +161,10 @@ class Cluster:
                 "labels": {"kubernetes.io/service-name": service},
             },
             "addressType": "IPv4",
-            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "ports": [
+                {"name": "http", "port": 8080, "protocol": "TCP"},
+                {"name": "echo", "port": 8081, "protocol": "UDP"},
+            ],
             "endpoints": [
                 {"addresses": [pod.address], "nodeName": pod.node.name, "conditions": {"ready": True}} for pod in pods
             ],

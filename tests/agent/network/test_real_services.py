@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -122,6 +125,12 @@ def test_internal_traffic_policy_local_stays_on_the_node(town: Town) -> None:
     assert town.far.ask("10.0.0.26", 80).startswith("far ")
 
 
+def test_an_address_of_services_that_nobody_has_is_refused_at_once(town: Town) -> None:
+    for asker in (town.beside.netns, town.first.netns):
+        with pytest.raises(ConnectionRefusedError):
+            asker.ask("10.0.0.99", 80)
+
+
 def test_session_affinity_keeps_a_client_at_its_endpoint_even_when_others_come(town: Town) -> None:
     town.cluster.service("sticky", "10.0.0.27", [town.web, town.far], sessionAffinity="ClientIP")
     eventually(lambda: town.beside.ask("10.0.0.27", 80))
@@ -130,6 +139,50 @@ def test_session_affinity_keeps_a_client_at_its_endpoint_even_when_others_come(t
     town.cluster.serve("sticky", [town.web, town.far, town.beside])
     eventually(lambda: f"{town.beside.address}.8080" in town.first.netns.run("nft list table ip fairlead"))
     assert {town.beside.ask("10.0.0.27", 80).split()[0] for _ in range(10)} == set(asked)
+
+
+@pytest.mark.skipif(shutil.which("conntrack") is None, reason="REAL NETWORK NOT TESTED: apt-get install conntrack")
+def test_a_client_of_udp_that_keeps_its_port_follows_the_endpoints(town: Town) -> None:
+    with echoing(town.web.netns, "web"), echoing(town.far.netns, "far"):
+        town.cluster.service("echo", "10.0.0.33", [town.web])
+        with town.beside.netns.inside(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as client:
+            client.settimeout(0.3)
+
+            def asked() -> bytes:
+                client.sendto(b"who", ("10.0.0.33", 81))
+                return client.recv(100)
+
+            eventually(lambda: asked() == b"web")
+            town.cluster.serve("echo", [town.far])
+            eventually(lambda: asked() == b"far")
+
+
+@contextmanager
+def echoing(netns: Namespace, name: str) -> Iterator[None]:
+    """A UDP server at 8081, which tells its name."""
+
+    def opened() -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind(("0.0.0.0", 8081))
+        made.settimeout(0.1)
+        return made
+
+    server, ends = netns.inside(opened), threading.Event()
+
+    def serve() -> None:
+        while not ends.is_set():
+            with suppress(TimeoutError):
+                _, peer = server.recvfrom(100)
+                server.sendto(name.encode(), peer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()
+        server.close()
 
 
 def test_external_addresses_lead_to_the_service(town: Town) -> None:

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from fairlead.agent.network.nftables import base
 from fairlead.agent.network.nftables.table import NOTHING, Fragment, Key, NamedSet, Table, name
-from fairlead.agent.network.settings import POD_NETWORK
+from fairlead.agent.network.settings import NetworkSettings
 from fairlead.runtime.clock import stopwatch
 from tests.agent.network.namespaces import Namespace, real
 
+SETTINGS = NetworkSettings(node_name="node", root=Path("/nonexistent"))
 ADDRESSES = [f"10.0.0.{number}" for number in range(1, 5)]
 
 
 def made(*fragments: tuple[str, Fragment]) -> Table:
-    table = base.table("fairlead0", POD_NETWORK)
+    table = base.table(SETTINGS)
     table.change(dict(fragments))
     return table
 
@@ -95,7 +96,7 @@ def test_a_series_of_changes_ends_as_a_load_would(
     machine: Namespace, tmp_path_factory: pytest.TempPathFactory, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("rules")
-    table = base.table("fairlead0", POD_NETWORK)
+    table = base.table(SETTINGS)
     load(machine, table.load(), folder)
     for step in steps:
         change = table.change({owner: data.draw(fragments(owner)) for owner in step})
@@ -108,7 +109,7 @@ def test_a_series_of_changes_ends_as_a_load_would(
 @real
 def test_five_thousand_services_load_in_seconds_and_change_at_once(machine: Namespace, tmp_path: Path) -> None:
     """Measured here: 2.5 to 4 s, and 30 to 60 ms. What is asserted leaves room for a busy machine."""
-    table = base.table("fairlead0", POD_NETWORK)
+    table = base.table(SETTINGS)
     many = {}
     for number in range(5000):
         chain = f"service/default/web{number}/tcp/80"
@@ -127,6 +128,6 @@ def test_five_thousand_services_load_in_seconds_and_change_at_once(machine: Name
     load(machine, table.change({"service/default/web7/tcp/80": leading("other", "10.96.0.8")}), tmp_path)
     changed = stopwatch() - began
     print(f"5000 services: {loaded:.2f} s; one change: {changed * 1000:.0f} ms")
-    load(machine, base.table("fairlead0", POD_NETWORK).load(), tmp_path)
+    load(machine, base.table(SETTINGS).load(), tmp_path)
     assert loaded < 15
     assert changed < 0.5

@@ -29,7 +29,7 @@ class ClusterNetwork:
     """Make it before the informers run."""
 
     def __init__(self, settings: NetworkSettings, informers: Informers, attachments: Attachments) -> None:
-        self._writer = TableWriter(base.table(settings.bridge, settings.pod_network))
+        self._writer = TableWriter(base.table(settings))
         self._routes = NodeRoutes(settings, informers)
         self._proxy = ServiceProxy(settings, informers, self._writer)
         self._policies = PolicyEngine(settings, informers, self._writer)

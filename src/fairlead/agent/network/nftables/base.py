@@ -12,10 +12,10 @@ policy could apply.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network
 from typing import Final
 
 from fairlead.agent.network.nftables.table import TABLE, Table
+from fairlead.agent.network.settings import NetworkSettings
 
 #: On packets whose source becomes this node, so that the answer comes back here (kube-proxy's bit).
 MARK: Final = "0x4000"
@@ -89,8 +89,10 @@ _HOOKS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 )
 
 
-def table(bridge: str, pods: IPv4Network) -> Table:
-    """The table of a node, where the pods of the cluster have addresses of that network."""
+def table(settings: NetworkSettings) -> Table:
+    """The table of a node. Whatever is sent to an address of services and was not translated is refused: no router
+    knows it, and the kernel would remember a flow of UDP that leads nowhere."""
+    bridge, pods, services = settings.bridge, settings.pod_network, settings.service_network
     chains = [
         f"add chain {TABLE} translate",
         f"add rule {TABLE} translate {_SERVICE} @{SERVICES}",
@@ -99,6 +101,7 @@ def table(bridge: str, pods: IPv4Network) -> Table:
         f"add chain {TABLE} unserved",
         f"add rule {TABLE} unserved {_SERVICE} @{UNSERVED}",
         f"add rule {TABLE} unserved {_NODE_PORT} @{UNSERVED_NODE_PORTS}",
+        f"add rule {TABLE} unserved ip daddr {services} ip daddr != {settings.dns_address} goto {REFUSE}",
     ]
     for name, hook, rules in _HOOKS:
         chains.append(f"add chain {TABLE} {name} {{ type {hook}; }}")

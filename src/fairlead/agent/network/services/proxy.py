@@ -9,6 +9,7 @@ from typing import Final
 from fairlead.agent.network.nftables.table import NOTHING, Fragment
 from fairlead.agent.network.nftables.writer import TableWriter
 from fairlead.agent.network.services.endpoints import Place
+from fairlead.agent.network.services.flows import Flow, Flows
 from fairlead.agent.network.services.rules import service_rules
 from fairlead.agent.network.settings import NetworkSettings
 from fairlead.agent.network.views import EndpointSlice, Node, Service
@@ -34,6 +35,7 @@ class ServiceProxy:
         self._slices_of = self._slices.index("service", lambda piece: [piece.service_key])
         self._place = Place(settings.node_name)
         self._dirty: set[str] = set()
+        self._flows = Flows()
         self._wake = asyncio.Event()
         self._services.subscribe(self._on_service)
         self._slices.subscribe(self._on_slice)
@@ -71,14 +73,24 @@ class ServiceProxy:
         while True:
             await self._wake.wait()
             await asyncio.sleep(SETTLE_SECONDS)
-            await self._submit()
+            if outdated := await self._submit():
+                await self._writer.written()
+                await self._flows.forget(outdated)
 
-    async def _submit(self) -> None:
+    async def _submit(self) -> set[Flow]:
+        """Submit what changed; the flows that the new rules would lead elsewhere."""
         self._wake.clear()
         dirty, self._dirty = sorted(self._dirty), set()
+        outdated: set[Flow] = set()
         for start in range(0, len(dirty), _AT_ONCE):
-            self._writer.submit({f"service {key}": self._rules(key) for key in dirty[start : start + _AT_ONCE]})
+            keys = dirty[start : start + _AT_ONCE]
+            self._writer.submit({f"service {key}": self._rules(key) for key in keys})
+            outdated |= {flow for key in keys for flow in self._outdated(key)}
             await asyncio.sleep(0)
+        return outdated
+
+    def _outdated(self, key: str) -> set[Flow]:
+        return self._flows.outdated(key, self._services.get(key), self._slices_of[key], self._place)
 
     def _rules(self, key: str) -> Fragment:
         service = self._services.get(key)
