@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import itertools
 import os
 import shutil
 import socket
@@ -128,11 +129,14 @@ class Namespace:
             thread.join()
 
 
+_wires = itertools.count()
+
+
 class Wire:
     """Namespaces on one network, 192.168.77.0/24; all are removed in the end."""
 
     def __init__(self) -> None:
-        self._prefix = f"fl{os.getpid()}"
+        self._prefix = f"fl{os.getpid()}w{next(_wires)}"
         self._namespaces: list[Namespace] = []
         self._switch = self.namespace("wire")
         self._switch.run("ip link add wire type bridge")
@@ -195,9 +199,12 @@ class ApiElsewhere:
 
     def __init__(self, api: Api, home: Loop) -> None:
         self._api, self._home = api, home
+        #: Verb, group and resource of everything so far.
+        self.asked: set[tuple[str, str, str]] = set()
 
     def __getattr__(self, verb: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def ask(*arguments: Any, **options: Any) -> Any:
+            self.asked.add((verb, arguments[0].group, arguments[0].plural))
             return await asyncio.wrap_future(self._home.start(getattr(self._api, verb)(*arguments, **options)))
 
         return ask
@@ -209,6 +216,7 @@ class ApiElsewhere:
         async def following(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:
             return await anext(events, None)
 
+        self.asked.add(("watch", resource.group, resource.plural))
         events = await asyncio.wrap_future(self._home.start(begin()))
         while (event := await asyncio.wrap_future(self._home.start(following(events)))) is not None:
             yield event

@@ -62,7 +62,8 @@ class Node:
         self.loop.call(self._start())
 
     async def _start(self) -> None:
-        informers = Informers(cast(Api, ApiElsewhere(self.cluster.api, self.cluster.home)))
+        self.api = ApiElsewhere(self.cluster.api, self.cluster.home)
+        informers = Informers(cast(Api, self.api))
         self.network = PodNetwork(self.settings, informers)
         self._tasks = [asyncio.create_task(informers.run()), asyncio.create_task(self.network.run())]
 

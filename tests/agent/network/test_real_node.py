@@ -17,7 +17,7 @@ from fairlead.runtime.clock import stopwatch
 from tests.agent.network.namespaces import Namespace, real
 from tests.agent.network.nodes import Cluster, Node, Pod, eventually
 
-pytestmark = [real, pytest.mark.xdist_group("network")]
+pytestmark = real
 
 
 @pytest.fixture

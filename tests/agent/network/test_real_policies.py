@@ -13,7 +13,7 @@ from tests.agent.network.namespaces import real
 from tests.agent.network.nodes import Pod, eventually
 from tests.agent.network.test_real_services import Town, _fails
 
-pytestmark = [real, pytest.mark.xdist_group("network")]
+pytestmark = real
 
 
 @pytest.fixture(scope="module")

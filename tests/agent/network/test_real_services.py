@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from fairlead.agent.network.cni.attachments import HostPort
+from fairlead.agent.network.permissions import RULES
 from fairlead.api.builtin import NODES, SERVICES
 from tests.agent.network.namespaces import Namespace, real
 from tests.agent.network.nodes import Cluster, Node, Pod, eventually
 
-pytestmark = [real, pytest.mark.xdist_group("network")]
+pytestmark = real
 
 
 class Town:
@@ -226,6 +227,17 @@ def test_an_agent_that_starts_again_finds_its_pods_and_breaks_no_rule_meanwhile(
     assert town.first.loop.call(again) == (town.web.address,)
     town.cluster.service("later", "10.0.0.32", [town.web])
     eventually(lambda: town.beside.ask("10.0.0.32", 80) == f"web {town.beside.address}")
+
+
+def test_it_asks_the_api_server_for_what_its_rules_allow_and_for_no_less(town: Town) -> None:
+    allowed = {
+        (verb, group, resource)
+        for rule in RULES
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert town.first.api.asked | town.second.api.asked == allowed
 
 
 def test_a_node_that_is_gone_has_no_route(town: Town) -> None:

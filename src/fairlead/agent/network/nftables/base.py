@@ -28,7 +28,7 @@ UNSERVED, UNSERVED_NODE_PORTS = "unserved", "unserved_node_ports"
 HAIRPINS: Final = "hairpins"
 #: Which chain says what a pod may send, and who may send to it.
 EGRESS, INGRESS = "egress", "ingress"
-#: Where unserved packets go whose sender is told.
+#: Where unserved packets go whose sender is told; by TCP's own means, for the kernel sends only so many ICMP messages.
 REFUSE: Final = "refuse"
 
 IPV6_TABLE: Final = "ip6 fairlead"
@@ -43,6 +43,7 @@ add set {TABLE} {HAIRPINS} {{ type ipv4_addr . ipv4_addr; }}
 add map {TABLE} {EGRESS} {{ type ipv4_addr : verdict; }}
 add map {TABLE} {INGRESS} {{ type ipv4_addr : verdict; }}
 add chain {TABLE} {REFUSE}
+add rule {TABLE} {REFUSE} meta l4proto tcp reject with tcp reset
 add rule {TABLE} {REFUSE} reject
 """.strip()
 
