@@ -185,7 +185,7 @@ class Loop:
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def call(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
+    def call(self, work: Coroutine[Any, Any, T], timeout: float = 60.0) -> T:
         return self.start(work).result(timeout)
 
     def close(self) -> None:

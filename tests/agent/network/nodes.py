@@ -72,10 +72,10 @@ class Node:
         self.loop.call(self._stop())
 
     async def _stop(self) -> None:
+        informing, networking = self._tasks
         await self.network.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        informing.cancel()
+        await asyncio.gather(networking, informing, return_exceptions=True)
 
     def pod(self, name: str, host_ports: Iterable[HostPort] = (), **labels: str) -> Pod:
         """A pod of the namespace `default`, attached, and known to the API server."""

@@ -86,6 +86,15 @@ def test_a_plugin_that_fails_says_why_and_deletion_goes_on(folder: Path) -> None
     assert [call.split()[5] for call in calls(folder)] == ["first", "second", "second", "first"]
 
 
+@pytest.mark.parametrize("printed", ["", "[]", "nonsense", '{"ips": [{}]}', '{"ips": [{"address": 1}]}'])
+def test_a_plugin_that_prints_no_result_fails(tmp_path: Path, printed: str) -> None:
+    (tmp_path / "first").write_text(f"#!/bin/sh\ncat > /dev/null\necho '{printed}'\n")
+    (tmp_path / "first").chmod(0o755)
+    wanted = attachment({"type": "first"})
+    with pytest.raises(PluginFailed, match="it printed no result"):
+        asyncio.run(Plugins([tmp_path]).add(wanted.network, wanted.target))
+
+
 def test_a_plugin_that_is_missing_is_named_with_the_folders(folder: Path) -> None:
     wanted = attachment({"type": "third"})
     with pytest.raises(PluginFailed, match=f"plugin third is in none of {folder}"):

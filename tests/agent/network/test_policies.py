@@ -169,6 +169,20 @@ def test_a_policy_that_says_no_types_is_about_ingress_and_about_egress_if_it_has
     assert isolated({"egress": [{}]}) == [Direction.INGRESS, Direction.EGRESS]
 
 
+def test_what_is_no_port_opens_nothing_and_never_becomes_part_of_a_rule() -> None:
+    web = PodFacts("red", "web", "10.244.0.1", is_local=True)
+    odd = [
+        {"protocol": "tcp . 80 } accept #", "port": 80},
+        {"protocol": "TCP", "port": 70000},
+        {"protocol": "TCP", "port": 65000, "endPort": 70000},
+    ]
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"ports": odd}]}
+    policy = {"metadata": {"name": "p", "namespace": "red"}, "spec": spec}
+    rules = compiled([msgspec.convert(policy, NetworkPolicy)], World([web], NAMESPACES))
+    (allowance,) = rules["red/web"].ingress or ()
+    assert allowance.ports == (("TCP", 65000, 65535),)
+
+
 def test_pods_of_other_nodes_have_no_rules_here() -> None:
     far = PodFacts("red", "far", "10.244.1.1")
     policy = {"metadata": {"name": "p", "namespace": "red"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}

@@ -58,7 +58,7 @@ def seen(machine: Namespace) -> dict[str, str]:
         "rules": machine.run("nft list ruleset"),
         "links": machine.run("ip -o link show"),
         "addresses": machine.run("ip -o -4 address show"),
-        "routes": machine.run("ip route show table all"),
+        "routes": machine.run("ip -4 route show table all"),
         "settings": machine.run(f"sysctl {' '.join(settings)}"),
     }
 
@@ -162,6 +162,15 @@ def test_a_network_of_somebody_else_is_used_with_its_ports_and_nothing_of_ours_i
     assert "fairlead" not in node.netns.run("nft list tables") + node.netns.run("ip link")
     node.detach(pod)
     assert not (tmp_path / "theirs" / "theirs" / pod.address).exists()
+
+
+def test_a_network_that_cannot_be_is_told_to_whom_waits_for_it(cluster: Cluster, tmp_path: Path) -> None:
+    node = cluster.node("first")
+    node.stop()
+    node.netns.run("ip route add 10.0.0.128/25 via 192.168.77.254")
+    with pytest.raises(NetworkFailed, match=r"services have addresses of 10\.0\.0\.0/24.*a route to 10\.0\.0\.128/25"):
+        node.start()
+        node.pod("web")
 
 
 def test_nodes_that_begin_at_once_have_different_subnets(cluster: Cluster) -> None:

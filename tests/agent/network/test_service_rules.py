@@ -47,9 +47,19 @@ def chosen(*endpoints: Obj) -> list[str]:
         ([endpoint("10.0.0.1", conditions=ENDING), endpoint("10.0.0.2", conditions=DOWN)], ["10.0.0.1"]),
         ([endpoint("10.0.0.1", conditions=DOWN)], []),
         ([endpoint("not an address } accept")], []),
+        ([endpoint("127.0.0.1"), endpoint("169.254.1.1", "there"), endpoint("0.0.0.0")], []),
         ([endpoint("10.0.0.1"), endpoint("10.0.0.1")], ["10.0.0.1"]),
     ],
-    ids=["all ready ones, in order", "nothing said", "one is ending", "all are ending", "none", "no address", "twice"],
+    ids=[
+        "all ready ones, in order",
+        "nothing said",
+        "one is ending",
+        "all are ending",
+        "none",
+        "no address",
+        "of the node",
+        "twice",
+    ],
 )
 def test_endpoints_that_get_traffic(endpoints: list[Obj], expected: list[str]) -> None:
     assert chosen(*endpoints) == expected

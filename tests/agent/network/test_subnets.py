@@ -84,15 +84,22 @@ def _node(name: str, subnet: str, address: str) -> Node:
     return Node(metadata=meta, status=NodeStatus(addresses=(NodeAddress(type="InternalIP", address=address),)))
 
 
-def test_routes_are_of_other_nodes_within_the_network_of_pods(caplog: pytest.LogCaptureFixture) -> None:
+def test_routes_are_of_other_nodes_and_none_draws_packets_of_others_to_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     nodes = [
         _node("us", "10.244.0.0/24", "192.168.0.1"),
         _node("them", "10.244.1.0/24", "192.168.0.2"),
-        _node("thief", "0.0.0.0/0", "192.168.0.3"),
+        _node("thief", "10.244.0.0/24", "192.168.0.3"),
+        _node("two", "10.244.1.0/24", "192.168.0.5"),
+        _node("wide", "10.244.0.0/16", "192.168.0.6"),
+        _node("narrow", "10.244.1.0/25", "192.168.0.7"),
+        _node("stranger", "172.16.0.0/24", "192.168.0.8"),
         _node("odd", "nonsense", "192.168.0.4"),
         _node("nowhere", "10.244.2.0/24", "fd00::1"),
     ]
-    assert wanted_routes(nodes, "us", PODS) == {"10.244.1.0/24": "192.168.0.2"}
+    settings = NetworkSettings(node_name="us", root=Path("/nonexistent"))
+    assert wanted_routes(nodes, settings, IPv4Network("10.244.0.0/24")) == {"10.244.1.0/24": "192.168.0.2"}
     assert "node odd" in caplog.text
 
 

@@ -7,6 +7,7 @@ rather than none.
 from __future__ import annotations
 
 import asyncio
+from ipaddress import IPv4Network
 
 from fairlead.agent.network.cni.attachments import Attachment, Attachments
 from fairlead.agent.network.dns.answers import Resolver
@@ -41,9 +42,10 @@ class ClusterNetwork:
         for attachment in attachments:
             self._submit(attachment)
 
-    async def run(self) -> None:
+    async def run(self, subnet: IPv4Network) -> None:
+        """With the subnet of this node."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._routes.run())
+            group.create_task(self._routes.run(subnet))
             group.create_task(self._resolve_names())
             await self._proxy.first()
             await self._policies.first()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
@@ -29,25 +29,41 @@ async def run(
     *argv: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> bytes:
     """What the program printed; CommandFailed unless it ended with 0."""
-    pipe = asyncio.subprocess.PIPE
-    with _readable(stdin) as given:
-        try:
-            process = await asyncio.create_subprocess_exec(*argv, stdin=given, stdout=pipe, stderr=pipe, env=env)
-        except OSError as error:
-            raise CommandFailed(f"{argv[0]} cannot be run: {error.strerror}") from error
+    process = await _started(argv, stdin, env)
     try:
-        output, complaint = await asyncio.wait_for(process.communicate(), timeout_seconds)
+        async with asyncio.timeout(timeout_seconds):  # wait_for may forget that it was cancelled, before Python 3.12
+            output, complaint = await process.communicate()
     except TimeoutError:
         raise CommandFailed(f"{' '.join(argv)}: no end after {timeout_seconds:g} s") from None
     finally:
         if process.returncode is None:  # too long, or nobody waits for it any more
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _killed(process)
     if process.returncode != 0:
         text = complaint.decode(errors="replace").strip()[:_LONGEST_COMPLAINT]
         raise CommandFailed(f"{' '.join(argv)}: {text or f'exit code {process.returncode}'}", output)
     return output
+
+
+async def _started(argv: Sequence[str], stdin: bytes, env: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+    """Whoever is cancelled meanwhile leaves no program behind that nobody knows."""
+    pipe = asyncio.subprocess.PIPE
+    with _readable(stdin) as given:
+        start = asyncio.create_subprocess_exec(*argv, stdin=given, stdout=pipe, stderr=pipe, env=env)
+        starting = asyncio.ensure_future(start)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(OSError):
+                await _killed(await starting)
+            raise
+        except OSError as error:
+            raise CommandFailed(f"{argv[0]} cannot be run: {error.strerror}") from error
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 def _readable(content: bytes) -> BinaryIO:

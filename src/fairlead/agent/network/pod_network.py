@@ -15,6 +15,7 @@ import logging
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Final
 
 from fairlead.agent.network import machine, subnets
@@ -48,44 +49,51 @@ class PodNetwork:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._network: asyncio.Future[configuration.Conflist] = asyncio.get_running_loop().create_future()
         self._cluster = None if settings.conflist else ClusterNetwork(settings, informers, self._attachments)
-        self._running: asyncio.Task[None] | None = None
+        self._closing, self._ended = asyncio.Event(), asyncio.Event()
+        self._ended.set()
         #: What this machine cannot do, as sentences for people.
         self.problems: list[str] = []
 
     async def run(self) -> None:
-        """Returns only by cancellation or `close`."""
-        self._running = asyncio.ensure_future(self._run())
+        """Returns when it is closed; a network that cannot be is an error, for pods that wait for it as well."""
+        self._ended.clear()
+        work, closing = asyncio.create_task(self._run()), asyncio.create_task(self._closing.wait())
         try:
-            await self._running
-        except asyncio.CancelledError:
-            if not self._running.cancelled():
-                self._running.cancel()
-                raise
+            await asyncio.wait((work, closing), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            work.cancel()
+            closing.cancel()
+            await asyncio.gather(work, closing, return_exceptions=True)
+            self._ended.set()
 
     async def _run(self) -> None:
         try:
-            self._network.set_result(await self._prepared())
+            network, subnet = await self._prepared()
         except Exception as error:
             self._network.set_exception(NetworkFailed(str(error)))
+            self._network.exception()  # whoever waits hears of it; nobody has to
             raise
-        if self._cluster is not None:
-            await self._cluster.run()
+        self._network.set_result(network)
+        if self._cluster is not None and subnet is not None:
+            await self._cluster.run(subnet)
+        await self._closing.wait()
 
-    async def _prepared(self) -> configuration.Conflist:
-        """The network that pods are attached to; of ours, all that it needs on this machine is there."""
+    async def _prepared(self) -> tuple[configuration.Conflist, IPv4Network | None]:
+        """The network that pods are attached to; of ours, the subnet, and all that it needs is there."""
         if self._settings.conflist is not None:
-            return configuration.read(self._settings.conflist)
+            return configuration.read(self._settings.conflist), None
         await machine.check_addresses(self._settings)
         self.problems = await machine.prepare(self._settings)
         subnet = await subnets.claim(self._settings, self._api)
         await machine.make_bridge(self._settings, subnet)
-        return configuration.ours(self._settings, subnet)
+        return configuration.ours(self._settings, subnet), subnet
 
     async def close(self) -> None:
         """End what `run` began. Pods keep their network, the next agent takes it up."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        self._closing.set()
+        await self._ended.wait()
 
     async def attach(
         self,

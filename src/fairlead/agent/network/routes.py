@@ -13,7 +13,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Final
 
 from fairlead.agent.network.commands import CommandFailed, run, run_json
-from fairlead.agent.network.settings import NetworkSettings
+from fairlead.agent.network.settings import SUBNET_ANNOTATION, NetworkSettings
 from fairlead.agent.network.subnets import subnets_of
 from fairlead.agent.network.views import Node
 from fairlead.api.builtin import NODES
@@ -37,22 +37,23 @@ class NodeRoutes:
         self._refused: dict[str, str] = {}
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or wanted_routes([old], "", None) != wanted_routes([new], "", None):
+        if old is None or new is None or _route(old) != _route(new):
             self._changed.set()
 
-    async def run(self) -> None:
+    async def run(self, ours: IPv4Network) -> None:
+        """With the subnet of this node."""
         await self._nodes.synced()
         while True:
             self._changed.clear()
-            await self._sync()
+            await self._sync(ours)
             try:
                 async with asyncio.timeout(RESYNC_SECONDS):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
-    async def _sync(self) -> None:
-        wanted = wanted_routes(self._nodes, self._settings.node_name, self._settings.pod_network)
+    async def _sync(self, ours: IPv4Network) -> None:
+        wanted = wanted_routes(self._nodes, self._settings, ours)
         present = await present_routes()
         for subnet in present.keys() - wanted.keys():
             await self._change("del", subnet)
@@ -71,15 +72,21 @@ class NodeRoutes:
             self._refused.pop(subnet, None)
 
 
-def wanted_routes(nodes: Iterable[Node], ourselves: str, network: IPv4Network | None) -> Mapping[str, str]:
-    """From subnet to gateway. A subnet outside of the network of pods is no business of ours."""
-    others = {node.metadata.name: node for node in nodes if node.metadata.name != ourselves}
+def wanted_routes(nodes: Iterable[Node], settings: NetworkSettings, ours: IPv4Network) -> Mapping[str, str]:
+    """From subnet to gateway. What a node says is used only if it is a part such as nodes take, and nobody else's: it
+    must not draw the packets of others to itself. `ours` is the subnet of this node."""
+    others = {node.metadata.name: node for node in nodes if node.metadata.name != settings.node_name}
     found: dict[str, str] = {}
     for name, subnet in sorted(subnets_of(others.values()).items()):
         gateway = internal_ip(others[name])
-        if gateway is not None and (network is None or subnet.subnet_of(network)):
+        is_part = subnet.prefixlen == settings.node_prefix and subnet.subnet_of(settings.pod_network)
+        if gateway is not None and is_part and subnet != ours:
             found.setdefault(str(subnet), gateway)
     return found
+
+
+def _route(node: Node) -> tuple[str | None, str | None]:
+    return node.metadata.annotations.get(SUBNET_ANNOTATION), internal_ip(node)
 
 
 def internal_ip(node: Node) -> str | None:

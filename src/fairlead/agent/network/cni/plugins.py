@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fairlead.agent.network.cni.configuration import Conflist
 from fairlead.agent.network.commands import CommandFailed, run
@@ -41,9 +41,8 @@ class Plugins:
     async def add(self, network: Conflist, target: Target) -> dict[str, Any]:
         result: dict[str, Any] | None = None
         for plugin in network.plugins:
-            result = json.loads(await self._call("ADD", network, plugin, target, result))
-        if not isinstance(result, dict):
-            raise PluginFailed(f"network {network.name}: the result is no object")
+            result = _result(plugin["type"], network.name, await self._call("ADD", network, plugin, target, result))
+        assert result is not None  # there is at least one plugin
         return result
 
     async def delete(self, network: Conflist, target: Target, result: Mapping[str, Any] | None) -> None:
@@ -89,6 +88,18 @@ class Plugins:
             if (program := folder / kind).is_file():
                 return program
         raise PluginFailed(f"plugin {kind} is in none of {', '.join(map(str, self._folders))}")
+
+
+def _result(plugin: str, network: str, output: bytes) -> dict[str, Any]:
+    """What ADD printed. Later plugins and DEL get it as it is; what we read of it is checked."""
+    try:
+        found = json.loads(output)
+        is_result = isinstance(found, dict) and all(isinstance(ip["address"], str) for ip in found.get("ips") or ())
+    except (ValueError, TypeError, KeyError):
+        is_result = False
+    if not is_result:
+        raise PluginFailed(f"plugin {plugin} of network {network}: it printed no result: {output[:200]!r}")
+    return cast(dict[str, Any], found)
 
 
 def _reason(failure: CommandFailed) -> str:

@@ -96,9 +96,12 @@ class TableWriter:
 
 
 async def _is_there() -> bool:
+    """Chains are listed in milliseconds, however many there are; for anything else nft reads every rule."""
+    family, _ = TABLE.split()
     try:
-        await run("nft", "list", "chain", *TABLE.split(), "prerouting")
+        is_there = f"table {TABLE} {{".encode() in await run("nft", "list", "chains", family)
     except CommandFailed:
-        log.warning("nftables: somebody removed the table %s; it is loaded again", TABLE)
         return False
-    return True
+    if not is_there:
+        log.warning("nftables: somebody removed the table %s; it is loaded again", TABLE)
+    return is_there

@@ -17,6 +17,7 @@ from fairlead.agent.network.views import EgressRule, IngressRule, IPBlock, Netwo
 from fairlead.api.selectors import NOTHING, Selector, SelectorError, of_structured
 
 LAST_PORT: Final = 65535
+PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 
 
 class Direction(StrEnum):
@@ -172,6 +173,7 @@ def _outgoing(rule: EgressRule, policy: NetworkPolicy, number: int, world: World
         Destination(pod.address, port[1], pod.ports[port])
         for pod in (_pods_among(peers, world) if named else ())
         for port in named & pod.ports.keys()
+        if port[1] in PROTOCOLS
     )
     return Allowance(name, peers, _merged(map(_numbers, rule.ports)), destinations)
 
@@ -211,13 +213,14 @@ def _numbers(port: PolicyPort) -> PortRange | None:
         return None
     if port.port is None:
         return PortRange(port.protocol, 0, LAST_PORT)
-    return PortRange(port.protocol, port.port, max(port.port, port.end_port or 0))
+    return PortRange(port.protocol, max(port.port, 0), min(max(port.port, port.end_port or 0), LAST_PORT))
 
 
 def _merged(ranges: Iterable[PortRange | None]) -> tuple[PortRange, ...]:
-    """Without overlaps, which nftables refuses."""
+    """Without overlaps, which nftables refuses, and without what is no port: it becomes part of rules."""
     merged: list[PortRange] = []
-    for part in sorted(part for part in ranges if part is not None):
+    some = [part for part in ranges if part is not None and part.protocol in PROTOCOLS and part.first <= part.last]
+    for part in sorted(some):
         last = merged[-1] if merged else None
         if last is not None and last.protocol == part.protocol and part.first <= last.last + 1:
             merged[-1] = last._replace(last=max(last.last, part.last))

@@ -22,10 +22,13 @@ from fairlead.api.builtin import NAMESPACES, NETWORK_POLICIES, PODS
 from fairlead.api.meta import Object
 from fairlead.api.pods import FINISHED
 from fairlead.client.informer import Informer, Informers
+from fairlead.runtime.clock import monotonic
 from fairlead.runtime.offload import offload
 
 #: What happens within this time is looked at together.
 SETTLE_SECONDS: Final = 0.05
+#: After a look that took long, so many times as long goes by before the next one.
+_REST: Final = 4
 
 
 class PolicyEngine:
@@ -42,12 +45,13 @@ class PolicyEngine:
         self._progress = asyncio.Condition()
         self._submitted: dict[str, Fragment] = {}
         self._wake = asyncio.Event()
+        self._took_seconds = 0.0
         self._policies.subscribe(lambda old, new: self._wake.set())
         self._pods.subscribe(self._on_pod)
         self._namespaces.subscribe(self._on_namespace)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        if old is None or new is None or self._facts(old) != self._facts(new):
+        if old is None or new is None or self._facts(old, self._local) != self._facts(new, self._local):
             self._wake.set()
 
     def _on_namespace(self, old: Object | None, new: Object | None) -> None:
@@ -80,19 +84,23 @@ class PolicyEngine:
     async def run(self) -> None:
         while True:
             await self._wake.wait()
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(max(SETTLE_SECONDS, _REST * self._took_seconds))
+            began = monotonic()
             await self._decide()
+            self._took_seconds = monotonic() - began
 
     async def _decide(self) -> None:
         self._wake.clear()
         local, policies = dict(self._local), list(self._policies)
-        facts = [found for pod in self._pods if (found := self._facts(pod)) is not None] if policies else []
+        pods = list(self._pods) if policies else []
         namespaces = {item.metadata.name: item.metadata.labels for item in self._namespaces}
         governed = {policy.metadata.namespace for policy in policies}
         unknown = [key for key in local if key.partition("/")[0] in governed and self._pods.get(key) is None]
 
         def decide() -> dict[str, Fragment]:
-            rules = compiled(policies, World(facts, namespaces)) | dict.fromkeys(unknown, ISOLATED)
+            facts = (self._facts(pod, local) for pod in pods)
+            world = World((found for found in facts if found is not None), namespaces)
+            rules = compiled(policies, world) | dict.fromkeys(unknown, ISOLATED)
             return policy_rules(rules, local)
 
         self._submit(await offload(decide, is_long=bool(policies)))
@@ -107,10 +115,10 @@ class PolicyEngine:
             self._writer.submit(gone | changed)
         self._submitted = dict(fragments)
 
-    def _facts(self, pod: Pod) -> PodFacts | None:
+    def _facts(self, pod: Pod, addresses: Mapping[str, str]) -> PodFacts | None:
         """None if it has no address of its own. Of pods of this node we know it before the API server does."""
         is_local = pod.spec.node_name == self._node
-        address = self._local.get(pod.metadata.key) if is_local else _address(pod)
+        address = addresses.get(pod.metadata.key) if is_local else _address(pod)
         if address is None or pod.spec.host_network:
             return None
         ports = {

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairlead.agent.network.views import Endpoint, EndpointSlice
+
+LAST_PORT: Final = 65535
 
 
 class Backend(NamedTuple):
@@ -57,15 +59,22 @@ Found = Sequence[tuple[Backend, Endpoint]]
 
 
 def _ports(piece: EndpointSlice, name: str, protocol: str) -> list[int]:
-    return [port.port for port in piece.ports or () if port.port and (port.name, port.protocol) == (name, protocol)]
+    fitting = (port.port or 0 for port in piece.ports or () if (port.name, port.protocol) == (name, protocol))
+    return [number for number in fitting if 0 < number <= LAST_PORT]
 
 
 def _addresses(endpoint: Endpoint) -> list[str]:
-    """They become part of rules, so nothing but addresses may get through; the first one stands for all."""
+    """The first one stands for all. They become part of rules, so nothing but addresses may get through; and none of
+    those that would lead to a service of the node itself, where it listens for nobody else."""
     try:
-        return [str(IPv4Address(address)) for address in endpoint.addresses[:1]]
+        found = [IPv4Address(address) for address in endpoint.addresses[:1]]
     except AddressValueError:
         return []
+    return [str(address) for address in found if not _is_of_the_node(address)]
+
+
+def _is_of_the_node(address: IPv4Address) -> bool:
+    return address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
 
 
 def _usable(found: Found) -> Found:

@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from typing import Final
 
 from fairlead.agent.network.nftables import base
 from fairlead.agent.network.nftables.table import Fragment, Key, NamedSet, name
-from fairlead.agent.network.services.endpoints import Backend, Backends, Place, backends
+from fairlead.agent.network.services.endpoints import LAST_PORT, Backend, Backends, Place, backends
 from fairlead.agent.network.views import EndpointSlice, Service, ServicePort
 
-_PROTOCOLS = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
+#: What validation lets through.
+_LONGEST_AFFINITY_SECONDS: Final = 86400
+_PROTOCOLS: Final = {"TCP": "tcp", "UDP": "udp", "SCTP": "sctp"}
 
 
 def service_rules(
@@ -54,7 +57,7 @@ class _Rules:
 
     def port(self, port: ServicePort, found: Backends, addresses: Iterable[IPv4Address]) -> None:
         spec, protocol = self.service.spec, _PROTOCOLS.get(port.protocol)
-        if protocol is None:
+        if protocol is None or not 0 < port.port <= LAST_PORT:
             return
         chain = name("service", self.service.metadata.namespace, self.service.metadata.name, protocol, port.port)
         is_local = spec.internal_traffic_policy == "Local"
@@ -70,7 +73,7 @@ class _Rules:
             self._external(f"{chain}/external", any_chain, found, protocol)
             is_local = spec.external_traffic_policy == "Local"
             self._lead((base.SERVICES, base.UNSERVED), external, f"{chain}/external", found, is_local=is_local)
-            node_ports = [f"{protocol} . {port.node_port}"] if port.node_port else []
+            node_ports = [f"{protocol} . {port.node_port}"] if 0 < port.node_port <= LAST_PORT else []
             maps = (base.NODE_PORTS, base.UNSERVED_NODE_PORTS)
             self._lead(maps, node_ports, f"{chain}/external", found, is_local=is_local)
         for backend in found.local:
@@ -111,6 +114,7 @@ class _Rules:
     def _with_affinity(self, found: tuple[Backend, ...], protocol: str) -> list[str]:
         config = self.service.spec.session_affinity_config
         seconds = config.client_ip.timeout_seconds if config and config.client_ip else 10800
+        seconds = min(max(seconds, 1), _LONGEST_AFFINITY_SECONDS)
         meta = self.service.metadata
         chains = []
         known = []
