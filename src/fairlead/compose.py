@@ -65,6 +65,7 @@ from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
 from fairlead.sim.node_settings import NodeConfigurations
+from fairlead.sim.nodes import has_failed
 from fairlead.sim.permissions import RULES as FLEET_RULES
 from fairlead.sim.usage.objects import definition as usage_profile_definition
 from fairlead.sim.volumes import STORAGE, default_classes
@@ -109,6 +110,7 @@ class Settings:
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
     overused_namespaces: frozenset[str] = frozenset()  # what nodes do to their pods; takes an arbitrator
+    assumed_sources: frozenset[str] = frozenset()  # ConfigMap, Secret: what pods need of these is there
     configurations: NodeConfigurations = field(default_factory=NodeConfigurations)  # of the simulated nodes
 
 
@@ -246,7 +248,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     ready: list[Coroutine[Any, Any, None]] = []
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
-        controllers = CONTROLLERS if heartbeats else without_heartbeats()
+        controllers = CONTROLLERS if heartbeats else without_heartbeats(has_failed)
         if running.authority is not None:
             ca = running.authority.certificate_pem.decode()
             signer = partial(CertificateSigner, running.authority)
@@ -276,7 +278,14 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         hooks = _overuse_hooks(settings.overused_namespaces, grants)
         nodes, configurations = settings.nodes, settings.configurations
         fleet = Fleet(
-            as_user(FLEET_USER), as_node, informers, nodes, configurations, overuse=hooks, heartbeats=heartbeats
+            as_user(FLEET_USER),
+            as_node,
+            informers,
+            nodes,
+            configurations,
+            overuse=hooks,
+            assumed_sources=settings.assumed_sources,
+            heartbeats=heartbeats,
         )
         if settings.on_machines:
             settings.on_machines(fleet.machines)
