@@ -28,6 +28,7 @@ class World:
         resources = {kind: fields.pop(kind) for kind in ("requests", "limits") if kind in fields}
         container = {"name": pod_name, "image": fields.pop("image", "i"), "resources": resources}
         spec = {"nodeName": "node-1", "containers": [container], **fields}
+        spec = {name: value for name, value in spec.items() if value is not None}
         annotations = {USAGE + measure: text for measure, text in usage.items()}
         await self.api.create(
             PODS, {"metadata": {"name": pod_name, "annotations": annotations}, "spec": spec}, "default"

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+from fairlead.api.builtin import PERSISTENT_VOLUME_CLAIMS
+from fairlead.api.objects import Obj
+from fairlead.golang.json import parse
 from fairlead.node.eviction.reclaim import Reclaim
 from fairlead.sim.machine.disks import IMAGE_BYTES, MOST_UNUSED_IMAGES, Disks
+from tests.sim.machine_world import World, played
 
 
 def test_an_image_stays_until_the_disk_is_short_or_very_many_came_after_it() -> None:
@@ -15,3 +22,85 @@ def test_an_image_stays_until_the_disk_is_short_or_very_many_came_after_it() -> 
     assert disks.image_bytes == (MOST_UNUSED_IMAGES + 1) * IMAGE_BYTES
     disks.reclaim([Reclaim.DELETE_UNUSED_IMAGES])
     assert disks.image_bytes == IMAGE_BYTES
+
+
+def test_a_claim_fills_its_own_file_system_and_not_the_disk_of_the_node() -> None:
+    """A node of 100Gi holds a pod that keeps 95Gi in a claim of 200Gi."""
+
+    async def check(world: World) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "200Gi"}}}
+        await world.api.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "data"}, "spec": claim}, "default")
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        await world.pod("db", {"volume.data": "95Gi"}, volumes=volumes, nodeName=None)
+        await asyncio.sleep(900)
+        assert (await world.condition("DiskPressure"))["status"] == "False"
+        assert await world.state("db") == ("Running", "")
+        volume = (await _summary(world))["pods"][0]["volume"][0]
+        gi = 1 << 30
+        assert volume["pvcRef"] == {"name": "data", "namespace": "default"}
+        assert (volume["capacityBytes"], volume["usedBytes"]) == (200 * gi, 95 * gi)
+        assert volume["availableBytes"] == 105 * gi
+
+    played(check)
+
+
+def test_an_empty_dir_on_disk_fills_the_disk_of_the_node() -> None:
+    async def check(world: World) -> None:
+        await world.pod("scratch", {"volume.data": "95Gi"}, volumes=[{"name": "data", "emptyDir": {}}])
+        await asyncio.sleep(60)
+        assert await world.state("scratch") == ("Failed", "Evicted")
+
+    played(check)
+
+
+_IN_MEMORY = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+
+
+def test_an_empty_dir_in_memory_counts_against_the_limit_of_who_writes_to_it() -> None:
+    async def check(world: World) -> None:
+        await world.pod("cache", {"memory": "10Mi", "volume.shm": "95Mi"}, volumes=[_IN_MEMORY], limits=_limit("100Mi"))
+        await world.pod("small", {"memory": "10Mi", "volume.shm": "50Mi"}, volumes=[_IN_MEMORY], limits=_limit("100Mi"))
+        await asyncio.sleep(60)
+        last = (await world.status("cache"))["containerStatuses"][0]["lastState"]["terminated"]
+        assert (last["reason"], last["exitCode"]) == ("OOMKilled", 137)
+        assert (await world.status("small"))["containerStatuses"][0]["restartCount"] == 0
+
+    played(check)
+
+
+def test_an_empty_dir_in_memory_is_in_the_working_set_and_not_on_the_disk() -> None:
+    async def check(world: World) -> None:
+        await world.pod("cache", {"memory": "10Mi", "volume.shm": "1Gi"}, volumes=[_IN_MEMORY])
+        await asyncio.sleep(60)
+        summary = await _summary(world)
+        pod = summary["pods"][0]
+        mi = 1 << 20
+        assert pod["memory"]["workingSetBytes"] == pod["containers"][0]["memory"]["workingSetBytes"] == 1034 * mi
+        assert pod["memory"]["rssBytes"] == 10 * mi
+        assert pod["ephemeral-storage"]["usedBytes"] == 0
+        assert summary["node"]["memory"]["workingSetBytes"] == 1034 * mi
+        assert summary["node"]["fs"]["usedBytes"] < 1024 * mi
+
+    played(check)
+
+
+def test_a_size_limit_holds_in_memory_as_well() -> None:
+    async def check(world: World) -> None:
+        limited = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "100Mi"}}
+        await world.pod("cache", {"memory": "10Mi", "volume.shm": "200Mi"}, volumes=[limited])
+        await asyncio.sleep(60)
+        assert await world.state("cache") == ("Failed", "Evicted")
+        assert (await world.status("cache"))["message"] == 'Usage of EmptyDir volume "shm" exceeds the limit "100Mi". '
+
+    played(check)
+
+
+def _limit(memory: str) -> Obj:
+    return {"memory": memory}
+
+
+async def _summary(world: World) -> Any:
+    assert world.api.registry.agents is not None
+    found = await world.api.registry.agents.get("node-1", "stats/summary", {})
+    assert found is not None
+    return parse(found.body)

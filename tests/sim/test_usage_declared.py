@@ -121,10 +121,19 @@ def test_what_makes_no_sense_is_ignored_and_reported() -> None:
 
 
 def test_volumes_are_declared_per_pod() -> None:
-    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}))
+    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}, volumes=[{"name": "data", "emptyDir": {}}]))
     assert usage.volumes["data"].model.at(0, 0) == 2**30
     assert usage.is_declared
     assert not usage.problems
+
+
+def test_usage_of_a_volume_that_the_pod_does_not_have_is_reported() -> None:
+    usage = pod_usage(pod({"sim.fairlead.dev/usage-volume.data": "1Gi"}), profiles(**{"volume.cache": "1Gi"}))
+    assert not usage.volumes
+    assert usage.problems == (
+        "annotation sim.fairlead.dev/usage-volume.data: the pod has no volume 'data'",
+        "UsageProfile a-profile: the pod has no volume 'cache'",
+    )
 
 
 def test_pods_of_one_template_have_noise_of_their_own() -> None:

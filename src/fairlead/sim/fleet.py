@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from fairlead.api.builtin import NODES, PODS
+from fairlead.api.builtin import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from fairlead.api.claims import PersistentVolumeClaim
 from fairlead.api.event_types import NORMAL, WARNING
 from fairlead.api.meta import Versioned
 from fairlead.api.nodes import Node
@@ -100,7 +101,10 @@ class Fleet:
         profiles = Profiles()
         follow(profiles, informers, self._events, self._usage_changed)
         configured, evict_first = self._kubelets.configured, overuse.evict_first
-        self.machines = Machines(as_node, self, self._events, profiles, configured, self._pods.get, evict_first)
+        self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+        self.machines = Machines(
+            as_node, self, self._events, profiles, configured, self._pods.get, self._claim_capacity, evict_first
+        )
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)
         self._config_sources = ConfigSources(as_node, informers, self._queue.add)
@@ -319,6 +323,9 @@ class Fleet:
             if self._events:
                 self._events.of_pod(doomed, WARNING, PREEMPTING, MESSAGE)
             self._queue.add(doomed.metadata.key)
+
+    def _claim_capacity(self, key: str) -> int | None:
+        return None if (claim := self._claims.get(key)) is None else claim.capacity.units
 
     def _usage_changed(self, namespace: str) -> None:
         """A usage profile of the namespace is another one now."""

@@ -23,7 +23,7 @@ class SimulatedAgents:
         found, machine = self._machines.node(node), self._machines.machine(node)
         if found is None or machine is None:
             return None
-        return node_measurements(found, machine, self._machines.cpu_account(node), now())
+        return node_measurements(found, machine, self._machines.cpu_account(node), now(), self._machines.claim_capacity)
 
     async def get(self, node: str, path: str, query: Mapping[str, str]) -> NodeAnswer | None:
         measured, machine = await self.measure(node), self._machines.machine(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from fairlead.node.volume_media import Medium
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
 from fairlead.sim.usage.models import Constant, UsageModel
@@ -25,6 +26,8 @@ _KIND: Final[Mapping[Measure, int]] = {
     Measure.INODES: INODES,
     Measure.PIDS: PROCESSES,
 }
+#: A claim's file system is no part of the machine.
+_MEDIA: Final[Mapping[Medium, int]] = {Medium.DISK: VOLUMES, Medium.MEMORY: ANONYMOUS}
 
 #: Asks a model for its amount, by when its container started: at a moment, or at most within a window.
 Read: TypeAlias = Callable[[UsageModel, float], float]
@@ -55,8 +58,9 @@ class PodLoad:
                     self._add(kind, declaration.model, since)
         if started:
             first = min(started.values())
-            for declaration in usage.volumes.values():
-                self._add(VOLUMES, declaration.model, first)
+            for volume in usage.volumes.values():
+                if (kind := _MEDIA.get(volume.medium)) is not None:
+                    self._add(kind, volume.model, started.get(volume.container, first))
 
     @property
     def is_steady(self) -> bool:

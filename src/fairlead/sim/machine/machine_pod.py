@@ -127,8 +127,12 @@ class MachinePod:
             ephemeral_storage=amounts[ROOTFS] + amounts[LOGS] + local,
         )
 
+    def in_memory_volumes(self, container: str, read: Read) -> int:
+        """What volumes in memory count as that container's; killing it frees none of them."""
+        return sum(int(read(model, self.started[container])) for model in self.usage.in_memory(container))
+
     def _container(self, name: str, read: Read, memory_room: int) -> ContainerUsage:
-        anonymous = self.anonymous(name, read)
+        anonymous = self.anonymous(name, read) + self.in_memory_volumes(name, read)
         active_file = min(self.amount(name, Measure.ACTIVE_FILE, read), memory_room)
         layer = DiskUsage(self.amount(name, Measure.ROOTFS, read), self.amount(name, Measure.INODES, read))
         return ContainerUsage(name, anonymous + active_file, layer, DiskUsage(self.amount(name, Measure.LOGS, read), 0))

@@ -35,6 +35,7 @@ from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.machine.throttling import Throttled, Throttling
+from fairlead.sim.machine.volume_measurements import ClaimCapacity
 from fairlead.sim.node_events import NodeEvents
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
@@ -87,9 +88,11 @@ class Machines:
         profiles: Profiles,
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
+        claim_capacity: ClaimCapacity,
         overuse: Overuse | None = None,
     ) -> None:
         """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first."""
+        self.claim_capacity = claim_capacity
         self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
@@ -185,7 +188,8 @@ class Machines:
     def memory_bytes(self, pod: Pod, container: Container, started_at: float, now_: float) -> int:
         """How much memory a container that started then uses now."""
         usage = self._usage(pod)
-        models = (usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY))
+        models = [usage.model(container.name, measure) for measure in (Measure.MEMORY, Measure.CHILD_MEMORY)]
+        models += usage.in_memory(container.name)
         return int(sum(model.at(now_, started_at) for model in models if model is not None))
 
     def machine(self, name: str) -> SimulatedMachine | None:

@@ -7,12 +7,14 @@ use nothing (S1-27).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Container
 from fairlead.node.cgroups.cpu_time import UNLIMITED
 from fairlead.node.cgroups.names import CgroupDriver, CgroupName, kubepods, path_of, pod_cgroup, qos_cgroup
+from fairlead.node.eviction.candidates import DiskUsage
 from fairlead.node.eviction.signals import FileSystems
 from fairlead.node.stats.measurements import (
     ContainerMeasurements,
@@ -31,6 +33,7 @@ from fairlead.sim.machine.load import read_at
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import memory_limit
+from fairlead.sim.machine.volume_measurements import ClaimCapacity, volume_measurements
 from fairlead.sim.usage.measures import Measure, NodeMeasure
 
 #: metrics-server's resolution.
@@ -40,14 +43,24 @@ _NO_CPU: Final = CpuMeasurements(0, 0)
 _NO_MEMORY: Final = MemoryMeasurements(0, 0, 0)
 
 
-def node_measurements(node: Node, machine: SimulatedMachine, account: CpuAccount, now: float) -> NodeMeasurements:
-    return _Measuring(node, machine, account, now).measured()
+def node_measurements(
+    node: Node, machine: SimulatedMachine, account: CpuAccount, now: float, capacity_of_claim: ClaimCapacity
+) -> NodeMeasurements:
+    return _Measuring(node, machine, account, now, capacity_of_claim).measured()
 
 
 class _Measuring:
     """One look at one machine."""
 
-    def __init__(self, node: Node, machine: SimulatedMachine, account: CpuAccount, now: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        machine: SimulatedMachine,
+        account: CpuAccount,
+        now: float,
+        capacity_of_claim: ClaimCapacity,
+    ) -> None:
+        self._capacity_of_claim = capacity_of_claim
         self._node, self._machine, self._account, self._now = node, machine, account, now
         self._read = read_at(now)
         self._figures = machine.figures(self._read)
@@ -88,12 +101,6 @@ class _Measuring:
         specs = {container.name: container for container in (*spec.containers, *spec.init_containers)}
         containers = tuple(self._container(pod, specs[name], cgroup) for name in pod.started)
         used = pod.measured(self._read, self._room)
-        claims = {volume.name: volume.persistent_volume_claim for volume in spec.volumes}
-        volumes = []
-        for name, disk in used.volumes.items():
-            claim = claims.get(name)
-            filesystem = self._on_nodefs(disk.used or 0, disk.inodes)
-            volumes.append(VolumeMeasurements(name, filesystem, claim.claim_name if claim is not None else ""))
         return PodMeasurements(
             name=metadata.name,
             namespace=metadata.namespace,
@@ -102,15 +109,19 @@ class _Measuring:
             cpu=_sum_of_cpu(containers),
             memory=self._sum_of_memory(containers, pod.pod_level_memory_limit),
             containers=containers,
-            volumes=tuple(volumes),
+            volumes=tuple(self._volumes(pod, used.volumes)),
             ephemeral_storage=self._on_nodefs(used.ephemeral_storage or 0, None),
             processes=used.processes or 0,
             cgroup=path_of(cgroup, self._driver),
         )
 
+    def _volumes(self, pod: MachinePod, used: Mapping[str, DiskUsage]) -> Iterator[VolumeMeasurements]:
+        return volume_measurements(pod.manifest, used, self._on_nodefs, self._capacity, self._capacity_of_claim)
+
     def _container(self, pod: MachinePod, spec: Container, cgroup: CgroupName) -> ContainerMeasurements:
         name = spec.name
         anonymous = pod.anonymous(name, self._read)
+        shared = pod.in_memory_volumes(name, self._read)
         active = min(pod.amount(name, Measure.ACTIVE_FILE, self._read), self._room)
         inactive = min(pod.amount(name, Measure.INACTIVE_FILE, self._read), self._room - active)
         layer = pod.amount(name, Measure.ROOTFS, self._read)
@@ -121,7 +132,10 @@ class _Measuring:
             started_at=pod.started[name],
             cpu=self._container_cpu(pod.uid, name),
             memory=self._memory(
-                anonymous + active + inactive, anonymous + active, anonymous, memory_limit(pod.pod, spec)
+                anonymous + shared + active + inactive,
+                anonymous + shared + active,
+                anonymous,
+                memory_limit(pod.pod, spec),
             ),
             rootfs=rootfs(layer, pod.amount(name, Measure.INODES, self._read)),
             logs=self._on_nodefs(pod.amount(name, Measure.LOGS, self._read), None),

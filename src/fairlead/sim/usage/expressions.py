@@ -38,6 +38,8 @@ _TIME_OF_DAY: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _RATE_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _BOOLEANS: Final = {"true": True, "false": False}
 _DAY: Final = 86_400.0
+#: There is no half of one.
+_COUNTED: Final = (Unit.INODES, Unit.PROCESSES)
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -131,7 +133,7 @@ class _Arguments:
         seconds = _RATE_SECONDS.get(per.strip())
         if not slash or seconds is None:
             raise ValueError(f"{self._where(field)}{text!r} is no rate: write one such as 10Mi/s, 1Gi/m or 5Gi/h")
-        return _amount(amount.strip(), self._unit, self._scale, self._where(field)) / seconds
+        return _share_or_quantity(amount.strip(), self._unit, self._scale, self._where(field)) / seconds
 
     def moment(self, field: str, default: str, period: float) -> float:
         """Seconds after midnight UTC, or after the beginning of a period of another length."""
@@ -182,6 +184,13 @@ class _Arguments:
 
 
 def _amount(text: str, unit: Unit, scale: Scale, where: str) -> float:
+    amount = _share_or_quantity(text, unit, scale, where)
+    if unit in _COUNTED and not amount.is_integer():
+        raise ValueError(f"{where}{text!r} is no whole number of {unit}")
+    return amount
+
+
+def _share_or_quantity(text: str, unit: Unit, scale: Scale, where: str) -> float:
     match = _PERCENTAGE.fullmatch(text)
     amount = _quantity(text, where) if match is None else _share(match, scale, where)
     if not 0.0 <= amount <= MOST_AMOUNT[unit]:

@@ -7,10 +7,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from fairlead.api.objects import Obj
 from fairlead.api.pods import Container, Pod
 from fairlead.api.quantity import QuantityError, parse
 from fairlead.node.status import is_sidecar
-from fairlead.sim.usage.declarations import Declaration
+from fairlead.node.volume_media import medium_of
+from fairlead.sim.usage.declarations import Declaration, VolumeDeclaration
 from fairlead.sim.usage.expressions import Scale, parse_usage
 from fairlead.sim.usage.measures import VOLUME, Measure, NodeMeasure, Unit
 from fairlead.sim.usage.profiles import Profile
@@ -83,7 +85,7 @@ class Resolver:
                 found[measure] = declaration
         return found
 
-    def volumes(self) -> dict[str, Declaration]:
+    def volumes(self, pod: Pod) -> dict[str, VolumeDeclaration]:
         """What is kept in volumes; not by container, since they share them."""
         texts: dict[str, list[_Candidate]] = {}
         for key, text in self._annotations.items():
@@ -95,8 +97,21 @@ class Resolver:
                 if measure.startswith(VOLUME):
                     name = measure.removeprefix(VOLUME)
                     texts.setdefault(name, []).append((_source(self._profile), text))
-        found = {name: self._first(candidates, Unit.BYTES, Scale()) for name, candidates in texts.items()}
-        return {name: declaration for name, declaration in found.items() if declaration}
+        if not texts:
+            return {}
+        known = {volume["name"]: volume for volume in _decoded(pod.spec.raw_volumes)}
+        users = _users(pod)
+        found = {}
+        for name, candidates in texts.items():
+            if name not in known:
+                for source, _ in candidates:
+                    self._problems[f"{source}: the pod has no volume {name!r}"] = None
+            elif declared := self._first(candidates, Unit.BYTES, Scale()):
+                medium, container = medium_of(known[name]), users.get(name, pod.spec.containers[0].name)
+                found[name] = VolumeDeclaration(
+                    declared.model, declared.text, declared.source, medium=medium, container=container
+                )
+        return found
 
     def _candidates(self, container: Container, measure: Measure, *, is_named_only: bool) -> Iterator[_Candidate]:
         keys = [f"{container.name}.{PREFIX}{measure}"]
@@ -156,6 +171,20 @@ def _default(container: Container, measure: Measure) -> Declaration | None:
         return Declaration(parse_usage(text, measure.unit, Scale(request)), text, DEFAULT)
     except ValueError:  # half of what no node has
         return None
+
+
+def _users(pod: Pod) -> dict[str, str]:
+    """By volume, the first container that mounts it: the kernel charges memory to whoever writes first."""
+    containers = [*_decoded(pod.spec.raw_containers), *_decoded(pod.spec.raw_init_containers)]
+    found: dict[str, str] = {}
+    for container in containers:
+        for mount in container.get("volumeMounts") or ():
+            found.setdefault(mount["name"], container["name"])
+    return found
+
+
+def _decoded(raw: msgspec.Raw) -> list[Obj]:
+    return (msgspec.json.decode(raw) or []) if raw else []
 
 
 def _source(profile: Profile) -> str:
