@@ -91,6 +91,8 @@ def test_a_size_limit_holds_in_memory_as_well() -> None:
         await asyncio.sleep(60)
         assert await world.state("cache") == ("Failed", "Evicted")
         assert (await world.status("cache"))["message"] == 'Usage of EmptyDir volume "shm" exceeds the limit "100Mi". '
+        story = await world.story("cache")
+        assert story[-1] == "used 200Mi, limit 100Mi (100Mi above); a limit of 200Mi would have spared it"
 
     played(check)
 
@@ -100,7 +102,4 @@ def _limit(memory: str) -> Obj:
 
 
 async def _summary(world: World) -> Any:
-    assert world.api.registry.agents is not None
-    found = await world.api.registry.agents.get("node-1", "stats/summary", {})
-    assert found is not None
-    return parse(found.body)
+    return parse(await world.kubelet_says("stats/summary"))

@@ -299,7 +299,8 @@ class Fleet:
             self._make_room(pod, admission.preempted)
             return self._waits_for_room(pod)
         if self._events:
-            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message)
+            evidence = self.machines.pressure(pod.spec.node_name) if refusal.reason == EVICTED else {}
+            self._events.of_pod(pod, WARNING, refusal.reason, refusal.message, evidence)
         await self._report(pod, run, refusal.status() | {"startTime": timestamp()})
         return True
 

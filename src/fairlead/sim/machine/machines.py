@@ -24,7 +24,7 @@ from fairlead.node.eviction.manager import Eviction, PassOutcome
 from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
-from fairlead.node.evidence import OOM_SCORES, RANKING, annotation
+from fairlead.node.evidence import OOM_SCORES, PRESSURE, RANKING, STORAGE_USE, StorageUse, annotation, pressure
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
@@ -169,6 +169,13 @@ class Machines:
         """The pressures that the node's kubelet knows of."""
         entry = self._nodes.get(name)
         return entry.machine.eviction.conditions if entry is not None and entry.machine is not None else ()
+
+    def pressure(self, name: str) -> dict[str, str]:
+        """Why it shows these conditions, as an annotation of an event."""
+        entry = self._nodes.get(name)
+        if entry is None or entry.machine is None:
+            return {}
+        return {PRESSURE: annotation(pressure(entry.machine.eviction))}
 
     def memory_exit(self, pod: Pod, container: Container, started_at: float) -> Exit | None:
         """How the kernel ends a container that started then because of memory, as far as that is known."""
@@ -372,6 +379,8 @@ class Machines:
             pod = self._find(f"{eviction.candidate.namespace}/{eviction.candidate.name}")
             if pod is not None and pod.metadata.uid == eviction.candidate.uid:
                 evidence = {RANKING: annotation(entry.machine.ranking)} if outcome.starved_resource else {}
+                if eviction.excess is not None:
+                    evidence[STORAGE_USE] = annotation(StorageUse.of(eviction.excess))
                 self._effects.evict(pod, eviction, evidence)
 
     async def _show(self, entry: _NodeEntry, pressures: tuple[str, ...]) -> None:
