@@ -209,6 +209,7 @@ class PodStatus(View):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
+    raw_resources: msgspec.Raw = msgspec.field(default=ABSENT, name="resources")
 
 
 class Pod(Object):

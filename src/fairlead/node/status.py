@@ -30,6 +30,15 @@ class PodAddresses(msgspec.Struct, frozen=True):  # like `_Verdict` made at ever
 
 
 @dataclass(slots=True)
+class PodLevel:
+    """The resources of a pod as a whole: what it is allocated, what its cgroup has, and what it asks for now."""
+
+    allocated: Obj
+    resources: Obj
+    desired: Obj = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Containers:
     """The containers of a pod in the order of its spec, each with its record."""
 
@@ -41,6 +50,8 @@ class Containers:
     has_sandbox: bool = False
     #: The conditions of a resize that is not done.
     resize_conditions: Sequence[Obj] = ()
+    #: Of pods that have resources of their own.
+    pod_level: PodLevel | None = None
 
     @property
     def all(self) -> list[tuple[Container, ContainerRecord]]:
@@ -100,6 +111,10 @@ def pod_status(pod: Pod, containers: Containers, phase_: str, addresses: PodAddr
         status["podIP"], status["podIPs"] = ip, [{"ip": ip}]
     if containers.init:
         status["initContainerStatuses"] = [container_status(*entry, is_init=True) for entry in containers.init]
+    if (level := containers.pod_level) is not None and phase_ not in FINISHED:
+        status["resources"] = level.resources
+        if requests := level.allocated.get("requests"):
+            status["allocatedResources"] = requests
     status["containerStatuses"] = [container_status(*entry) for entry in containers.main]
     return status
 

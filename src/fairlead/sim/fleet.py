@@ -228,7 +228,7 @@ class Fleet:
         self._config_sources.settle(pod, run.needs, is_waiting=run.is_starting)
         if next_.wants_resize and self._resize(pod, moment):
             next_ = run.step(pod, self._addresses(pod, run), moment, found)
-        self.machines.put_pod(pod, run)
+        self.machines.put_pod(run.in_force(pod), run)
         if next_.status is not None:
             await self._report(pod, run, next_.status)
         self._record(pod, run.reported())

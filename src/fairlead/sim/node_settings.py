@@ -19,6 +19,7 @@ from fairlead.golang import yaml as goyaml
 from fairlead.node.allocatable import EPHEMERAL_STORAGE, allocatable, capacity, over_reserved, reserved
 from fairlead.node.configuration.errors import Stage, StartupError
 from fairlead.node.configuration.load import Configured, configure
+from fairlead.node.declared_features import declared_features
 from fairlead.node.plan import NodePlan, node_plan
 from fairlead.node.startup import StartSettings, start_settings
 from fairlead.sim.behaviour import PREFIX
@@ -123,10 +124,17 @@ class NodeConfigurations:
         return node_plan(self.configured(key), hardware_of(node).machine, missing)
 
     def completed(self, manifest: Obj) -> Obj:
+        """The manifest with what its kubelet publishes; StartupError where that would not start."""
+        completed = self._with_allocatable(manifest)
+        meta, status = completed.get("metadata") or {}, completed.get("status") or {}
+        configured = self.configured(self.key(meta.get("labels") or {}, meta.get("annotations") or {}))
+        return {**completed, "status": {**status, "declaredFeatures": declared_features(configured)}}
+
+    def _with_allocatable(self, manifest: Obj) -> Obj:
         """The manifest with what its kubelet makes of its capacity, unless it states what the node may give away.
 
         A node that comes with a configuration of its own and gives away all that it has (what an API server fills in)
-        states nothing. StartupError where the kubelet would not start.
+        states nothing.
         """
         meta, status = manifest.get("metadata") or {}, manifest.get("status") or {}
         annotations, stated = meta.get("annotations") or {}, status.get("capacity") or {}

@@ -47,6 +47,7 @@ class MachinePod:
         #: Whether its figures never change: cache in use does with the room that memory has for it.
         self.is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
         self._generation = pod.metadata.generation
+        self._pod_resources = pod.spec.raw_resources  # those of its cgroup, which may be resized later than desired
         self._find = find
         self._oom_scores: tuple[int, Mapping[str, int]] | None = None
         self.may_exceed_local_storage = _has_storage_limit(pod) and self.candidate.has_storage_limits
@@ -57,7 +58,8 @@ class MachinePod:
     ) -> bool:
         """Whether another object made of these would behave as this one."""
         is_same_run = self.started == started and self.without_children == without_children
-        return is_same_run and self.usage is usage and self._generation == pod.metadata.generation
+        is_same_size = self._generation == pod.metadata.generation and self._pod_resources == pod.spec.raw_resources
+        return is_same_run and self.usage is usage and is_same_size
 
     def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
         """The same pod with something else running."""
