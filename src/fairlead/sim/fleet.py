@@ -87,7 +87,11 @@ class Fleet:
         self._as_node, self._overuse = as_node, overuse.refuse
         self._allocations: dict[str, NodeAllocation] = {}  # by node; its keys are the nodes of the fleet
         self._leases = Leases(as_node, lambda: self._allocations) if heartbeats else None
-        self._kubelets = Kubelets(configurations or NodeConfigurations(), self._record_of_node)
+        self._kubelets = Kubelets(
+            configurations or NodeConfigurations(),
+            self._record_of_node,
+            lambda node: self.machines.pods_memory_bytes(node),
+        )
         self._registration = Registration(api, as_node, nodes, self._leases, self._kubelets)
         for name, node in self._registration.manifests.items():
             self._take(name, _allocatable(node))
@@ -103,7 +107,15 @@ class Fleet:
         configured, evict_first = self._kubelets.configured, overuse.evict_first
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
         self.machines = Machines(
-            as_node, self, self._events, profiles, configured, self._pods.get, self._claim_capacity, evict_first
+            as_node,
+            self,
+            self._events,
+            profiles,
+            configured,
+            self._pods.get,
+            self._claim_capacity,
+            self._record_of_node,
+            evict_first,
         )
         self._runtime = SimulatedRuntime(self.machines.memory_exit, self.machines.memory_bytes)
         self._resizes = PendingResizes(self._resize_terms)

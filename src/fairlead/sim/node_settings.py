@@ -118,10 +118,10 @@ class NodeConfigurations:
         configured = self.configured(key)
         return NodeSettings(configured, start_settings(configured.configuration, hardware_of(node).machine.cpus))
 
-    def plan(self, key: ConfigurationKey, node: Node) -> NodePlan:
-        """What the kubelet does when it starts; StartupError if that ends it at once."""
+    def plan(self, key: ConfigurationKey, node: Node, pods_memory_bytes: int = 0) -> NodePlan:
+        """What the kubelet does when it starts, with pods that use so much; StartupError if that ends it at once."""
         missing = tuple(map(str.strip, node.metadata.annotations.get(MISSING_CGROUPS, "").split(",")))
-        return node_plan(self.configured(key), hardware_of(node).machine, missing)
+        return node_plan(self.configured(key), hardware_of(node).machine, missing, pods_memory_bytes)
 
     def completed(self, manifest: Obj) -> Obj:
         """The manifest with what its kubelet publishes; StartupError where that would not start."""

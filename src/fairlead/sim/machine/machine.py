@@ -30,7 +30,7 @@ from fairlead.node.eviction.manager import (
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import RESOURCE, NodeStats, Signal
 from fairlead.node.evidence import MOST_KEPT, Ranking
-from fairlead.node.plan import class_cgroups
+from fairlead.node.plan import NodeEvent, class_cgroups, pods_limit_event
 from fairlead.node.startup import start_settings
 from fairlead.sim.machine.disks import Disks
 from fairlead.sim.machine.eviction_order import EvictionOrder
@@ -46,6 +46,8 @@ from fairlead.sim.usage.measures import NodeMeasure
 _WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
 #: After so many kills others get a turn: a thousand pods may have to die at once.
 MOST_KILLS: Final = 16
+#: When a kubelet tries again to limit pods that use more.
+_ENFORCE_SECONDS: Final = 60.0
 #: How exactly the moment is found when memory ends.
 _RESOLUTION_SECONDS: Final = 0.05
 #: A pass is made at whole multiples of ten seconds, or this much later.
@@ -76,17 +78,26 @@ class SimulatedMachine:
         self._daemons: NodeUsageModels = NodeUsageModels({})
         self._declared_at = 0.0
         self._last_tick = -1
+        self._enforced_limit = 0  # of all pods
+        self._enforce_at: float | None = None  # when a lower one is tried again, which they exceed
         self._cleaning: tuple[frozenset[str], float] = (frozenset(), 0.0)  # evicted pods, and until when they may take
         self.configure(hardware, configured)
 
-    def configure(self, hardware: Hardware, configured: Configured) -> None:
-        """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses."""
+    def configure(self, hardware: Hardware, configured: Configured, now: float | None = None) -> None:
+        """The machine has this from now on, and its kubelet starts anew. StartupError for what a kubelet refuses.
+
+        `now`: it was there before, and its pods may use more than they may from now on.
+        """
         self.hardware, self.configured = hardware, configured
         config, machine = configured.configuration, hardware.machine
         started = start_settings(config, machine.cpus)
         enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
         limits = all_pods(machine, config, started.reservations, in_full=not enforces_pods)
         self.pods_limit = limits["memory"].units
+        if now is None or self.pods_memory_bytes(now) <= self.pods_limit:
+            self._enforced_limit, self._enforce_at = self.pods_limit, None
+        else:
+            self._enforce_at = now + _ENFORCE_SECONDS
         self.settings = started.eviction
         self.is_single_kill = config.is_single_process_oom_kill(hardware.cgroup_version)
         self.eviction = EvictionState()
@@ -97,6 +108,21 @@ class SimulatedMachine:
         self._is_class_limit_due = True
         self._orders.clear()
         self._lines = lines(self.settings.thresholds, hardware, self.pods_limit)
+
+    def enforce(self, now: float) -> NodeEvent | None:
+        """Try again to limit all pods together, once it is time; returns what is told of that."""
+        if self._enforce_at is None or now < self._enforce_at:
+            return None
+        used, config = self.pods_memory_bytes(now), self.configured.configuration
+        if used <= self.pods_limit:
+            self._enforced_limit, self._enforce_at = self.pods_limit, None
+        else:
+            self._enforce_at = now + _ENFORCE_SECONDS
+        root = kubepods(config.cgroup_root, per_qos=config.cgroups_per_qos)
+        return pods_limit_event(root, self.configured, self.pods_limit, used)
+
+    def pods_memory_bytes(self, now: float) -> int:
+        return self.figures(read_at(now)).pods_anonymous
 
     def declare(self, daemons: NodeUsageModels, now: float) -> None:
         """What is used outside pods; a change counts from now on."""
@@ -149,7 +175,7 @@ class SimulatedMachine:
         if len(kills) == MOST_KILLS:
             return Look(kills, None, now)
         outcome = self._pass(now, found) if self._is_due(now, found) else None
-        return Look(kills, outcome, self._next_look(now, found))
+        return Look(kills, outcome, self._sooner(self._next_look(now, found)))
 
     def figures(self, read: Read) -> Figures:
         totals = list(self._fixed)
@@ -217,8 +243,8 @@ class SimulatedMachine:
         capacity = self.hardware.machine.memory_bytes
         if not capacity:
             return None
-        if found.pods_anonymous > self.pods_limit:
-            return MemoryDomain(self.pods_limit, self.pods.values(), "of all pods")
+        if found.pods_anonymous > self._enforced_limit:
+            return MemoryDomain(self._enforced_limit, self.pods.values(), "of all pods")
         if found.anonymous > capacity:
             return MemoryDomain(capacity, self.pods.values())
         return None
@@ -311,6 +337,12 @@ class SimulatedMachine:
         if self._is_steady or self._exhausted(read_at(now), found) is not None:
             return next_tick  # whoever could be killed is
         return self._kernel_acts_at(now, next_tick) or next_tick
+
+    def _sooner(self, next_at: float | None) -> float | None:
+        """Or when the limit of all pods is tried again."""
+        if self._enforce_at is None:
+            return next_at
+        return self._enforce_at if next_at is None else min(next_at, self._enforce_at)
 
     @property
     def _is_steady(self) -> bool:

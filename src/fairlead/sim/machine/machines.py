@@ -25,6 +25,7 @@ from fairlead.node.eviction.messages import THRESHOLD_MET, attempting_to_reclaim
 from fairlead.node.eviction.ranking import Overuse
 from fairlead.node.eviction.signals import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
 from fairlead.node.evidence import OOM_SCORES, PRESSURE, RANKING, STORAGE_USE, StorageUse, annotation, pressure
+from fairlead.node.plan import NodeEvent
 from fairlead.node.pod_lifecycle import PodRun
 from fairlead.runtime.clock import now, timestamp
 from fairlead.runtime.workqueue import WorkQueue
@@ -89,10 +90,14 @@ class Machines:
         configured: Callable[[Node], Configured],
         find: Callable[[str], Pod | None],
         claim_capacity: ClaimCapacity,
+        record: Callable[[Node, NodeEvent], None],
         overuse: Overuse | None = None,
     ) -> None:
-        """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first."""
-        self.claim_capacity = claim_capacity
+        """`find` finds a pod by its key: the fleet keeps them. `overuse`: pods of overused namespaces go first.
+
+        `record` is told what a kubelet tells of its node.
+        """
+        self.claim_capacity, self._record = claim_capacity, record
         self._as_node, self._effects, self._events = as_node, effects, events
         self._profiles, self._configured, self._find, self._overuse = profiles, configured, find, overuse
         self._nodes: dict[str, _NodeEntry] = {}
@@ -127,7 +132,7 @@ class Machines:
             return
         configured = self._configured(node)
         if entry.machine.configured is not configured or hardware_of(before) != hardware_of(node):
-            entry.machine.configure(hardware_of(node), configured)
+            entry.machine.configure(hardware_of(node), configured, now())
         if before.metadata.annotations != node.metadata.annotations:
             self._declare(entry)
         self._looks.add(name)
@@ -176,6 +181,11 @@ class Machines:
         if entry is None or entry.machine is None:
             return {}
         return {PRESSURE: annotation(pressure(entry.machine.eviction))}
+
+    def pods_memory_bytes(self, name: str) -> int:
+        """What the pods of the node use that the kernel cannot take back; nothing where nobody declares any usage."""
+        entry = self._nodes.get(name)
+        return 0 if entry is None or entry.machine is None else entry.machine.pods_memory_bytes(now())
 
     def memory_exit(self, pod: Pod, container: Container, started_at: float) -> Exit | None:
         """How the kernel ends a container that started then because of memory, as far as that is known."""
@@ -336,6 +346,8 @@ class Machines:
         if entry is None or entry.machine is None:
             return
         moment = now()
+        if (event := entry.machine.enforce(moment)) is not None:
+            self._record(entry.node, event)
         kills, outcome, next_at = entry.machine.look(moment)
         for kill in kills:
             self._kill(entry, kill, moment)
