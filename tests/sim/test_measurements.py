@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.builtin import PODS
+from fairlead.api.builtin import NODES, PODS
 from fairlead.api.errors import NotFound
 from fairlead.api.metrics import NODE_METRICS, POD_METRICS, NodeMetrics, PodMetrics
 from fairlead.api.objects import Obj
@@ -165,5 +165,16 @@ def test_a_node_on_which_nobody_declares_usage_shows_who_runs_there_now() -> Non
         assert [item.view(PodMetrics).metadata.name for item in (await api.list(POD_METRICS)).items] == ["stays"]
         left = (await api.get(NODE_METRICS, "node-1")).view(NodeMetrics).usage
         assert milli(left["cpu"]) * 2 == milli(used["cpu"]) > 0
+
+    played(check)
+
+
+def test_noise_of_a_node_ends_at_what_it_has() -> None:
+    async def check(api: UserApi) -> None:
+        noise = {f"{_USAGE}cpu": "noise(mean=1900m, spread=100%)"}
+        await api.patch(NODES, "node-1", "", {"metadata": {"annotations": noise}})
+        for _ in range(30):
+            await asyncio.sleep(10)
+            assert (await _kubelet(api, "stats/summary"))["node"]["cpu"]["usageNanoCores"] <= 2e9
 
     played(check)

@@ -150,3 +150,21 @@ def test_a_node_declares_what_it_uses_outside_its_pods() -> None:
     assert usage.problems == (
         "annotation sim.fairlead.dev/usage-memory: '60%' makes no sense where there is no request",
     )
+
+
+def _node_problems(**usage: str) -> tuple[str, ...]:
+    annotations = {f"sim.fairlead.dev/usage-{name.replace('_', '-')}": text for name, text in usage.items()}
+    capacity = {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    node = {"metadata": {"name": "n", "annotations": annotations}, "status": {"capacity": capacity}}
+    return node_usage(msgspec.convert(node, Node)).problems
+
+
+def test_a_node_does_not_use_more_than_it_has() -> None:
+    assert _node_problems(memory="100Gi") == (
+        "annotation sim.fairlead.dev/usage-memory: '100Gi' is beyond the 16Gi that the node has",
+    )
+    assert _node_problems(cpu="burst(peak=5, every=1m, lasts=1s)") == (
+        "annotation sim.fairlead.dev/usage-cpu: burst: field 'peak': '5' is beyond the 4 that the node has",
+    )
+    assert _node_problems(nodefs="101Gi", unused_images="101Gi", pids="5M") != ()
+    assert _node_problems(memory="16Gi", cpu="4", nodefs="100Gi", pids="leak(1/s)") == ()

@@ -41,6 +41,7 @@ from fairlead.sim.machine.load import KINDS, LOGS, ROOTFS, PodLoad, Read, read_a
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.usage.declarations import NodeUsageModels
 from fairlead.sim.usage.measures import NodeMeasure
+from fairlead.sim.usage.node_bounds import node_bounds
 
 #: How far ahead it is looked whether anything can happen, the longest first.
 _WINDOWS: Final = (86_400.0, 3_600.0, 600.0, 60.0)
@@ -94,6 +95,7 @@ class SimulatedMachine:
         enforces_pods = config.cgroups_per_qos and PODS in config.enforce_node_allocatable
         limits = all_pods(machine, config, started.reservations, in_full=not enforces_pods)
         self.pods_limit = limits["memory"].units
+        self._most_outside = node_bounds(hardware)
         if now is None or self.pods_memory_bytes(now) <= self.pods_limit:
             self._enforced_limit, self._enforce_at = self.pods_limit, None
         else:
@@ -187,7 +189,10 @@ class SimulatedMachine:
     def outside(self, measure: NodeMeasure, read: Read) -> float:
         """What is used outside pods, in base units."""
         declaration = self._daemons.measures.get(measure)
-        return 0.0 if declaration is None else read(declaration.model, self._declared_at)
+        if declaration is None:
+            return 0.0
+        amount, most = read(declaration.model, self._declared_at), self._most_outside.get(measure)
+        return amount if most is None else min(amount, most)
 
     def class_requests(self) -> ClassRequests:
         """What the pods of the machine request, by class."""

@@ -133,7 +133,7 @@ class Machines:
         configured = self._configured(node)
         if entry.machine.configured is not configured or hardware_of(before) != hardware_of(node):
             entry.machine.configure(hardware_of(node), configured, now())
-        if before.metadata.annotations != node.metadata.annotations:
+        if before.metadata.annotations != node.metadata.annotations or hardware_of(before) != hardware_of(node):
             self._declare(entry)
         self._looks.add(name)
 

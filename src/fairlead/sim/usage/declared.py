@@ -14,10 +14,12 @@ import msgspec
 from fairlead.api.nodes import Node
 from fairlead.api.pods import Pod
 from fairlead.caches import LruCache
+from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.usage.declarations import Declaration, NodeUsageModels, PodUsageModels
-from fairlead.sim.usage.expressions import parse_usage
+from fairlead.sim.usage.expressions import Scale, parse_usage
 from fairlead.sim.usage.measures import VOLUME, NodeMeasure
 from fairlead.sim.usage.models import Noise, UsageModel
+from fairlead.sim.usage.node_bounds import node_bounds
 from fairlead.sim.usage.profiles import Profile, Profiles
 from fairlead.sim.usage.resolving import DEFAULT, IMAGES, KWOK_PREFIX, PREFIX, Resolver, measure_named
 
@@ -64,11 +66,14 @@ def node_usage(node: Node) -> NodeUsageModels:
     """The models of what the node uses outside its pods, by its annotations."""
     problems: list[str] = []
     found: dict[NodeMeasure, Declaration] = {}
+    bounds = node_bounds(hardware_of(node)) if node.metadata.annotations else {}
     for key, text in _annotations(node.metadata.annotations).items() if node.metadata.annotations else ():
         name = key.removeprefix(PREFIX)
         try:
             measure = measure_named(NodeMeasure, name)
-            model = _seeded(parse_usage(text, measure.unit), f"{node.metadata.name}/{measure}")
+            model = _seeded(
+                parse_usage(text, measure.unit, Scale(most=bounds.get(measure))), f"{node.metadata.name}/{measure}"
+            )
             found[measure] = Declaration(model, text, f"annotation {key}")
         except ValueError as error:
             problems.append(f"annotation {key}: {error}")

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.quantity import QuantityError, parse
+from fairlead.api.quantity import Format, Quantity, QuantityError, parse
 from fairlead.golang.durations import parse_seconds
 from fairlead.sim.usage.measures import MOST, MOST_AMOUNT, Unit
 from fairlead.sim.usage.models import (
@@ -43,10 +43,11 @@ _COUNTED: Final = (Unit.INODES, Unit.PROCESSES)
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What percentages are of; None where there is no such thing."""
+    """What percentages are of, and what there is at most; None where there is no such thing."""
 
     request: float | None = None
     limit: float | None = None
+    most: int | None = None
 
 
 _NO_TRACES: Final[Mapping[str, Series]] = {}
@@ -173,14 +174,14 @@ class _Arguments:
         if found is None:
             known = f"there are {', '.join(sorted(self._traces))}" if self._traces else "no profile brings any"
             raise ValueError(f"{self._where(field)}there is no trace {name!r}: {known}")
-        most = MOST_AMOUNT[self._unit]
+        most = self.most
         if found.maxima.of(0, len(found.amounts) - 1) > most:
-            raise ValueError(f"{self._where(field)}trace {name!r} goes beyond {MOST[self._unit]}, which no node has")
+            raise ValueError(f"{self._where(field)}trace {name!r} goes beyond {_beyond(self._unit, self._scale)}")
         return found
 
     @property
     def most(self) -> float:
-        return MOST_AMOUNT[self._unit]
+        return MOST_AMOUNT[self._unit] if self._scale.most is None else self._scale.most
 
 
 def _amount(text: str, unit: Unit, scale: Scale, where: str) -> float:
@@ -195,7 +196,16 @@ def _share_or_quantity(text: str, unit: Unit, scale: Scale, where: str) -> float
     amount = _quantity(text, where) if match is None else _share(match, scale, where)
     if not 0.0 <= amount <= MOST_AMOUNT[unit]:
         raise ValueError(f"{where}{text!r} is not between 0 and {MOST[unit]}: no node could have it")
+    if scale.most is not None and amount > scale.most:
+        raise ValueError(f"{where}{text!r} is beyond {_beyond(unit, scale)}")
     return amount
+
+
+def _beyond(unit: Unit, scale: Scale) -> str:
+    if scale.most is None:
+        return f"{MOST[unit]}, which no node has"
+    style = Format.BINARY_SI if unit is Unit.BYTES else Format.DECIMAL_SI
+    return f"the {Quantity.of_units(scale.most, style)} that the node has"
 
 
 def _quantity(text: str, where: str) -> float:
