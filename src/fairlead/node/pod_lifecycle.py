@@ -39,7 +39,16 @@ from fairlead.node.resize_progress import (
     wants_resize,
 )
 from fairlead.node.start_requirements import NOTHING, Found, needs_of, volume_problem
-from fairlead.node.status import Containers, PodAddresses, final_phase, is_init_done, is_sidecar, phase, pod_status
+from fairlead.node.status import (
+    Containers,
+    PodAddresses,
+    final_phase,
+    is_gate_moved,
+    is_init_done,
+    is_sidecar,
+    phase,
+    pod_status,
+)
 from fairlead.runtime.clock import parse_timestamp, timestamp
 
 _CAME_THROUGH: Final = TerminatedState(0, "Completed")
@@ -185,7 +194,7 @@ class PodRun:
                 self._resize.finish(containers, sync)
                 containers.resize_conditions = self._resize.conditions()
         wants = not self._is_over and wants_resize(containers)
-        self._has_changed |= sync.has_changed
+        self._has_changed |= sync.has_changed or is_gate_moved(pod, containers)
         if not self._has_changed:
             return PodStep(wants_resize=wants, wake_at=sync.wake_at)
         reached = phase(pod, containers)

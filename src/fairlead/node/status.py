@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.meta import Condition
 from fairlead.api.objects import Obj
 from fairlead.api.pods import FINISHED, Container, Pod
+from fairlead.golang.quoting import go_quote
 from fairlead.node.containers import ContainerRecord, RunningState, TerminatedState, WaitingState, container_status
 from fairlead.node.resize import RESIZE_CONDITIONS
 from fairlead.node.restarts import init_runs_again, runs_again
@@ -135,12 +136,12 @@ _TRUE = _Verdict(True)
 
 
 def _conditions(pod: Pod, containers: Containers, phase_: str, moment: str) -> list[Obj]:
-    ready = _ready(containers, phase_)
+    containers_ready = _ready(containers, phase_)
     verdicts = {
         "PodReadyToStartContainers": _Verdict(containers.has_sandbox and phase_ not in FINISHED),
         "Initialized": _initialized(containers, phase_),
-        "Ready": ready,
-        "ContainersReady": ready,
+        "Ready": _gated(pod, containers_ready),
+        "ContainersReady": containers_ready,
         "PodScheduled": _TRUE,
     }
     known = {condition.type: condition for condition in pod.status.conditions}
@@ -177,6 +178,31 @@ def _ready(containers: Containers, phase_: str) -> _Verdict:
     if unready:
         return _Verdict(False, "ContainersNotReady", f"containers with unready status: {_listed(unready)}")
     return _TRUE
+
+
+def _gated(pod: Pod, containers_ready: _Verdict) -> _Verdict:
+    """A pod that asks for it is ready only when the conditions that it names are true."""
+    if not containers_ready.holds or not pod.spec.raw_readiness_gates:
+        return containers_ready
+    statuses = {condition.type: condition.status for condition in pod.status.conditions}
+    problems = []
+    for gate in pod.spec.readiness_gates:
+        kind, status = go_quote(gate.condition_type), statuses.get(gate.condition_type)
+        if status is None:
+            problems.append(f"corresponding condition of pod readiness gate {kind} does not exist.")
+        elif status != "True":
+            problems.append(f'the status of pod readiness gate {kind} is not "True", but {status}')
+    return _Verdict(False, "ReadinessGatesNotReady", ", ".join(problems)) if problems else _TRUE
+
+
+def is_gate_moved(pod: Pod, containers: Containers) -> bool:
+    """Whether somebody has set a condition that a readiness gate names, so that the pod's own is out of date."""
+    if not pod.spec.raw_readiness_gates:
+        return False
+    shown = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+    wanted = _gated(pod, _ready(containers, phase(pod, containers)))
+    is_same = shown is not None and (shown.status == "True", shown.message) == (wanted.holds, wanted.message)
+    return not is_same
 
 
 def _initialized(containers: Containers, phase_: str) -> _Verdict:
