@@ -28,6 +28,8 @@ class Excess(NamedTuple):
     message: str
     used: int
     limit: Quantity
+    #: By which name kubelet counts it.
+    signal: str
 
 
 def over_limits(pods: Iterable[MeasuredPod], filesystems: FileSystems) -> Iterable[tuple[Candidate, Excess]]:
@@ -48,7 +50,7 @@ def _empty_dir_excess(candidate: Candidate, usage: PodUsage) -> Excess | None:
     for volume, limit in candidate.empty_dir_limits:
         measured = usage.volumes.get(volume)
         if measured is not None and _bytes(measured.used) > limit:
-            return Excess(empty_dir_over_limit(volume, limit), measured.used or 0, limit)
+            return Excess(empty_dir_over_limit(volume, limit), measured.used or 0, limit, "emptydirfs.limit")
     return None
 
 
@@ -56,7 +58,7 @@ def _pod_excess(candidate: Candidate, usage: PodUsage) -> Excess | None:
     limit = candidate.storage_limit
     if limit is None or _bytes(usage.ephemeral_storage) <= limit:
         return None
-    return Excess(pod_over_storage_limit(limit), usage.ephemeral_storage, limit)
+    return Excess(pod_over_storage_limit(limit), usage.ephemeral_storage, limit, "ephemeralpodfs.limit")
 
 
 def _container_excess(candidate: Candidate, usage: PodUsage, filesystems: FileSystems) -> Excess | None:
@@ -66,7 +68,9 @@ def _container_excess(candidate: Candidate, usage: PodUsage, filesystems: FileSy
         limit = candidate.container_storage_limits.get(container.name)
         used = container_disk_usage(container, parts).used
         if limit is not None and _bytes(used) > limit:
-            return Excess(container_over_storage_limit(container.name, limit), used or 0, limit)
+            return Excess(
+                container_over_storage_limit(container.name, limit), used or 0, limit, "ephemeralcontainerfs.limit"
+            )
     return None
 
 

@@ -45,6 +45,8 @@ class Eviction:
     """A pod that has to go."""
 
     candidate: Candidate
+    #: Of a threshold, or of a limit of local storage.
+    signal: str
     message: str
     grace_seconds: int
     #: Of the event; None if there are none to make.
@@ -129,7 +131,9 @@ def eviction_pass(
     if settings.local_storage_limits:
         limits = over_limits(inputs.storage_limited, inputs.filesystems)
         evictions = tuple(
-            Eviction(candidate, excess.message, IMMEDIATE_GRACE_SECONDS, is_disruption=False, excess=excess)
+            Eviction(
+                candidate, excess.signal, excess.message, IMMEDIATE_GRACE_SECONDS, is_disruption=False, excess=excess
+            )
             for candidate, excess in limits
         )
         if evictions:
@@ -204,7 +208,7 @@ def _victim(
     candidate, usage = victim
     message, annotations = eviction_message(RESOURCE[target.signal], candidate, usage, due, observations)
     grace_seconds = IMMEDIATE_GRACE_SECONDS if target.is_hard else _soft_grace(candidate, maximum_grace_seconds)
-    return Eviction(candidate, message, grace_seconds, annotations)
+    return Eviction(candidate, target.signal, message, grace_seconds, annotations)
 
 
 def _soft_grace(candidate: Candidate, maximum_grace_seconds: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -75,6 +76,8 @@ class _NodeEntry:
     pods: dict[str, tuple[str, PodRun]] = field(default_factory=dict)
     #: Pressures that the node shows.
     shown: tuple[str, ...] = ()
+    #: How many pods it has evicted, by signal.
+    evictions: Counter[str] = field(default_factory=Counter)
     throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
     cpu: CpuAccount | None = None
@@ -186,6 +189,10 @@ class Machines:
         """What the pods of the node use that the kernel cannot take back; nothing where nobody declares any usage."""
         entry = self._nodes.get(name)
         return 0 if entry is None or entry.machine is None else entry.machine.pods_memory_bytes(now())
+
+    def evictions(self, name: str) -> Mapping[str, int]:
+        entry = self._nodes.get(name)
+        return {} if entry is None else entry.evictions
 
     def memory_exit(self, pod: Pod, container: Container, started_at: float) -> Exit | None:
         """How the kernel ends a container that started then because of memory, as far as that is known."""
@@ -390,6 +397,7 @@ class Machines:
         for eviction in outcome.evictions:
             pod = self._find(f"{eviction.candidate.namespace}/{eviction.candidate.name}")
             if pod is not None and pod.metadata.uid == eviction.candidate.uid:
+                entry.evictions[eviction.signal] += 1
                 evidence = {RANKING: annotation(entry.machine.ranking)} if outcome.starved_resource else {}
                 if eviction.excess is not None:
                     evidence[STORAGE_USE] = annotation(StorageUse.of(eviction.excess))
