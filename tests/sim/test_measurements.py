@@ -226,3 +226,33 @@ def test_a_kubelet_counts_what_runs_what_was_evicted_and_what_claims_hold() -> N
         } <= set(lines)
 
     played(check)
+
+
+def test_cadvisor_names_containers_as_their_runtime_does_and_tells_their_limits() -> None:
+    async def check(api: UserApi) -> None:
+        resources = {"requests": {"cpu": "250m"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
+        await _pod(api, "web", {"cpu": "100m", "rootfs": "1Gi", "pids": "7"}, resources)
+        await _pod(api, "free", {"cpu": "100m"})
+        await asyncio.sleep(30)
+        found = (await api.get(PODS, "web", "default")).obj()
+        id_ = found["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        assert len(id_) == 64
+        path = f"/kubepods/burstable/pod{found['metadata']['uid']}/{id_}"
+        lines = (await _kubelet(api, "metrics/cadvisor")).splitlines()
+
+        def value(metric: str, pod: str, **labels: str) -> float | None:
+            wanted = [f'{label}="{text}"' for label, text in {"pod": pod, "container": "web", **labels}.items()]
+            fitting = [line for line in lines if line.startswith(metric + "{") and all(it in line for it in wanted)]
+            return float(fitting[0].split("} ")[1].split()[0]) if fitting else None
+
+        own = {"id": path, "name": id_}
+        assert value("container_spec_cpu_quota", "web", **own) == 50_000
+        assert value("container_spec_cpu_period", "web", **own) == 100_000
+        assert value("container_spec_cpu_shares", "web", **own) == 256
+        assert value("container_spec_cpu_quota", "free") is None
+        assert value("container_spec_cpu_shares", "free") == 2
+        assert value("container_threads", "web") == 7
+        assert value("container_fs_usage_bytes", "web", device="/dev/nodefs") == 1 << 30
+        assert value("container_fs_limit_bytes", "web", device="/dev/nodefs") == 100 << 30
+
+    played(check)

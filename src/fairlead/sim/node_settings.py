@@ -7,7 +7,7 @@ share what is worked out for them: thousands of them have a handful of configura
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fairlead.api.nodes import Node
@@ -33,6 +33,7 @@ MISSING_CGROUPS: Final = PREFIX + "missing-cgroups"
 
 _LONGEST_DOCUMENT: Final = 64 << 10
 _REMEMBERED: Final = 256
+_NO_SWAP: Final = "memorySwap.swapBehavior LimitedSwap does nothing: simulated machines have no swap"
 #: On so many no list of CPUs is too long.
 _MOST_CPUS: Final = 1 << 20
 
@@ -162,9 +163,13 @@ class NodeConfigurations:
         if version not in ("1", "2"):
             raise StartupError(Stage.START, f"{CGROUP_VERSION}: {version!r} is neither 1 nor 2")
         if key.document is not None:
-            return configure(_document(key.document), cgroup_version=int(version), path=KUBELET_CONFIG)
-        document, path = (key.group.document, key.group.path) if key.group else ({}, "")
-        return configure(document, self._flags, cgroup_version=int(version), path=path)
+            configured = configure(_document(key.document), cgroup_version=int(version), path=KUBELET_CONFIG)
+        else:
+            document, path = (key.group.document, key.group.path) if key.group else ({}, "")
+            configured = configure(document, self._flags, cgroup_version=int(version), path=path)
+        if configured.configuration.swap_behavior != "LimitedSwap":
+            return configured
+        return replace(configured, warnings=(*configured.warnings, _NO_SWAP))
 
 
 def published(configured: Configured, stated: Mapping[str, str]) -> NodeResources:
