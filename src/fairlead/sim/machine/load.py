@@ -16,6 +16,8 @@ from fairlead.sim.usage.models import Constant, UsageModel
 #: Places in a list of amounts.
 ANONYMOUS, ACTIVE_FILE, INACTIVE_FILE, ROOTFS, LOGS, VOLUMES, INODES, PROCESSES = range(8)
 KINDS: Final = 8
+#: More than a kernel can number.
+MOST_PROCESSES: Final = 2**62
 _KIND: Final[Mapping[Measure, int]] = {
     Measure.MEMORY: ANONYMOUS,
     Measure.CHILD_MEMORY: ANONYMOUS,
@@ -44,10 +46,19 @@ def read_peak(begin: float, end: float) -> Read:
 class PodLoad:
     """The amounts of one pod, in bytes, inodes and processes."""
 
-    __slots__ = ("_fixed", "_varying")
+    __slots__ = ("_fixed", "_processes_left", "_varying")
 
-    def __init__(self, usage: PodUsageModels, started: Mapping[str, float], without_children: frozenset[str]) -> None:
-        """`started` says since when each running container runs; those of `without_children` have lost theirs."""
+    def __init__(
+        self,
+        usage: PodUsageModels,
+        started: Mapping[str, float],
+        without_children: frozenset[str],
+        most_processes: int = MOST_PROCESSES,
+    ) -> None:
+        """`started` says since when each running container runs; those of `without_children` have lost theirs.
+
+        Beyond `most_processes` no process can begin another.
+        """
         self._fixed = [0] * KINDS
         self._varying: list[tuple[int, UsageModel, float]] = []
         for name, since in started.items():
@@ -61,6 +72,9 @@ class PodLoad:
             for volume in usage.volumes.values():
                 if (kind := _MEDIA.get(volume.medium)) is not None:
                     self._add(kind, volume.model, started.get(volume.container, first))
+
+        self._fixed[PROCESSES] = min(self._fixed[PROCESSES], most_processes)
+        self._processes_left = most_processes - self._fixed[PROCESSES]
 
     @property
     def is_steady(self) -> bool:
@@ -81,8 +95,13 @@ class PodLoad:
 
     def add_varying(self, amounts: list[int], read: Read) -> None:
         """Add what changes with time to amounts by place."""
+        processes = 0
         for kind, model, since in self._varying:
-            amounts[kind] += int(read(model, since))
+            if kind == PROCESSES:
+                processes += int(read(model, since))
+            else:
+                amounts[kind] += int(read(model, since))
+        amounts[PROCESSES] += min(processes, self._processes_left)
 
     def _add(self, kind: int, model: UsageModel, since: float) -> None:
         if isinstance(model, Constant):

@@ -15,7 +15,7 @@ from fairlead.node.eviction.candidates import Candidate, ContainerUsage, DiskUsa
 from fairlead.node.eviction.signals import MEMORY, PIDS
 from fairlead.node.oom import oom_score_adjustments
 from fairlead.node.requests import stated_limit
-from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, PROCESSES, ROOTFS, PodLoad, Read
+from fairlead.sim.machine.load import ACTIVE_FILE, ANONYMOUS, LOGS, MOST_PROCESSES, PROCESSES, ROOTFS, PodLoad, Read
 from fairlead.sim.pod_manifest import manifest_of
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.measures import Measure
@@ -37,12 +37,14 @@ class MachinePod:
         started: Mapping[str, float],
         without_children: frozenset[str],
         find: Callable[[str], Pod | None],
+        most_processes: int = MOST_PROCESSES,
     ) -> None:
-        """`find` finds the pod by its key as long as it is on the machine."""
+        """`find` finds the pod by its key as long as it is on the machine; `most_processes` is `podPidsLimit`."""
         self.uid, self.key = pod.metadata.uid, pod.metadata.key
         self.usage, self.started, self.without_children = usage, started, without_children
         self.images = tuple(container.image for container in pod.spec.containers)
-        self.load = PodLoad(usage, started, without_children)
+        self.load = PodLoad(usage, started, without_children, most_processes)
+        self._most_processes = most_processes
         fixed = self.load.fixed
         #: Whether its figures never change: cache in use does with the room that memory has for it.
         self.is_steady = self.load.is_steady and not fixed[ACTIVE_FILE]
@@ -63,7 +65,7 @@ class MachinePod:
 
     def running(self, started: Mapping[str, float], without_children: frozenset[str]) -> MachinePod:
         """The same pod with something else running."""
-        return MachinePod(self.pod, self.usage, started, without_children, self._find)
+        return MachinePod(self.pod, self.usage, started, without_children, self._find, self._most_processes)
 
     @property
     def pod(self) -> Pod:
@@ -99,6 +101,14 @@ class MachinePod:
         if model is None or (measure is Measure.CHILD_MEMORY and container in self.without_children):
             return 0
         return int(read(model, self.started[container]))
+
+    def processes(self, read: Read) -> Mapping[str, int]:
+        """By container; together no more than the pod may have."""
+        found, left = {}, self._most_processes
+        for container in self.started:
+            found[container] = min(self.amount(container, Measure.PIDS, read), left)
+            left -= found[container]
+        return found
 
     def working_set(self, read: Read, memory_room: int) -> int:
         amounts = self.load.amounts(read)

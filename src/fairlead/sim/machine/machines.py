@@ -33,6 +33,7 @@ from fairlead.runtime.workqueue import WorkQueue
 from fairlead.sim.machine.cpu import CpuAccount, quota_cores
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.machine.kernel import OomKill
+from fairlead.sim.machine.load import MOST_PROCESSES
 from fairlead.sim.machine.machine import SimulatedMachine
 from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
@@ -334,7 +335,9 @@ class Machines:
             return False
         if known is None and not started:
             return False
-        present = MachinePod(pod, usage, started, children, self._find)
+        limit = machine.configured.configuration.pod_pids_limit
+        most = limit if limit > 0 else MOST_PROCESSES
+        present = MachinePod(pod, usage, started, children, self._find, most)
         machine.put(present, moment)
         entry.throttling.put(uid, _throttled(machine, present), moment)
         return True

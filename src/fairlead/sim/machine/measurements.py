@@ -157,7 +157,7 @@ class _Measuring:
             ),
             rootfs=rootfs(layer, pod.amount(name, Measure.INODES, self._read)),
             logs=self._on_nodefs(pod.amount(name, Measure.LOGS, self._read), None),
-            processes=pod.amount(name, Measure.PIDS, self._read),
+            processes=pod.processes(self._read)[name],
             cgroup=container_path(cgroup, id_, self._driver),
             container_id=id_,
             image=spec.image,
