@@ -103,3 +103,58 @@ def _limit(memory: str) -> Obj:
 
 async def _summary(world: World) -> Any:
     return parse(await world.kubelet_says("stats/summary"))
+
+
+#: By default pressure begins where images are collected.
+_NO_DISK = {"memory.available": "100Mi"}
+
+
+async def _used_of_disk(world: World) -> int:
+    return int((await _summary(world))["node"]["fs"]["usedBytes"]) // (1 << 30)
+
+
+def test_images_are_collected_from_the_high_mark_down_to_the_low_one() -> None:
+    """On 100Gi by the defaults, 85 and 80 percent."""
+
+    async def check(world: World) -> None:
+        await world.kubelet(evictionHard=_NO_DISK)
+        await world.system(nodefs="70Gi", unused_images="20Gi")
+        await asyncio.sleep(290)
+        assert await _used_of_disk(world) == 90
+        await asyncio.sleep(20)
+        assert await _used_of_disk(world) == 70
+        assert (await world.condition("DiskPressure"))["status"] == "False"
+        assert not await world.events("FreeDiskSpaceFailed")
+
+    played(check)
+
+
+def test_what_cannot_be_freed_is_told_and_the_second_time_by_the_kubelet_as_well() -> None:
+    async def check(world: World) -> None:
+        await world.kubelet(evictionHard=_NO_DISK)
+        await world.system(nodefs="86Gi")
+        await asyncio.sleep(310)
+        (failed,) = await world.events("FreeDiskSpaceFailed")
+        assert failed["message"] == (
+            f"Failed to garbage collect required amount of images. Attempted to free {6 << 30} bytes, "
+            "but only found 0 bytes eligible to free."
+        )
+        assert failed["involvedObject"]["kind"] == "Node"
+        assert not await world.events("ImageGCFailed")
+        await asyncio.sleep(300)
+        assert (await world.events("ImageGCFailed"))[0]["message"] == failed["message"]
+
+    played(check)
+
+
+def test_a_node_collects_by_its_own_marks_or_not_at_all() -> None:
+    async def check(world: World) -> None:
+        await world.kubelet(evictionHard=_NO_DISK, imageGCHighThresholdPercent=100, imageGCLowThresholdPercent=80)
+        await world.system(nodefs="70Gi", unused_images="19Gi")
+        await asyncio.sleep(700)
+        assert await _used_of_disk(world) == 89
+        await world.kubelet(evictionHard=_NO_DISK, imageGCHighThresholdPercent=50, imageGCLowThresholdPercent=40)
+        await asyncio.sleep(310)
+        assert await _used_of_disk(world) == 70
+
+    played(check)

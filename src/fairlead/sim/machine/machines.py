@@ -305,7 +305,7 @@ class Machines:
         return machine
 
     def _empty(self, entry: _NodeEntry) -> SimulatedMachine:
-        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse)
+        return SimulatedMachine(hardware_of(entry.node), self._configured(entry.node), self._overuse, now())
 
     def _enter_all(self, entry: _NodeEntry, machine: SimulatedMachine, moment: float) -> None:
         for key, run in entry.pods.values():
@@ -358,7 +358,9 @@ class Machines:
         moment = now()
         if (event := entry.machine.enforce(moment)) is not None:
             self._record(entry.node, event)
-        kills, outcome, next_at = entry.machine.look(moment)
+        kills, outcome, next_at, events = entry.machine.look(moment)
+        for told in events:
+            self._record(entry.node, told)
         for kill in kills:
             self._kill(entry, kill, moment)
         if outcome is not None:
