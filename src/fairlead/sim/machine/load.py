@@ -26,7 +26,6 @@ _KIND: Final[Mapping[Measure, int]] = {
     Measure.ROOTFS: ROOTFS,
     Measure.LOGS: LOGS,
     Measure.INODES: INODES,
-    Measure.PIDS: PROCESSES,
 }
 #: A claim's file system is no part of the machine.
 _MEDIA: Final[Mapping[Medium, int]] = {Medium.DISK: VOLUMES, Medium.MEMORY: ANONYMOUS}
@@ -46,7 +45,7 @@ def read_peak(begin: float, end: float) -> Read:
 class PodLoad:
     """The amounts of one pod, in bytes, inodes and processes."""
 
-    __slots__ = ("_fixed", "_processes_left", "_varying")
+    __slots__ = ("_fixed", "_processes", "_processes_left", "_varying")
 
     def __init__(
         self,
@@ -61,11 +60,14 @@ class PodLoad:
         """
         self._fixed = [0] * KINDS
         self._varying: list[tuple[int, UsageModel, float]] = []
+        self._processes: list[tuple[UsageModel, float]] = []
         for name, since in started.items():
             for measure, declaration in usage.containers.get(name, {}).items():
                 if measure is Measure.CHILD_MEMORY and name in without_children:
                     continue
-                if (kind := _KIND.get(measure)) is not None:
+                if measure is Measure.PIDS:
+                    self._add_processes(declaration.model, since)
+                elif (kind := _KIND.get(measure)) is not None:
                     self._add(kind, declaration.model, since)
         if started:
             first = min(started.values())
@@ -78,7 +80,7 @@ class PodLoad:
 
     @property
     def is_steady(self) -> bool:
-        return not self._varying
+        return not (self._varying or self._processes)
 
     @property
     def fixed(self) -> list[int]:
@@ -87,7 +89,7 @@ class PodLoad:
 
     def amounts(self, read: Read) -> list[int]:
         """By place; not to be changed."""
-        if not self._varying:
+        if self.is_steady:
             return self._fixed
         amounts = list(self._fixed)
         self.add_varying(amounts, read)
@@ -95,16 +97,21 @@ class PodLoad:
 
     def add_varying(self, amounts: list[int], read: Read) -> None:
         """Add what changes with time to amounts by place."""
-        processes = 0
         for kind, model, since in self._varying:
-            if kind == PROCESSES:
-                processes += int(read(model, since))
-            else:
-                amounts[kind] += int(read(model, since))
-        amounts[PROCESSES] += min(processes, self._processes_left)
+            amounts[kind] += int(read(model, since))
+        if self._processes:
+            processes = sum(int(read(model, since)) for model, since in self._processes)
+            amounts[PROCESSES] += min(processes, self._processes_left)
 
     def _add(self, kind: int, model: UsageModel, since: float) -> None:
         if isinstance(model, Constant):
             self._fixed[kind] += int(model.amount)
         else:
             self._varying.append((kind, model, since))
+
+    def _add_processes(self, model: UsageModel, since: float) -> None:
+        """Apart from the rest: together they are limited."""
+        if isinstance(model, Constant):
+            self._fixed[PROCESSES] += int(model.amount)
+        else:
+            self._processes.append((model, since))
