@@ -39,7 +39,7 @@ from fairlead.sim.machine.machine_pod import MachinePod
 from fairlead.sim.machine.own_limit import LimitKills, limit_kills, memory_limit
 from fairlead.sim.machine.throttling import Throttled, Throttling
 from fairlead.sim.machine.volume_measurements import ClaimCapacity
-from fairlead.sim.node_events import NodeEvents
+from fairlead.sim.node_events import NodeEvents, WarningLimits
 from fairlead.sim.usage.declarations import PodUsageModels
 from fairlead.sim.usage.declared import INVALID_USAGE, declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure
@@ -79,6 +79,7 @@ class _NodeEntry:
     shown: tuple[str, ...] = ()
     #: How many pods it has evicted, by signal.
     evictions: Counter[str] = field(default_factory=Counter)
+    warnings: WarningLimits = field(default_factory=lambda: WarningLimits(now()))
     throttling: Throttling = field(default_factory=Throttling)
     #: What has come together of its cpu, once somebody has asked; it goes with the node.
     cpu: CpuAccount | None = None
@@ -388,15 +389,17 @@ class Machines:
             return
         scores = {OOM_SCORES: annotation(kill.scores)}
         if not kill.scores.cgroup:
+            if not entry.warnings.may_warn(now()):
+                return
             message = f"System OOM encountered, victim process: {kill.container}, pid: {1 + len(self._killed)}"
             self._events.of_node(entry.node, WARNING, SYSTEM_OOM, message, scores)
-        elif (pod := self._find(kill.pod.key)) is not None:
+        elif (pod := self._find(kill.pod.key)) is not None and entry.warnings.may_tell_kill(now()):
             message = f"Memory cgroup {kill.scores.cgroup} is out of memory: killed container {kill.container}"
             self._events.of_pod(pod, WARNING, OOM_KILLING, message, scores)
 
     def _act(self, entry: _NodeEntry, outcome: PassOutcome) -> None:
         assert entry.machine is not None
-        if outcome.starved_resource and self._events:
+        if outcome.starved_resource and self._events and entry.warnings.may_warn(now()):
             message = attempting_to_reclaim(outcome.starved_resource)
             self._events.of_node(entry.node, WARNING, THRESHOLD_MET, message)
         for eviction in outcome.evictions:
