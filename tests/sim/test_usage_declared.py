@@ -11,6 +11,7 @@ from fairlead.api.pods import Pod
 from fairlead.api.selectors import of_labels
 from fairlead.sim.usage.declared import declares_usage, node_usage, pod_usage
 from fairlead.sim.usage.measures import Measure, NodeMeasure
+from fairlead.sim.usage.objects import UsageProfile, profile_of
 from fairlead.sim.usage.profiles import Profile, Profiles
 
 MI = 2**20
@@ -168,3 +169,23 @@ def test_a_node_does_not_use_more_than_it_has() -> None:
     )
     assert _node_problems(nodefs="101Gi", unused_images="101Gi", pids="5M") != ()
     assert _node_problems(memory="16Gi", cpu="4", nodefs="100Gi", pids="leak(1/s)") == ()
+
+
+def _of_images(name: str, images: tuple[str, ...], memory: str) -> Profile:
+    spec = {"selector": {}, "images": images, "usage": {"memory": memory}}
+    obj = {"metadata": {"namespace": "n", "name": name}, "spec": spec}
+    profile, problems = profile_of(msgspec.convert(obj, UsageProfile))
+    assert not problems
+    return profile
+
+
+def test_a_profile_of_images_is_about_their_containers_alone_whatever_their_tags() -> None:
+    known = Profiles()
+    known.put(_of_images("b-db", ("example.com/db",), "100Mi"))
+    known.put(_of_images("a-leak", ("docker.io/saadali/simmemleak",), "1Mi"))
+    two = pod(containers=[{"name": "web", "image": "web"}, {"name": "db", "image": "example.com/db:16@sha256:0"}])
+    assert declares_usage(two, known)
+    assert amount(two, Measure.MEMORY, known, container="db") == 100 * MI
+    assert amount(two, Measure.MEMORY, known) == 8 * MI
+    assert not declares_usage(pod(containers=[{"name": "web", "image": "example.com/db-tools"}]), known)
+    assert amount(pod(containers=[{"name": "web", "image": "saadali/simmemleak:1"}]), Measure.MEMORY, known) == MI

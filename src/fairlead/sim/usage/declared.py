@@ -17,11 +17,12 @@ from fairlead.caches import LruCache
 from fairlead.sim.machine.hardware import hardware_of
 from fairlead.sim.usage.declarations import Declaration, NodeUsageModels, PodUsageModels
 from fairlead.sim.usage.expressions import Scale, parse_usage
+from fairlead.sim.usage.images import IMAGES
 from fairlead.sim.usage.measures import VOLUME, NodeMeasure
 from fairlead.sim.usage.models import Noise, UsageModel
 from fairlead.sim.usage.node_bounds import node_bounds
 from fairlead.sim.usage.profiles import Profile, Profiles
-from fairlead.sim.usage.resolving import DEFAULT, IMAGES, KWOK_PREFIX, PREFIX, Resolver, measure_named
+from fairlead.sim.usage.resolving import DEFAULT, KWOK_PREFIX, PREFIX, Resolver, measure_named
 
 #: The reason of events about usage that makes no sense.
 INVALID_USAGE: Final = "InvalidUsage"

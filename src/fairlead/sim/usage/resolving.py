@@ -14,6 +14,7 @@ from fairlead.node.status import is_sidecar
 from fairlead.node.volume_media import medium_of
 from fairlead.sim.usage.declarations import Declaration, VolumeDeclaration
 from fairlead.sim.usage.expressions import Scale, parse_usage
+from fairlead.sim.usage.images import IMAGES, repository
 from fairlead.sim.usage.measures import VOLUME, Measure, NodeMeasure, Unit
 from fairlead.sim.usage.profiles import Profile
 
@@ -22,9 +23,6 @@ PREFIX: Final = "sim.fairlead.dev/usage-"
 #: KWOK's, for all containers of the pod.
 KWOK_PREFIX: Final = "kwok.x-k8s.io/usage-"
 _KWOK_MEASURES: Final = (Measure.CPU, Measure.MEMORY)
-
-#: What images are known to use.
-IMAGES: Final[Mapping[str, Mapping[Measure, str]]] = {"saadali/simmemleak": {Measure.MEMORY: "leak(10Mi/s)"}}
 
 #: What a container uses of which nothing is declared: a share of its request, or else a little.
 DEFAULT_SHARE: Final = "50%"
@@ -122,11 +120,14 @@ class Resolver:
         for key in keys:
             if (text := self._annotations.get(key)) is not None:
                 yield f"annotation {key}", text
-        profile = self._profile
-        is_concerned = profile and (container.name in profile.containers or not (profile.containers or is_named_only))
+        profile, image = self._profile, repository(container.image)
+        is_concerned = profile and (
+            image in profile.images
+            if profile.images
+            else container.name in profile.containers or not (profile.containers or is_named_only)
+        )
         if profile and is_concerned and (text := profile.usage.get(measure)) is not None:
             yield _source(profile), text
-        image = _repository(container.image)
         if (text := IMAGES.get(image, {}).get(measure)) is not None:
             yield f"image {image}", text
 
@@ -196,11 +197,3 @@ def measure_named(names: type[_Name], text: str) -> _Name:
         return names(text)
     except ValueError:
         raise ValueError(f"there is no measure {text!r}: there are {', '.join(names)}") from None
-
-
-def _repository(image: str) -> str:
-    """The image without its registry, tag and digest."""
-    name = image.partition("@")[0]
-    path, slash, last = name.rpartition("/")
-    name = path + slash + last.partition(":")[0]
-    return name.removeprefix("docker.io/").removeprefix("index.docker.io/")
