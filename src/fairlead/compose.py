@@ -289,7 +289,7 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
         )
         if settings.on_machines:
             settings.on_machines(fleet.machines)
-        running.server.serve_nodes(SimulatedAgents(fleet.machines))
+        running.server.serve_nodes(SimulatedAgents(fleet.machines, as_node))
         parts += [fleet.run(), ControllerManager(as_account, informers, STORAGE, metrics).run()]
         ready.append(fleet.ready())
     if {"controllers", "nodes"} <= wanted:
