@@ -40,7 +40,17 @@ ABOUT_ONESELF = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsub
 #: And what they may read (system:discovery, system:public-info-viewer), by how it begins.
 OPEN = ("/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz")
 #: Paths that no document lists.
-FURTHER = ("/", "/metrics", "/metrics/slis", "/logs", "/debug/pprof/", "/healthz/etcd", "/readyz/ping", "/nowhere")
+FURTHER = (
+    "/",
+    "/metrics",
+    "/metrics/slis",
+    "/logs",
+    "/debug/pprof/",
+    "/debug/compact",
+    "/healthz/etcd",
+    "/readyz/ping",
+    "/nowhere",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
+from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive, Scope, Send, framing
 from fairlead.server.http.forwarding import Forwarder
@@ -55,6 +56,7 @@ class Application:
             self._resources,
             documents,
             health,
+            Debug(registry),
             self._metrics,
             self._forwarder,
             fairness,

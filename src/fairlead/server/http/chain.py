@@ -40,6 +40,7 @@ from fairlead.server.http import aggregated, measuring
 from fairlead.server.http.answers import Answer, Headers
 from fairlead.server.http.audit import begin, begin_of_stranger
 from fairlead.server.http.authorization import access_request, runs_long
+from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive
 from fairlead.server.http.forwarding import Forwarder
@@ -67,6 +68,7 @@ class Services:
     resources: ResourceHandlers
     documents: Documents
     health: Health
+    debug: Debug
     metrics: ServerMetrics
     #: The requests that others answer.
     forwarder: Forwarder
@@ -253,6 +255,8 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
     if endpoint in HEALTH_PATHS:
         excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query
         return await services.health.answer(endpoint, check, excluded, is_verbose=is_verbose)
+    if endpoint == "debug":
+        return services.debug.answer(request)
     return await services.documents.answer(request)
 
 
