@@ -36,6 +36,7 @@ from fairlead.server.nodes.agents import NodeAgents
 from fairlead.server.nodes.resource_metrics import NodeMetricsKind, PodMetricsKind
 from fairlead.server.registry import flow_control
 from fairlead.server.registry.bootstrap import bootstrap
+from fairlead.server.registry.cluster_addresses import ClusterAddresses
 from fairlead.server.registry.custom_kinds import CustomKinds
 from fairlead.server.registry.default_policy import reconcile
 from fairlead.server.registry.expiry import EventExpiry
@@ -72,6 +73,7 @@ class Server:
         self.registry.observers.update(self.fairness.observers)
         self._expiry = EventExpiry(self.registry)
         self._namespaces = SystemNamespaces(self.registry)
+        self._cluster_addresses = ClusterAddresses(self.registry)
         #: Which other servers answer for versions of groups.
         self.aggregator = Aggregator(self.registry)
         self._custom_kinds = CustomKinds(self.registry)
@@ -116,6 +118,7 @@ class Server:
         await self._custom_kinds.load_definitions()
         registry.recall()
         await bootstrap(registry)
+        await self._cluster_addresses.settle()
         await asyncio.gather(reconcile(registry, further_policy), flow_control.settle(registry, self.fairness))
         await self.aggregator.settle()
         if self.is_new:  # nobody has seen anything yet that they could go on from
@@ -149,6 +152,7 @@ class Server:
                 group.create_task(self._expiry.run(), name="event expiry")
                 group.create_task(self._policy_types.run(), name="policy types")
                 group.create_task(self._namespaces.run(), name="system namespaces")
+                group.create_task(self._cluster_addresses.run(), name="cluster addresses")
                 group.create_task(flow_control.keep(self.registry, self.fairness), name="flow control")
         finally:
             await self.registry.webhooks.close()
