@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
+from socket import gethostname
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -59,8 +60,11 @@ from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
+from fairlead.server.registry.component_statuses import CONTROLLER_MANAGER, SCHEDULER
+from fairlead.server.registry.legacy_tokens import LegacyTokens
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
+from fairlead.server.registry.server_identity import ServerIdentity
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
@@ -74,6 +78,8 @@ from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
 
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
+#: How componentstatuses call them.
+STATUS_NAMES = {"controllers": CONTROLLER_MANAGER, "scheduler": SCHEDULER}
 #: What simulated nodes may do to pods of namespaces that use more than they deserve.
 REFUSE, EVICT_FIRST = "refuse", "evict-first"
 #: Where the parts of this process say that they run; the same on every machine, so that simulations are.
@@ -244,6 +250,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     families = [*metrics.families]
     parts: list[Coroutine[Any, Any, None]] = []
     ready: list[Coroutine[Any, Any, None]] = []
+    if running.authority is not None:
+        parts += [ServerIdentity(running.registry, gethostname()).run(), LegacyTokens(running.registry).run()]
     if "controllers" in wanted:
         ready.append(_exists(api, SERVICE_ACCOUNTS, "default", "default"))
         controllers = CONTROLLERS if heartbeats else without_heartbeats()
@@ -286,6 +294,8 @@ async def components(running: Cluster, settings: Settings, *, heartbeats: bool =
     if {"controllers", "nodes"} <= wanted:
         ready.append(_opened_to_pods(api, {node["metadata"]["name"] for node in settings.nodes}))
     running.server.metrics.served.add(*families)
+    statuses = running.server.component_statuses
+    statuses.running = frozenset(STATUS_NAMES[name] for name in wanted & STATUS_NAMES.keys())
     tasks = [asyncio.create_task(part) for part in (running.server.run(), informers.run(), *parts)]
     for task in tasks:
         task.add_done_callback(running.ended)

@@ -3,17 +3,18 @@ default; and the users whom a client certificate of that authority lets in."""
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from fairlead.api.users import ADMIN, User
+from fairlead.api.users import ADMIN, CREDENTIAL_ID, User
 from fairlead.caches import LruCache
 from fairlead.runtime.authority import LIFETIME_SECONDS, Authority, Identity, key_pem, new_key, user_of
 from fairlead.runtime.clock import now
@@ -164,6 +165,10 @@ def _holder_of(certificate: bytes) -> _Holder:
     try:
         found = x509.load_der_x509_certificate(certificate)
         times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-        return _Holder(user_of(found.subject), *times)
+        user = user_of(found.subject)
+        if user is not None:
+            credential = f"X509SHA256={hashlib.sha256(certificate).hexdigest()}"
+            user = replace(user, extra=((CREDENTIAL_ID, (credential,)),))
+        return _Holder(user, *times)
     except ValueError:  # a subject that TLS does not look at
         return _Holder(None, 0, 0)
