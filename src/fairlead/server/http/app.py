@@ -17,6 +17,7 @@ from fairlead.server.fairness.fairness import Fairness
 from fairlead.server.http.answers import Answer, warning_headers
 from fairlead.server.http.audit import audit_id
 from fairlead.server.http.chain import Services, chained
+from fairlead.server.http.compression import compressed
 from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.exchange import Receive, Scope, Send, framing
@@ -85,7 +86,7 @@ class Application:
         try:
             answer = await self._handle(request)
             if answer is not None:
-                size = await _send(answer, request)
+                size = await _send(compressed(answer, request), request)
         finally:
             if request.endpoint is not None:
                 self._count(request.endpoint, request, answer, size)
