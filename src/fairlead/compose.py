@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from socket import gethostname
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.api.builtin import NODES, SERVICE_ACCOUNTS
 from fairlead.api.nodes import Node
@@ -60,11 +60,12 @@ from fairlead.server.http.app import Application
 from fairlead.server.http.documents import Documents
 from fairlead.server.http.health import Progress
 from fairlead.server.http.listener import LOOPBACK_ADDRESS, bind, serving
+from fairlead.server.http.tracing_configuration import TracingSettings
 from fairlead.server.registry.component_statuses import CONTROLLER_MANAGER, SCHEDULER
 from fairlead.server.registry.legacy_tokens import LegacyTokens
 from fairlead.server.registry.registry import Registry, UserApi
 from fairlead.server.registry.restore import Restored, restore
-from fairlead.server.registry.server_identity import ServerIdentity
+from fairlead.server.registry.server_identity import ServerIdentity, lease_name
 from fairlead.sim.fleet import Fleet, OveruseHooks
 from fairlead.sim.machine.agents import SimulatedAgents
 from fairlead.sim.machine.machines import Machines
@@ -76,6 +77,9 @@ from fairlead.store import directory
 from fairlead.store.base import Store, StoreUnavailable
 from fairlead.store.memory import MemoryStore
 from fairlead.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from fairlead.server.http.tracing import Tracing
 
 COMPONENTS = ("api", "controllers", "scheduler", "nodes")
 #: How componentstatuses call them.
@@ -111,6 +115,7 @@ class Settings:
     authentication: AuthenticationSettings = NO_FURTHER
     seats: int = DEFAULT_SEATS  # how many requests over HTTP are carried out at once
     audit: AuditSettings | None = None  # none: there is no audit log
+    tracing: TracingSettings | None = None  # none: nothing is traced
     authorization: AuthorizationSettings = NODE_AND_RBAC
     scheduling: Configuration | None = None  # None: the default profile
     arbitrator: bool = False
@@ -390,6 +395,18 @@ def _give_access(path: Path, context: str, access: Access, token: str) -> None:
     write_private(path.resolve(), render(access, existing, context).encode())
 
 
+@asynccontextmanager
+async def _traces(settings: TracingSettings | None) -> AsyncIterator[Tracing | None]:
+    """What traces requests, if anything does. Its library is loaded for those who ask for it."""
+    if settings is None:
+        yield None
+        return
+    from fairlead.server.http.tracing import tracing
+
+    async with tracing(settings, lease_name(gethostname())) as traces:
+        yield traces
+
+
 async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -> None:
     """Open the listeners and write the kubeconfig that lets its owner in."""
     folder = settings.data_dir or Path(stack.enter_context(TemporaryDirectory(prefix="fairlead-")))
@@ -417,14 +434,15 @@ async def _listen(settings: Settings, running: Cluster, stack: AsyncExitStack) -
     aggregator = running.server.aggregator
     front_proxy_ca = pki.front_proxy_ca.read_bytes()
     await aggregator.identify(pki.front_proxy, certificates.FRONT_PROXY, front_proxy_ca, ca)
+    traces = await stack.enter_async_context(_traces(settings.tracing))
     application = Application(
-        running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator
+        running.registry, documents, authenticate, running.progress, fairness, auditor, aggregator, traces
     )
     await stack.enter_async_context(serving(application, sock, pki))
     if settings.http_port is not None:
         plain = bind(settings.http_port)
         running.http_address = f"http://{LOOPBACK_ADDRESS}:{plain.getsockname()[1]}"
         application = Application(
-            running.registry, documents, tokens.anybody, running.progress, fairness, auditor, aggregator
+            running.registry, documents, tokens.anybody, running.progress, fairness, auditor, aggregator, traces
         )
         await stack.enter_async_context(serving(application, plain))

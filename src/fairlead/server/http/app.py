@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from fairlead.runtime.clock import stopwatch
 from fairlead.runtime.offload import offload
@@ -30,6 +31,9 @@ from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics.requests import Endpoint, note_waits
 from fairlead.server.registry.registry import Registry
 
+if TYPE_CHECKING:  # its library is there if somebody wants it
+    from fairlead.server.http.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 
@@ -45,6 +49,7 @@ class Application:
         fairness: Fairness | None = None,
         auditor: Auditor | None = None,
         aggregator: Aggregator | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._progress = progress or Progress()
         self._forwarder = Forwarder()
@@ -63,6 +68,7 @@ class Application:
             fairness,
             auditor,
             aggregator,
+            tracing,
         )
         self._handle = chained(services)
 
