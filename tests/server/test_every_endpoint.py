@@ -47,6 +47,7 @@ FURTHER = (
     "/logs",
     "/debug/pprof/",
     "/debug/compact",
+    "/debug/api_priority_and_fairness/dump_requests",
     "/healthz/etcd",
     "/readyz/ping",
     "/nowhere",

@@ -62,7 +62,7 @@ class Application:
             self._resources,
             documents,
             health,
-            Debug(registry),
+            Debug(registry, fairness),
             self._metrics,
             self._forwarder,
             fairness,

@@ -280,7 +280,7 @@ async def dispatch(services: Services, proceed: Handler, request: Request) -> An
         excluded, is_verbose = request.queries.get("exclude", []), "verbose" in request.query
         return await services.health.answer(endpoint, check, excluded, is_verbose=is_verbose)
     if endpoint == "debug":
-        return services.debug.answer(request)
+        return await services.debug.answer(request)
     return await services.documents.answer(request)
 
 
