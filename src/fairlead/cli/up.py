@@ -23,7 +23,6 @@ from fairlead.cli.failures import WrongUsage, explained, parsing
 from fairlead.cli.inputs import admission_configuration, import_summary, imported_objects, node_objects, scheduling
 from fairlead.cli.node_options import NodesCommand, check_nodes, kubelet_options, node_configurations
 from fairlead.cli.options import chosen_names, cluster_options, names_in, overuse_strategies
-from fairlead.cli.wording import counted
 from fairlead.client import kubeconfig as kubeconfigs
 from fairlead.compose import COMPONENTS, Cluster, Settings, cluster
 from fairlead.runtime import log_lines
@@ -36,6 +35,7 @@ from fairlead.server.http import tracing_configuration
 from fairlead.sim.manifests import STDIN
 from fairlead.sim.nodes import NodeShape
 from fairlead.store.directory import database_in, kubeconfig_in
+from fairlead.wording import counted
 
 _IMPORTED = time.perf_counter()
 

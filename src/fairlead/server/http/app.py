@@ -10,6 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fairlead.runtime.clock import stopwatch
+from fairlead.runtime.http.exchange import Receive, Scope, Send, framing
+from fairlead.runtime.http.pieces import PIECE_BYTES, Pace
+from fairlead.runtime.http.protocol import TRANSPORT
 from fairlead.runtime.offload import offload
 from fairlead.server.aggregation.aggregator import Aggregator
 from fairlead.server.audit.auditor import Auditor
@@ -21,11 +24,8 @@ from fairlead.server.http.chain import Services, chained
 from fairlead.server.http.compression import compressed
 from fairlead.server.http.debug import Debug
 from fairlead.server.http.documents import Documents
-from fairlead.server.http.exchange import Receive, Scope, Send, framing
 from fairlead.server.http.forwarding import Forwarder
 from fairlead.server.http.health import Health, Progress
-from fairlead.server.http.pieces import PIECE_BYTES, Pace
-from fairlead.server.http.protocol import TRANSPORT
 from fairlead.server.http.request import Request
 from fairlead.server.http.resources import ResourceHandlers
 from fairlead.server.metrics.requests import Endpoint, note_waits
@@ -76,6 +76,7 @@ class Application:
         """End every watch: the listener is about to stop."""
         self._progress.is_stopping = True
         self._resources.streams.close()
+        self._resources.tunnels.close()
         self._forwarder.close()
 
     def note_failed_handshake(self) -> None:
