@@ -208,7 +208,7 @@ def test_a_root_file_system_becomes_an_image(store: ImageStore, tmp_path: Path) 
         (tar({"etc/passwd": b""}), "no archive of images; .* name the image with --name"),
         (b"nothing like an archive" * 100, "damaged"),
         (b"\x28\xb5\x2f\xfd" + b"z" * 600, "compressed with zstd"),
-        (gzip.compress(b"x" * 5000)[:-12], "cut off"),
+        (gzip.compress(b"x" * 5000, mtime=0)[:-12], "cut off"),
         (tar({"manifest.json": b"{"}), "manifest.json is damaged"),
         (tar({"manifest.json": b"[" * 100_000}), "manifest.json is damaged"),
         (tar({"manifest.json": b"[]"}), "there is no image in the archive"),
