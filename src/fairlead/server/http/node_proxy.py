@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead.api.builtin import NODES
 from fairlead.api.errors import ApiError, InternalError, ServiceUnavailable
-from fairlead.api.meta import View
 from fairlead.runtime.http.upgrading import UPGRADE
 from fairlead.server.http.answers import Answer
 from fairlead.server.http.forwarding import Forwarder, Unreachable
 from fairlead.server.http.request import Request
 from fairlead.server.http.request_info import RequestInfo
 from fairlead.server.http.tunnel import Tunnels
+from fairlead.server.nodes.addresses import ReachableNode
 from fairlead.server.nodes.kubelets import Kubelet, Kubelets
 from fairlead.server.registry.registry import Registry
 
@@ -32,28 +32,6 @@ _READS: Final = ("GET", "HEAD")
 _PARTS: Final = 6
 
 
-class _Address(View):
-    type: str = ""
-    address: str = ""
-
-
-class _Endpoint(View, rename={"port": "Port"}):
-    port: int = 0
-
-
-class _Endpoints(View):
-    kubelet_endpoint: _Endpoint = _Endpoint()
-
-
-class _Status(View):
-    addresses: tuple[_Address, ...] = ()
-    daemon_endpoints: _Endpoints = _Endpoints()
-
-
-class _Node(View):
-    status: _Status = _Status()
-
-
 def is_proxied(info: RequestInfo) -> bool:
     return not info.group and info.resource == "nodes" and info.subresource.partition("/")[0] == "proxy"
 
@@ -62,8 +40,8 @@ async def answer(registry: Registry, forwarder: Forwarder, tunnels: Tunnels, req
     """What the kubelet says; if there is none, that it cannot be reached."""
     info, agents = request.info, registry.agents
     name, port = _name_and_port(info.name)
-    node = (await registry.get(NODES, name)).view(_Node)
-    own_port = node.status.daemon_endpoints.kubelet_endpoint.port or _KUBELET_PORT
+    node = (await registry.get(NODES, name)).view(ReachableNode)
+    own_port = node.kubelet_port or _KUBELET_PORT
     if port and port != str(own_port):
         raise _unreachable(node, port)
     if (kubelet := await agents.kubelet(name)) is not None:
@@ -107,9 +85,8 @@ def _name_and_port(text: str) -> tuple[str, str]:
     return parts[0], parts[1] if len(parts) == 2 else ""
 
 
-def _unreachable(node: _Node, port: str) -> ApiError:
-    by_type = {address.type: address.address for address in reversed(node.status.addresses)}
-    address = next((by_type[type_] for type_ in _ADDRESS_TYPES if type_ in by_type), "")
+def _unreachable(node: ReachableNode, port: str) -> ApiError:
+    address = node.address(_ADDRESS_TYPES)
     if not address:
         return InternalError("no preferred addresses found; known addresses: []")
     text = f"error trying to reach service: dial tcp {address}:{port}: connect: connection refused"

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from fairlead.api.encoded import Encoded
-from fairlead.api.meta import View
 from fairlead.caches import LruCache
 from fairlead.client.calls import CallError, Connections
 from fairlead.client.tls import show, trusting, trusting_anybody
 from fairlead.node.stats.measurements import NodeMeasurements
 from fairlead.runtime.authority import Identity
 from fairlead.runtime.clock import monotonic
+from fairlead.server.nodes.addresses import ReachableNode
 from fairlead.server.nodes.stats_summary import measurements
 
 if TYPE_CHECKING:
@@ -35,28 +35,6 @@ _SILENT_SECONDS: Final = 30.0
 _MOST_SUMMARY_BYTES: Final = 32 << 20
 _MOST_KEPT: Final = 1 << 14
 CONNECT_SECONDS: Final = 10.0
-
-
-class _Address(View):
-    type: str = ""
-    address: str = ""
-
-
-class _Endpoint(View, rename={"port": "Port"}):
-    port: int = 0
-
-
-class _Endpoints(View):
-    kubelet_endpoint: _Endpoint = _Endpoint()
-
-
-class _Status(View):
-    addresses: tuple[_Address, ...] | None = ()
-    daemon_endpoints: _Endpoints = _Endpoints()
-
-
-class _Node(View):
-    status: _Status = _Status()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +74,8 @@ class Kubelets:
         found = self._find_node(node)
         if found is None or self._trusting is None:
             return None
-        status = found.view(_Node).status
-        port = status.daemon_endpoints.kubelet_endpoint.port
-        by_type = {address.type: address.address for address in reversed(status.addresses or ())}
-        host = next((by_type[type_] for type_ in _ADDRESS_TYPES if by_type.get(type_)), "")
+        reachable = found.view(ReachableNode)
+        port, host = reachable.kubelet_port, reachable.address(_ADDRESS_TYPES)
         return Kubelet(host, port) if host and port else None
 
     def opened(
