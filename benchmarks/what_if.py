@@ -1,0 +1,93 @@
+"""How long a study takes: `python -m benchmarks.what_if [--week]`.
+
+A settled cluster of 1,000 nodes and 20,000 pods of deployments: read as JSON and as YAML, played through a day, and
+through sixteen variants of it; with `--week`, 100,000 arrivals over a week on 1,500 nodes as well.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from fairlead.api.objects import Obj
+from fairlead.sim.dump_text import documents
+from tests.study.clusters import deployment, namespace, node
+
+NODES, PODS, OF_ONE = 1_000, 20_000, 20
+VARIANTS = 16
+WEEK = """apiVersion: sim.fairlead.dev/v1alpha1
+kind: Arrivals
+for: 7d
+streams:
+- {name: task, rate: 595/h, wave: {amplitude: 0.6}, cpu: "choice(1, 2, 4, 8)", memory: "uniform(2Gi, 16Gi)",
+   lifetime: "exponential(4h)"}
+"""
+
+
+def cluster() -> list[Obj]:
+    names = [f"node-{number}" for number in range(NODES)]
+    objects: list[Obj] = [namespace("default"), *(node(name, cpu="32") for name in names)]
+    for number in range(PODS // OF_ONE):
+        places = [names[(number * OF_ONE + each) % NODES] for each in range(OF_ONE)]
+        objects += deployment(f"app-{number}", places, cpu="500m")
+    return objects
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder:
+        dump = Path(folder, "prod.json")
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()}).encode()
+        dump.write_bytes(text)
+        print(f"{'what':<52}{'seconds':>10}")
+        shown(f"reading {PODS:,} pods, JSON ({len(text) >> 20} MB)", seconds_of(text))
+        lines = yaml.dump(json.loads(text), Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)).encode()
+        shown(f"reading {PODS:,} pods, YAML ({len(lines) >> 20} MB)", seconds_of(lines))
+        alone = simulated(dump, "24h")
+        shown(f"a day of {NODES:,} nodes and {PODS:,} pods, all told", alone)
+        changes = [argument for each in range(VARIANTS) for argument in ("--change", change(folder, each))]
+        several = simulated(dump, "24h", *changes)
+        shown(f"the same, and {VARIANTS} variants beside it", several)
+        shown("    times as long", several / alone)
+        if "--week" in sys.argv:
+            arrivals = Path(folder, "week.yaml")
+            arrivals.write_text(WEEK)
+            week = ["--nodes", "1500", "--node-cpu", "64", "--node-memory", "256Gi", "--pods-from", str(arrivals)]
+            shown("100,000 arrivals in a week, 1,500 nodes", timed(week))
+
+
+def change(folder: str, number: int) -> str:
+    path = Path(folder, f"change-{number}.yaml")
+    steps = f"- drain: node-{number}\n- at: 1h\n  failNode: node-{100 + number}\n"
+    path.write_text(f"apiVersion: sim.fairlead.dev/v1alpha1\nkind: Change\nsteps:\n{steps}")
+    return str(path)
+
+
+def seconds_of(text: bytes) -> float:
+    began = time.perf_counter()
+    list(documents(text))
+    return time.perf_counter() - began
+
+
+def simulated(dump: Path, duration: str, *options: str) -> float:
+    return timed(["--import", str(dump), "--for", duration, *options])
+
+
+def timed(options: list[str]) -> float:
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "fairlead", "simulate", "-q", "--no-keep", *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def shown(what: str, value: float) -> None:
+    print(f"{what:<52}{value:>10.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
