@@ -20,7 +20,7 @@ MS_NOSUID: Final = 0x2
 MS_NODEV: Final = 0x4
 MS_NOEXEC: Final = 0x8
 MS_BIND: Final = 0x1000
-MS_REC: Final = 0x4000
+MS_PRIVATE: Final = 1 << 18
 MS_SHARED: Final = 1 << 20
 MNT_DETACH: Final = 0x2
 
@@ -88,6 +88,24 @@ def pin_namespaces(pins: Mapping[str, Path], hostname: str) -> None:
             mount(f"/proc/self/task/{threading.get_native_id()}/ns/{name}", pin, flags=MS_BIND)
 
     in_own_thread(make)
+
+
+def socket_in(netns: Path | None, family: int, kind: int, protocol: int) -> socket.socket:
+    """A socket that sees the network of that namespace, whoever uses it; None: the machine's."""
+    if netns is None:
+        return socket.socket(family, kind, protocol)
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _checked(_libc.setns(descriptor, NAMESPACES["net"]), str(netns))
+        finally:
+            os.close(descriptor)
+        made.append(socket.socket(family, kind, protocol))
+
+    in_own_thread(make)
+    return made[0]
 
 
 def in_own_thread(work: Callable[[], None]) -> None:
