@@ -21,10 +21,12 @@ from fairlead.agent.cgroups.machine import Cgroups
 from fairlead.runtime.loops import run
 
 Parameters = ParamSpec("Parameters")
+#: No test takes longer.
+LONGEST_SECONDS = 60.0
 
 _PROGRAMS = ("conmon", "crun", "busybox", "unshare")
 #: The commands of busybox that the containers of tests use.
-_COMMANDS = "sh cat cp dd echo env head hostname id ls mkdir nc mount ps rm sleep tail touch true false wget"
+_COMMANDS = "sh cat cp dd echo env grep head hostname id ls mkdir nc mount ps rm sleep tail test touch true false wget"
 
 
 @lru_cache
@@ -73,7 +75,7 @@ def in_loop(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[P
 
     @functools.wraps(test)
     def run_it(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        run(test(*args, **kwargs))
+        run(asyncio.wait_for(test(*args, **kwargs), LONGEST_SECONDS))
 
     return run_it
 

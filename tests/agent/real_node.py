@@ -150,10 +150,20 @@ class RealNode:
         found = (event.obj() for event in listing.items)
         return [(each["reason"], each["message"]) for each in found if each["involvedObject"]["name"] == name]
 
+    async def told(self, name: str, reason: str, message: str, seconds: float = 20.0) -> None:
+        """Return once that was told of the pod."""
+        async with asyncio.timeout(seconds):
+            while (reason, message) not in await self.events(name):
+                await asyncio.sleep(0.05)
+
     def log(self, name: str, container: str = "c", attempt: int = 0) -> list[str]:
         """What a container has said."""
         (path,) = self.root.glob(f"logs/default_{name}_*/{container}/{attempt}.log")
-        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
+        said = ""
+        for line in path.read_text().splitlines():
+            _, _, mark, text = line.split(" ", 3)
+            said += text + ("\n" if mark == "F" else "")
+        return said.splitlines()
 
     def _check(self) -> None:
         for task in self.tasks:
