@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "snapshot": "save a cluster of this machine to one file, and bring it back",
     "simulate": "the same cluster under a virtual clock: weeks in minutes",
     "node": "what a node makes of its configuration, before anybody has it",
+    "images": "the images of this machine, for nodes that run containers",
     "scheduler": "the scheduler alone, against any API server",
     "arbitrator": "the arbitrator alone: what each namespace of any cluster deserves",
     "shares": "who has which share of a cluster, and what it uses",

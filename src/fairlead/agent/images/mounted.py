@@ -1,0 +1,27 @@
+"""Which layers are part of a mounted overlay: taking them away would pull the files from under a running container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+def mounted_layers(layers: Path) -> set[str]:
+    """The names of those folders in `layers`. Mounts of other namespaces are not seen."""
+    if not _MOUNTS.exists():
+        return set()
+    return {name for line in _MOUNTS.read_text().splitlines() for name in _layers_of(line, layers)}
+
+
+def _layers_of(line: str, layers: Path) -> set[str]:
+    _, _, super_block = line.partition(" - ")
+    kind, _, rest = super_block.partition(" ")
+    if kind != "overlay":
+        return set()
+    options = rest.rpartition(" ")[2].split(",")
+    lower = [
+        path for option in options if option.startswith("lowerdir") for path in option.partition("=")[2].split(":")
+    ]
+    return {Path(path).name for path in lower if path and Path(path).parent == layers}
